@@ -2,7 +2,7 @@
 
     python -m benchmarks.compiled_bench [--json] [--tokens N]
 
-Peak memory of compiling is that of the process, what it maps of the model file among it.
+Peak memory of compiling is that of the process, with the mapped part of the model file.
 """
 
 import argparse
@@ -14,8 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tilewright.studies.compiled import Runner, compile_model, open_folder
-from tilewright.studies.compiled.compiling import Options
+from tilewright.compiler.compile import Options, compile_model
+from tilewright.compiler.folder import open_folder
+from tilewright.compiler.host import Runner
 
 MODEL = "smollm2"
 LIMIT = 1.0  # seconds of a token on two cores

@@ -17,8 +17,9 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
+from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm.engine import perplexity
-from tilewright.golden.llm.formats import BlockSites, HarmoniaFormat
+from tilewright.golden.llm.formats import BlockSites
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import ModelError
 from tilewright.golden.llm.sites import PLAIN, Format, Site

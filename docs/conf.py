@@ -37,7 +37,9 @@ from tilewright.synth.fpga.record import fpga_table, load_fpga_records
 from tilewright.synth.place.record import load_placed_records, placed_table
 
 # The packages whose public classes and functions are documented.
-PACKAGES = ["golden", "hw", "sim", "synth", "kernels", "torch", "verify", "studies", "base"]
+PACKAGES = [
+    *("golden", "compiler", "hw", "sim", "synth", "kernels", "torch", "verify", "studies", "base"),
+]
 
 project = "Tilewright"
 author = "The Tilewright contributors"
@@ -78,6 +80,8 @@ _MockObject.__sphinx_empty_attrs__ = frozenset({"__typing_subst__", "__wrapped__
 nitpicky = True  # a reference to something of this project that does not exist is an error
 nitpick_ignore_regex = [
     (r"py:.*", r"(abc|amaranth|ctypes|enum|torch)\..*"),  # base classes that others document
+    (r"py:class", r"tilewright\..*\._\w+"),  # private classes in signatures
+    (r"py:class", r"tilewright\.compiler\.lowering\s+\.Lowering"),  # broken over two lines
 ]
 toc_object_entries = False  # thousands of them would be copied into each page's navigation
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.arith import add, fma
-from tilewright.golden.params.arith import AMX_RULES
-from tilewright.golden.params.deca import ROW_BYTES
+from tilewright.golden.params.arith import AMX_ROW_BYTES, AMX_RULES
 from tilewright.golden.params.formats import BF16, FP32
 
 
@@ -93,5 +92,5 @@ def _check(c: NDArray, a: NDArray, b: NDArray, *, depths: int, element_bytes: in
     )
     if not fits:
         raise ValueError(f"tiles {c.shape}, {a.shape} and {b.shape} do not multiply")
-    if a.shape[-1] * element_bytes > ROW_BYTES:
-        raise ValueError(f"a depth of {a.shape[-1]} does not fit a row of {ROW_BYTES} bytes")
+    if a.shape[-1] * element_bytes > AMX_ROW_BYTES:
+        raise ValueError(f"a depth of {a.shape[-1]} does not fit a row of {AMX_ROW_BYTES} bytes")

@@ -9,27 +9,31 @@ computing, so a GEMM takes the longer of the two, after the first tile has come.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from math import ceil
-from typing import Self
+from typing import Any, Self
 
 from tilewright.golden.anda.cycles import group_cycles
 from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.harmonia.traffic import TiledShape
-from tilewright.golden.machine.tiling import LEAST_PARTS
+from tilewright.golden.machine.moves import LATENCY
+from tilewright.golden.params import anda_machine, harmonia_machine
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Opcode, Operand
 from tilewright.golden.params.llm import LlmShape
+from tilewright.golden.params.machine import MachineMemory, MachineParams
 from tilewright.sim.inputs import measured
 from tilewright.sim.workload import Gemm
 
 __all__ = [
-    *("ACCELERATORS", "Accelerator", "Port", "GemmTime"),
-    *("anda", "baseline", "harmonia", "run"),
+    *("ACCELERATORS", "BUILT", "Accelerator", "Memories", "Port", "GemmTime"),
+    *("anda", "as_built", "baseline", "harmonia", "published", "run"),
 ]
+
+LEAST_PARTS = 4  # of a product's weights: all but the first load while others are multiplied
 
 MEGABYTE = 1 << 20
 WEIGHT_BITS = 4 + FP16.bits / 128  # INT4 and a scale for 128 of them
@@ -48,6 +52,21 @@ class Port:
     activation_bits: Callable[[float], float]  # of an activation, of its bits in the formula
     result_bits: Callable[[float], float]  # of a stored result, of its bits in the formula
     last_bits: float  # of the last store, until it is answered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memories:
+    """Where an accelerator as built has the operands and results of a product."""
+
+    weights: MachineMemory
+    weight_rows: int  # of a group of a tile's weights
+    scales: MachineMemory
+    groups: tuple[MachineMemory, ...]  # with a row for every group of a token tile's activations
+    planes: MachineMemory | None  # with a row for every bit of these
+    results: MachineMemory
+    result_bits: int | None  # of a stored result; None: those of an activation
+    activation_share: float  # of the activations' memory, beside results
+    row_bits: Callable[[int], float]  # of a value in a row of activations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +96,10 @@ class Accelerator:
     weight_bits: float = WEIGHT_BITS  # of a stored weight, with its share of scales
     bandwidth: float = 256e9  # HBM2, bytes a second
     port: Port | None = None  # of the machine as built; else all transfers overlap with computing
+    memories: Memories | None = None  # of a machine of this project
+    # Least cycles of the heads that share keys, of one layer and sequence: queries, tokens that
+    # there are and that are seen. None: those of the products, half of a prompt's square.
+    attention_cycles: Callable[[LlmShape, int, int, int], float] | None = None
     capacity: float = 16e9  # bytes; of two stacks
     memory_pj_per_bit: float = 3.9
     buffer_pj_per_bit: float  # of the SRAM buffers
@@ -287,6 +310,17 @@ def anda(lengths: dict[str, int] | None = None, params: AndaParams = PAPER_ANDA)
         buffer_pj_per_bit=ANDA_BUFFER_PJ,
         power=_array_power(ANDA_POWER, PAPER_ANDA, params),
         attention_power=ANDA_VECTOR_POWER,  # the vector unit is no part of the array
+        memories=Memories(
+            weights=anda_machine.Memory.WEIGHTS,
+            weight_rows=params.mxu.weight_beats,
+            scales=anda_machine.Memory.SCALES,
+            groups=(anda_machine.Memory.EXPONENTS,),
+            planes=anda_machine.Memory.ACTIVATIONS,
+            results=anda_machine.Memory.ACTIVATIONS,
+            result_bits=None,
+            activation_share=0.5,  # results have the other half
+            row_bits=lambda length: 1.0,
+        ),
     )
 
 
@@ -381,6 +415,131 @@ def harmonia(params: HarmoniaParams = PAPER_HARMONIA) -> Accelerator:
         buffer_pj_per_bit=ANDA_BUFFER_PJ,
         power=power,
         attention_power=power,
+        memories=Memories(
+            weights=harmonia_machine.Memory.OPERANDS,
+            weight_rows=1,
+            scales=harmonia_machine.Memory.SCALES,
+            groups=(
+                harmonia_machine.Memory.MANTISSAS,
+                harmonia_machine.Memory.SIGNS,
+                harmonia_machine.Memory.EXPONENTS,
+            ),
+            planes=None,
+            results=harmonia_machine.Memory.FP16,
+            result_bits=FP16.bits,
+            activation_share=1.0,
+            row_bits=_block_bits(params.group),  # signs and exponents lie beside
+        ),
+        attention_cycles=lambda model, *seen: _harmonia_attention(params, model, *seen),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _harmonia_attention(
+    params: HarmoniaParams, model: LlmShape, queries: int, tokens: int, window: int
+) -> float:
+    """Return the least cycles of the heads that share keys and values, in one sequence and layer.
+
+    The last ``queries`` of ``tokens`` tokens are multiplied by the tokens before them and by
+    themselves, at most ``window`` of them. A query's row of the array takes a sum for each group of
+    channels of every tile of keys, two where keys have 8 bits, and no fewer cycles than a tile has
+    columns; then as many for its values.
+    """
+    p, channels = params, model.head_dim
+    sharing = model.num_attention_heads // model.num_key_value_heads
+    transfer = cache_size(p.cache, min(tokens, window), channels).bits / p.beat_bits
+    if queries == 1:
+        sums = _tile_sums(p, channels, min(tokens, window), tokens)
+        return max(ceil(sharing / p.rows) * sums, transfer)
+    total = 0
+    for end in range(tokens - queries + p.rows, tokens + p.rows, p.rows):
+        last = min(end, tokens)
+        total += _tile_sums(p, channels, min(last, window), tokens)
+    return max(sharing * total, transfer)
+
+
+def _tile_sums(p: HarmoniaParams, channels: int, keys: int, tokens: int) -> int:
+    """Cycles of the array for a token tile that sees ``keys`` of a cache of ``tokens``."""
+    groups, across = ceil(channels / p.group), ceil(channels / p.columns)
+    tiles, units = ceil(keys / p.columns), ceil(keys / p.group)
+    long = sum(p.has_low(Operand.KEYS, unit, tokens) for unit in _ends(p, Operand.KEYS, tiles))
+    scores = (tiles - long) * max(groups, p.columns) + long * max(2 * groups, p.columns)
+    low = sum(p.has_low(Operand.VALUES, unit, tokens) for unit in _ends(p, Operand.VALUES, units))
+    return scores + across * max(units + low, p.columns)
+
+
+def _ends(p: HarmoniaParams, operand: Operand, units: int) -> list[int]:
+    """Return the units among which those of 8 bits are: the first, and the newest."""
+    first, last = p.initial_slots(operand), p.ring(operand) + 1
+    if units <= first + last:
+        return list(range(units))
+    return [*range(first), *range(units - last, units)]
+
+
+# Accelerators of this project by the block that they are.
+BUILT: dict[str, Callable[[Any], Accelerator]] = {
+    "anda": lambda params: anda(params=params),
+    "harmonia": harmonia,
+}
+
+
+def published(block: str) -> MachineParams:
+    """Return the parameters of a block's published size."""
+    return {"anda": PAPER_ANDA, "harmonia": PAPER_HARMONIA}[block]
+
+
+def as_built(params: MachineParams, *, latency: int = LATENCY, interval: float = 1) -> Accelerator:
+    """Return the formula's machine with the memory port and the buffers of the accelerator.
+
+    At most ``dma_lines`` requests are outstanding in a channel, each for ``latency`` and three more
+    cycles, and ``interval`` cycles are between two lines. Weights are loaded a beat a cycle where
+    the buffers take beats, all else a line or a row. All transfers overlap with computing, but for
+    the first part of the weights and the last results.
+    """
+    machine = BUILT[params.block](params)
+    memories = machine.memories
+    assert memories is not None
+    # Share of the cycles in which a channel brings a line.
+    share = min(1.0, params.dma_lines / (latency + 3), 1 / interval)
+    per_cycle = share * params.beat_bits
+    line_share = min(1.0, params.memory_channels * share)  # of the cycles in which one is taken
+    tile_values = params.rows * params.group  # of a group of all tokens of a tile
+
+    def load_cycles(memory: MachineMemory) -> float:
+        """Return the cycles in which one row is loaded."""
+        if params.beat_rows(memory):
+            return params.row_bits(memory) / per_cycle
+        return max(1.0, params.row_bits(memory) / params.line_bits / line_share)
+
+    def activation_bits(bits: float) -> float:
+        cycles = sum(load_cycles(memory) for memory in memories.groups)
+        if memories.planes is not None:
+            cycles += bits * load_cycles(memories.planes)
+        return cycles * per_cycle / tile_values
+
+    group_cycles = memories.weight_rows * load_cycles(memories.weights)
+    group_cycles += load_cycles(memories.scales)
+    row_bits = params.row_bits(memories.results)
+    apart = max(1.0, interval / params.memory_channels)  # cycles between stored lines
+    stored = max(1.0, apart * row_bits / params.line_bits) * per_cycle / row_bits
+
+    def result_bits(bits: float) -> float:
+        return stored * (memories.result_bits or bits)
+
+    plane_bits = memories.row_bits(ACTIVATION_BITS)
+    rows = params.activation_rows  # type: ignore[attr-defined]
+    weight_rows = params.depth(memories.weights)
+    return replace(
+        machine,
+        bandwidth=per_cycle / 8 * machine.clock,
+        activation_buffer=round(memories.activation_share * rows * tile_values * plane_bits / 8),
+        weight_buffer=weight_rows * params.row_bits(memories.weights) // 8,
+        port=Port(
+            weight_bits=group_cycles * per_cycle / (params.group * params.columns),
+            activation_bits=activation_bits,
+            result_bits=result_bits,
+            last_bits=latency * per_cycle,
+        ),
     )
 
 

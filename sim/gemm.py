@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.block import require
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.sim import xeon
-from tilewright.sim.accelerator import ANDA_CLOCK, HARMONIA_CLOCK, run
+from tilewright.sim.accelerator import run
 from tilewright.sim.scheme import DEFAULT_SCHEME, resolve_weight_scheme
 from tilewright.sim.target import Target
 from tilewright.sim.workload import Gemm
@@ -45,7 +43,7 @@ def gemm_results(
         target.parallel.devices == 1, f"a GEMM is that of one device, not {target.parallel.devices}"
     )
     if target.built is not None:
-        return _programs(gemms, target.built, target.latency, scheme)
+        return _programs(gemms, target, scheme)
     if target.server is not None and target.engine is not None:
         weights = resolve_weight_scheme(DEFAULT_SCHEME if scheme is None else scheme)
         times = [
@@ -64,17 +62,16 @@ def gemm_results(
     return results
 
 
-def _programs(
-    gemms: Sequence[Gemm], params: AndaParams | HarmoniaParams, latency: int, scheme: str | None
-) -> list[GemmResult]:
+def _programs(gemms: Sequence[Gemm], target: Target, scheme: str | None) -> list[GemmResult]:
     # Imported here: most results need nothing of the accelerators' programs.
     from tilewright.sim.programs import gemm_time
 
-    length = _mantissa(params, scheme)
-    clock = ANDA_CLOCK if isinstance(params, AndaParams) else HARMONIA_CLOCK
+    params, clock = target.built, target.accelerator(None).clock
+    assert params is not None
+    length = _mantissa(target, scheme)
     results = []
     for gemm in gemms:
-        time = gemm_time(params, gemm, length=length, latency=latency)
+        time = gemm_time(params, gemm, length=length, latency=target.timing)
         use = {
             name: getattr(time, name) / time.cycles for name in ("gemm", "load", "store", "control")
         }
@@ -85,11 +82,11 @@ def _programs(
     return results
 
 
-def _mantissa(params: AndaParams | HarmoniaParams, scheme: str | None) -> int:
+def _mantissa(target: Target, scheme: str | None) -> int:
     """Return one length for all GEMMs of Anda."""
     if scheme is None:
         return PROGRAM_MANTISSA
-    require(isinstance(params, AndaParams), f"{params.block} has one scheme; leave it out")
+    require(target.system == "anda", f"{target.system} has one scheme; leave it out")
     require(
         scheme.isdecimal() and 1 <= int(scheme) <= 16,
         f"scheme of anda's programs must be a mantissa length, not {scheme!r}",

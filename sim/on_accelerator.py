@@ -1,17 +1,17 @@
-"""A pass of a model on one accelerator: cycles of programs, beside those of the formula.
+"""A pass of a model on one accelerator: cycles of programs, with the formula as their bound.
 
-Anda and Harmonia as this project has built them answer with the programs that would run
-(:mod:`tilewright.sim.step_programs`). Other accelerators, what-ifs of measured cycles, and a memory
-of another bandwidth than the port's are formulas alone. Energy is the formula's everywhere: watts
-while the array is busy, and energies of bits from buffers and memory.
+Anda and Harmonia as this project has built them answer with the programs that run
+(:mod:`tilewright.sim.step_programs`). Other accelerators and what-ifs of measured cycles are
+formulas alone. Energy is watts while the array is busy, and energies of bits from buffers and
+memory: of the programs where there are programs, as ``tilewright run`` has it.
 """
 
 from collections.abc import Callable, Sequence
 
-from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.compiler.energy import energy
 from tilewright.golden.params.block import require
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.llm import LlmShape
+from tilewright.golden.params.machine import MachineParams
 from tilewright.sim import accelerator as acc
 from tilewright.sim.inputs import measured
 from tilewright.sim.kv_format import cache_bytes
@@ -25,7 +25,7 @@ __all__ = ["steps_on_accelerator"]
 def steps_on_accelerator(
     target: Target, scheme: str | None, kv: str | None
 ) -> Callable[[LlmShape, Pass], Step]:
-    """Return what says how long a pass takes on one accelerator; what passes share is kept."""
+    """Return a function that times passes on one accelerator and caches what they share."""
     machine = target.accelerator(scheme)
     own = machine.cache_format
     require(kv in (None, own), f"{target.system} keeps keys and values in {own}; leave {kv!r} out")
@@ -58,28 +58,31 @@ def _step(
     parts = add_by_name((t.gemm.name, t.cycles) for t in times)
     remarks = [] if machine.power else ["energy is that of buffers and memory alone"]
     if target.built is not None:
-        remarks.append(f"memory behind the port of {target.built.slug}, as built")
+        remarks.append(f"memory at the port of {target.built.slug}, as built")
     params, reason = _programmed(target, machine)
     kind: str = "formula"
+    joules = acc.energy(machine, times)
     if params is not None:
         # Imported here: other accelerators need nothing of programs.
         from tilewright.sim.step_programs import step_time
 
-        found = step_time(params, model, step, latency=target.latency, lengths=machine.lengths)
+        found = step_time(params, model, step, latency=target.timing, lengths=machine.lengths)
         reason = found.missing
         if found.kind != "formula":
             kind, cycles, formula = found.kind, found.cycles, found.bound
             parts = {name: part.cycles for name, part in found.parts.items()}
             units = ("gemm", "vector", "convert", "load", "store")
             share = {name: getattr(found.programs, name) / cycles for name in units}
+            counts = vars(found.programs)
+            joules = energy(machine, counts, dict(found.programs.sums), params.line_bytes)
             remarks.append(
                 f"cycles are those of the programs, {found.ratio:.2f} times the formula's bound of"
                 f" {1e3 * formula / machine.clock:.4g} ms"
             )
-        if found.stepwise:
-            remarks.append("the prompt passes in steps, as tilewright run starts them")
+            if found.interpolated:
+                remarks.append(f"{found.interpolated} steps of the prompt are interpolated")
     if reason:
-        remarks.append(f"{'formula only' if kind == 'formula' else 'in part programs'}: {reason}")
+        remarks.append(f"formula only: {reason}")
     weights, cache = (
         acc.stored_weights(model, machine.weight_bits),
         cache_bytes(model, step.batch, machine.cache_bits),
@@ -94,7 +97,7 @@ def _step(
         utilisation=share,
         bound=max(share, key=lambda name: share[name]),
         ms_by_part={name: 1e3 * value / machine.clock for name, value in parts.items()},
-        joules_by_part=acc.energy(machine, times),
+        joules_by_part=joules,
         idle_watts=0.0,  # an array that waits costs nothing: see the published watts
         weights=weights,
         tables=weights - model.linear_weights * machine.weight_bits / 8,
@@ -105,16 +108,12 @@ def _step(
     )
 
 
-def _programmed(
-    target: Target, machine: acc.Accelerator
-) -> tuple[AndaParams | HarmoniaParams | None, str]:
+def _programmed(target: Target, machine: acc.Accelerator) -> tuple[MachineParams | None, str]:
     """Return the accelerator whose programs run, or why there is none."""
-    if target.own is not None or machine.name not in ("anda", "harmonia"):
+    if target.formula:
+        return None, "asked for"
+    if target.programmed is None:
         return None, "programs are written for anda and harmonia alone"
-    if "bandwidth" in dict(target.settings):
-        return None, "the memory port of programs has a bandwidth of its own"
     if measured(f"{machine.name}.cycles") != 1.0:
         return None, "measured cycles are changed"
-    if target.built is not None:
-        return target.built, ""
-    return (AndaParams() if machine.name == "anda" else HarmoniaParams()), ""
+    return target.programmed, ""

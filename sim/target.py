@@ -9,16 +9,16 @@ of its RTL. Settings change fields of either.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
-from tilewright.golden.machine.moves import LATENCY
-from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.machine.moves import LATENCY, Timing
 from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.deca import DecaParams
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.names import unknown
 from tilewright.sim import xeon
-from tilewright.sim.accelerator import ACCELERATORS, Accelerator
+from tilewright.sim.accelerator import ACCELERATORS, BUILT, Accelerator, as_built, published
 from tilewright.sim.measured_software import KERNELS
 from tilewright.sim.own_accelerator import is_accelerator, read_accelerator
 from tilewright.sim.parallel import ALONE, LINK_BANDWIDTH, LINK_LATENCY, LINKS, Parallel
@@ -53,9 +53,10 @@ class Target:
     engine: str | None = None  # of a server
     own: Accelerator | None = None  # that a user's file describes
     settings: tuple[tuple[str, float], ...] = ()  # of an accelerator, in base units
-    block: AndaParams | DecaParams | HarmoniaParams | None = None
+    block: DecaParams | MachineParams | None = None
     latency: int = LATENCY  # of the memory of a block that is an accelerator, in cycles
     parallel: Parallel = ALONE  # how many of these share the work, and how
+    formula: bool = False  # whether an accelerator answers by formula, not by its programs
 
     @property
     def deca(self) -> DecaParams:
@@ -63,21 +64,42 @@ class Target:
         return self.block if isinstance(self.block, DecaParams) else PAPER_DECA
 
     @property
-    def built(self) -> AndaParams | HarmoniaParams | None:
+    def built(self) -> MachineParams | None:
         """The accelerator whose programs run, where the block is one."""
-        return None if isinstance(self.block, DecaParams) else self.block
+        return self.block if isinstance(self.block, MachineParams) else None
+
+    @property
+    def programmed(self) -> MachineParams | None:
+        """The accelerator of this project that programs run on, the published one by default."""
+        if self.formula or self.own is not None or self.server is not None:
+            return None
+        return self.built or (published(self.system) if self.system in BUILT else None)
+
+    @property
+    def timing(self) -> Timing:
+        """Of the external memory: cycles to a line, and between two lines of a channel.
+
+        A memory that brings more than the port takes has the port's rate.
+        """
+        params, bandwidth = self.programmed, dict(self.settings).get("bandwidth")
+        if params is None or bandwidth is None:
+            return Timing(self.latency)
+        clock = dict(self.settings).get("clock", BUILT[params.block](params).clock)
+        lines = Fraction(params.beat_bits * clock / 8 / bandwidth)
+        return Timing(self.latency, max(Fraction(1), lines.limit_denominator(1000)))
 
     def accelerator(self, scheme: str | None) -> Accelerator:
         """Return the machine with the mantissa lengths that ``scheme`` names: M or qkv/o/u/d."""
         if self.built is None:
             machine = self.own or ACCELERATORS[self.system]()
         else:
-            # Imported here: most results need nothing of the accelerators' programs.
-            from tilewright.sim.programs import as_built
-
-            machine = as_built(self.built, latency=self.latency)
+            machine = as_built(
+                self.built, latency=self.latency, interval=float(self.timing.interval)
+            )
         names = {"memory_energy": "memory_pj_per_bit"}
         own = {names.get(k, k): v for k, v in self.settings if k in OWN_FIELDS}
+        if self.built is not None:
+            own["bandwidth"] = machine.bandwidth  # that of the port, if the memory's is more
         machine = replace(machine, **own)  # type: ignore[arg-type]
         if scheme is None:
             return machine
@@ -154,7 +176,7 @@ def _one_device(
     # By name, as other blocks have parameters of the same classes: a DECA with its TEPL unit, say.
     if block is not None and block.block not in BLOCKS:
         raise ValueError(f"block must be anda, deca or harmonia, not {block.block}")
-    if isinstance(block, AndaParams | HarmoniaParams):
+    if isinstance(block, MachineParams):
         require(
             system in (None, block.block) and engine is None,
             f"block {block.slug} is the system; leave system and engine out",
@@ -163,7 +185,7 @@ def _one_device(
         require(
             1 <= cycles <= LONGEST_LATENCY, f"latency must be 1..{LONGEST_LATENCY}, not {cycles}"
         )
-        set_there = _accelerator_settings(changes, built=True)
+        set_there = _accelerator_settings(changes)
         return Target(system=block.block, block=block, latency=cycles, settings=set_there)
     require(latency is None, "latency is that of block anda or harmonia; leave it out")
     name = DEFAULT_SYSTEM if system is None else system
@@ -201,16 +223,10 @@ def _server(name: str) -> Server | None:
     return read_server(Path(name)) if name.endswith(".toml") else xeon.SYSTEMS.get(name)
 
 
-def _accelerator_settings(
-    settings: Mapping[str, str], *, built: bool = False
-) -> tuple[tuple[str, float], ...]:
+def _accelerator_settings(settings: Mapping[str, str]) -> tuple[tuple[str, float], ...]:
     found = []
     for name, value in settings.items():
         if name not in ACCELERATOR_FIELDS:
             raise ValueError(unknown("field of an accelerator", name, ACCELERATOR_FIELDS))
-        require(
-            not built or name not in ("bandwidth", "clock"),
-            f"{name} is that of the block's memory port, as built; leave it out",
-        )
         found.append((name, in_base_unit(name, ACCELERATOR_FIELDS[name], value)))
     return tuple(found)

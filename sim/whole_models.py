@@ -3,7 +3,7 @@
 Llama 3 8B decodes on the processor of ``tilewright/kernels/records/models``, whose bandwidth and
 matrix rate are those of the kernels' record. The roofline is that of each product: the longer of
 its bytes and its multiply-adds, and nothing else counts. That of LLM-Viewer, which is no package,
-is here in a form of our own (:func:`viewer_seconds`). Nothing of the model was fitted to these
+is here in a form of our own (``viewer_seconds``). Nothing of the model was fitted to these
 measurements.
 """
 

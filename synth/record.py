@@ -227,7 +227,7 @@ def rtlil_sha256(spec: str, *, memory_macros: bool = True) -> str:
 
 
 def rtlil_name(spec: str, *, memory_macros: bool) -> str:
-    """What the RTLIL of a block is called in :data:`DIGESTS`."""
+    """What the RTLIL of a block is called in ``DIGESTS``."""
     return spec if memory_macros else f"{spec} with its memories"
 
 

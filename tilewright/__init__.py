@@ -6,4 +6,4 @@ CPUs, ``torch`` the number formats in PyTorch models. On these build ``base``, `
 ``studies`` (experiments), ``report`` and ``cli``.
 """
 
-__version__ = "0.2.0"  # here and not in the package's metadata: a checkout alone has none
+__version__ = "0.3.0"  # here and not in the package's metadata: a checkout alone has none

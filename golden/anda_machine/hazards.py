@@ -27,7 +27,7 @@ def first_hazard(params: AndaParams, program: Sequence[Instruction]) -> Hazard |
             return Hazard(number, f"loop, {problem}")
         if check(params, formats, x) is not Error.NONE:
             return None
-        reads, writes = _split(x, extents(params, formats, x))
+        reads, writes = split(x, extents(params, formats, x))
         in_place = x.opcode is Opcode.VECTOR and not Operation(x["operation"]).attends
         problem = read_after_write(reads, writes, in_place=in_place)
         if problem:
@@ -40,7 +40,7 @@ def first_hazard(params: AndaParams, program: Sequence[Instruction]) -> Hazard |
     return None
 
 
-def _split(x: Instruction, touched: list[Extent]) -> tuple[list[Extent], list[Extent]]:
+def split(x: Instruction, touched: list[Extent]) -> tuple[list[Extent], list[Extent]]:
     """Ranges that an instruction reads, and those that it writes."""
     match x.opcode:
         case Opcode.LOAD:

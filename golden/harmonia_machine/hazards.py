@@ -51,7 +51,7 @@ def first_hazard(params: HarmoniaParams, program: Sequence[Instruction]) -> Haza
             return Hazard(number, f"loop, {problem}")
         if check(params, x) is not Error.NONE:
             return None
-        problem = _within(x, _ranges(params, x))
+        problem = _within(x, ranges(params, x))
         if problem:
             return Hazard(number, f"{x.opcode.name.lower()}, {problem}")
         if x.opcode is Opcode.HALT:
@@ -86,7 +86,7 @@ def _within(x: Instruction, now: _Ranges) -> str | None:
     return None
 
 
-def _ranges(params: HarmoniaParams, x: Instruction) -> _Ranges:
+def ranges(params: HarmoniaParams, x: Instruction) -> _Ranges:
     touched = extents(params, x)
     match x.opcode:
         case Opcode.LOAD | Opcode.CLEAR:

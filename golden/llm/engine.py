@@ -94,7 +94,7 @@ class Evaluation:
         """``progress`` is called after every window."""
         layers = len(self.model.layers)
         first = 0 if fmt is PLAIN else min(fmt.first_layer, layers)
-        inputs = self._inputs(first) if first else None
+        inputs = self.inputs(first) if first else None
         total = 0.0
         for k, sequence in enumerate(self.sequences):
             x = embed(self.model, sequence, 0) if inputs is None else inputs[k]
@@ -105,7 +105,7 @@ class Evaluation:
                 progress(k + 1, len(self.sequences))
         return float(np.exp(total / (self.sequences.size - len(self.sequences))))
 
-    def _inputs(self, layer: int) -> list[Floats]:
+    def inputs(self, layer: int) -> list[Floats]:
         """What ``layer`` receives in full precision, from the nearest one known before it."""
         if layer not in self._prefixes:
             known = max((k for k in self._prefixes if k < layer), default=0)

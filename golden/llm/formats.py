@@ -1,4 +1,4 @@
-"""The number formats of Anda and Harmonia, at the sites of a model's activations.
+"""Block floating point at the sites of a model's activations.
 
 Every value that enters a product is rounded to fp16 and then converted to block floating point
 exactly as :mod:`tilewright.golden.bfp` does it. Sums, norms, softmax and whatever else lies between
@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tilewright.golden.llm.blockfloat import truncate
-from tilewright.golden.llm.cached_attention import CacheFormat, attend
 from tilewright.golden.llm.sites import LINEAR_SITES, Floats, Format, Site, reach
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BlockFormat
-from tilewright.golden.params.harmonia import ACTIVATION_BITS
 
-ANDA_GROUP, HARMONIA_GROUP = 64, 32
+ANDA_GROUP = 64
 
 
 @dataclass(frozen=True)
@@ -37,10 +35,11 @@ class BlockSites(Format):
 
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
         length = self.lengths.get(site)
-        return values if length is None else _converted(site, values, self.group, length)
+        return values if length is None else converted(site, values, self.group, length)
 
 
-def _converted(site: Site, values: Floats, group: int, length: int) -> Floats:
+def converted(site: Site, values: Floats, group: int, length: int) -> Floats:
+    """Values of a site in block floating point; weights of attention end with what a query sees."""
     if site is not Site.P:
         return truncate(values, group, length)
     tokens, seen = values.shape[-2:]
@@ -58,46 +57,6 @@ class AndaFormat(BlockSites):
             f"Anda has a length for each of {', '.join(self.MODULES)}, not {len(lengths)} lengths",
         )
         super().__init__(dict(zip(LINEAR_SITES, lengths, strict=True)), group)
-
-
-@dataclass(frozen=True, kw_only=True)
-class HarmoniaFormat(Format):
-    """Harmonia: all sites; keys and values by their age, as ``golden.harmonia`` keeps them.
-
-    Scales that are learned offline are no part of the format: they are folded into the model's
-    projections (``tilewright.golden.llm.smoothing``).
-    """
-
-    linear_bits: tuple[int, int, int, int] = (ACTIVATION_BITS,) * 4  # A_qkv, A_o, A_u, A_d
-    query_bits: int = ACTIVATION_BITS
-    weight_bits: int = ACTIVATION_BITS  # of P, the weights of attention
-    group: int = HARMONIA_GROUP
-    cache: CacheFormat = field(default_factory=CacheFormat)
-
-    def __post_init__(self) -> None:
-        for length in self.lengths.values():
-            BlockFormat(group=self.group, mantissa_bits=length)
-
-    @property
-    def lengths(self) -> dict[Site, int]:
-        """Mantissa lengths of all sites but K and V, which the cache decides."""
-        linear = dict(zip(LINEAR_SITES, self.linear_bits, strict=True))
-        return linear | {Site.Q: self.query_bits, Site.P: self.weight_bits}
-
-    def activation(self, site: Site, layer: int, values: Floats) -> Floats:
-        return _converted(site, values, self.group, self.lengths[site])
-
-    def attend(
-        self, layer: int, q: Floats, k: Floats, v: Floats, window: int | None = None
-    ) -> Floats:
-        return attend(
-            self.cache,
-            self.activation(Site.Q, layer, q),
-            k,
-            v,
-            lambda weights: self.activation(Site.P, layer, weights),
-            window,
-        )
 
 
 def site_lengths(lengths: Sequence[int]) -> dict[Site, int]:

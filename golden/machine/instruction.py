@@ -127,17 +127,22 @@ def bad_vector_operand(unit: VectorParams, x: BaseInstruction) -> bool:
     return of_tensors and x["a_kind"] != Kind.TENSOR
 
 
+def scalar_accesses(x: BaseInstruction) -> tuple[set[int], set[int]]:
+    """The scalar registers that a vector instruction reads, and those that it writes."""
+    operation = Operation(x["operation"])
+    reads = {x["a"]} if x["a_kind"] == Kind.SCALAR else set()
+    if operation.takes_b and x["b_kind"] == Kind.SCALAR:
+        reads.add(x["b"])
+    writes = {x["destination"]} if operation.reduces or works_on_scalars(x) else set()
+    if operation.keeps_sum:
+        writes.add(x["total"])
+    return reads, writes
+
+
 def scalar_operands(x: BaseInstruction) -> set[int]:
     """The scalar registers that a vector instruction reads or writes."""
-    operation = Operation(x["operation"])
-    numbers = {x["a"]} if x["a_kind"] == Kind.SCALAR else set()
-    if operation.takes_b and x["b_kind"] == Kind.SCALAR:
-        numbers.add(x["b"])
-    if operation.reduces or works_on_scalars(x):
-        numbers.add(x["destination"])
-    if operation.keeps_sum:
-        numbers.add(x["total"])
-    return numbers
+    reads, writes = scalar_accesses(x)
+    return reads | writes
 
 
 def bad_scalar_register(x: BaseInstruction) -> bool:

@@ -1,19 +1,32 @@
-"""Cycles of loads and stores, given the memory's latency; the same for every accelerator.
+"""Cycles of loads and stores, given the memory's timing; the same for every accelerator.
 
-Every channel of the memory takes a request or a line in every cycle and offers its answer
-``latency`` cycles later.
+Every channel of the memory takes a request in every cycle and offers its line ``latency`` cycles
+later. A slower memory has ``interval`` cycles between two lines of a channel, read or written.
 """
 
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from math import ceil
+from typing import Any, NamedTuple
 
 from tilewright.golden.params.machine import MachineMemory, MachineParams
 
-__all__ = ["LATENCY", "Channel", "load_cycles", "store_cycles", "takes_beats"]
+__all__ = ["LATENCY", "Channel", "Timing", "load_cycles", "store_cycles", "takes_beats"]
 
 # Cycles from a line's request to its answer, wherever nothing else is asked for: 100 ns of HBM at
 # the 285 MHz of Anda and the 300 MHz of Harmonia.
 LATENCY = 30
+
+
+class Timing(NamedTuple):
+    """The timing of a memory; wherever an int stands for it, that is the latency."""
+
+    latency: int = LATENCY
+    interval: Fraction = Fraction(1)  # cycles between two lines of a channel, at least 1
+
+
+def _timing(memory: int | Timing) -> Timing:
+    return memory if isinstance(memory, Timing) else Timing(memory)
 
 
 def takes_beats(params: MachineParams, memory: MachineMemory, x: Any) -> bool:
@@ -29,7 +42,7 @@ def load_cycles(
     params: MachineParams,
     memory: MachineMemory,
     rows: int,
-    latency: int,
+    latency: int | Timing,
     *,
     beats: bool = True,
     first: int = 0,
@@ -63,9 +76,11 @@ class Channel:
     A place in the queue is reserved ``lead`` cycles before its line is asked for.
     """
 
-    def __init__(self, outstanding: int, latency: int, lead: int = 0):
-        self.outstanding, self.latency, self.lead = outstanding, latency, lead
+    def __init__(self, outstanding: int, latency: int | Timing, lead: int = 0):
+        self.latency, self.interval = _timing(latency)
+        self.outstanding, self.lead = outstanding, lead
         self.asked = 0
+        self.due = Fraction(0)  # when the last line was there
         self.left: list[int] = []  # the cycle in which each line leaves the queue's memory
         self.moved = self.taken = 0  # of the last line: to the register of the output, from there
 
@@ -77,6 +92,9 @@ class Channel:
             free = self.left[number - self.outstanding] + 2
             self.asked = max(self.asked, free + self.lead)
         here = self.asked + self.latency + 1
+        if self.interval > 1:
+            self.due = max(self.due + self.interval, Fraction(here))
+            here = ceil(self.due)
         left = max(here, self.moved, self.left[-1] + 1) if self.left else here
         self.left.append(left)
         self.moved = max(left + 1, self.taken)
@@ -87,11 +105,17 @@ class Channel:
         self.taken = cycle
 
 
-def store_cycles(params: MachineParams, memory: MachineMemory, rows: int, latency: int) -> int:
+def store_cycles(
+    params: MachineParams, memory: MachineMemory, rows: int, latency: int | Timing
+) -> int:
     """Cycles from the one in which the port takes a store to the first in which it is idle."""
     lines = params.lines(memory, rows)
     narrow = params.row_bits(memory) < params.line_bits
     sent = rows + 2 if narrow else lines + 1  # the cycle of the last line
     if params.store_pause:
         sent += rows * params.store_pause - 1  # behind the last row there is none, but a register
-    return sent + latency + 2  # acknowledged, and noticed
+    answered, interval = _timing(latency)
+    if interval > params.memory_channels:  # channels take lines in turn, each after its interval
+        turn, channel = divmod(lines - 1, params.memory_channels)
+        sent = max(sent, 2 + ceil(turn * interval) + channel)
+    return sent + answered + 2  # acknowledged, and noticed

@@ -27,6 +27,7 @@ from tilewright.golden.params.machine import (
     MachineParams,
     indexed,
 )
+from tilewright.golden.params.machine_axi import MachineAxiPorts
 from tilewright.golden.params.vector import PIPELINED_BEAT_CYCLES, VectorParams
 
 # Instruction set.
@@ -257,6 +258,15 @@ class AndaParams(MachineParams):
 def group_rows(mantissa: int) -> int:
     """Rows of a group with ``mantissa`` bits, or in fp16 for 0."""
     return 1 + mantissa if mantissa else FP16_ROWS
+
+
+@dataclass(frozen=True, kw_only=True)
+class AndaAxiParams(MachineAxiPorts, AndaParams):
+    """Anda behind AXI."""
+
+    block: ClassVar[str] = "anda_axi"
+    summary: ClassVar[str] = "Anda accelerator with AXI4 and AXI4-Lite ports"
+    MACHINE: ClassVar = AndaParams
 
 
 ANDA_MACHINE_BLOCKS: tuple[type[BlockParams], ...] = (AndaParams,)

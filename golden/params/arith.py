@@ -64,6 +64,7 @@ class FloatRules:
 
 
 IEEE_RULES = FloatRules()
+AMX_ROW_BYTES = 64  # of a tile register
 AMX_RULES = FloatRules(operand_subnormals=Subnormals.FLUSH, result_subnormals=Subnormals.FLUSH)
 _AMX = {"operand_subnormals": Subnormals.FLUSH, "result_subnormals": Subnormals.FLUSH}
 

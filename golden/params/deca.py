@@ -8,10 +8,11 @@ from dataclasses import dataclass, fields
 from enum import Enum, IntEnum
 from typing import ClassVar
 
+from tilewright.golden.params.arith import AMX_ROW_BYTES
 from tilewright.golden.params.block import BlockParams, Field, Port, Timing, Wire, require
 
 TILE_ROWS = 16
-ROW_BYTES = 64
+ROW_BYTES = AMX_ROW_BYTES
 TILE_BYTES = TILE_ROWS * ROW_BYTES
 CODE_BITS = (1, 2, 3, 4, 5, 6, 7, 8, 16)  # 16: the elements themselves, no lookup
 LUT_ENTRIES = 256

@@ -34,6 +34,7 @@ from tilewright.golden.params.machine import (
     MachineParams,
     indexed,
 )
+from tilewright.golden.params.machine_axi import MachineAxiPorts
 from tilewright.golden.params.vector import PIPELINED_BEAT_CYCLES, VectorParams
 
 MEMORY_BITS = 3
@@ -443,6 +444,15 @@ class HarmoniaParams(MachineParams):
         raise NotImplementedError(
             "a program's cycles: see tilewright.golden.harmonia_machine.cycles"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarmoniaAxiParams(MachineAxiPorts, HarmoniaParams):
+    """Harmonia behind AXI."""
+
+    block: ClassVar[str] = "harmonia_axi"
+    summary: ClassVar[str] = "Harmonia accelerator with AXI4 and AXI4-Lite ports"
+    MACHINE: ClassVar = HarmoniaParams
 
 
 HARMONIA_MACHINE_BLOCKS: tuple[type[BlockParams], ...] = (HarmoniaParams,)

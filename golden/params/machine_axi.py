@@ -1,11 +1,9 @@
 """The accelerators behind AXI: an AXI4 master for every channel of memory, AXI4-Lite registers."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import ClassVar
 
-from tilewright.golden.params.anda_machine import AndaParams
-from tilewright.golden.params.block import BlockParams, Port, Wire, require
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.block import Port, Wire, require
 from tilewright.golden.params.machine import (
     CODE_TAG_BITS,
     REGISTER_BITS,
@@ -119,24 +117,3 @@ def _wires(prefix: str, driven: Signals, given: Signals) -> tuple[Wire, ...]:
         for channel, members in signals.items()
         for name, bits in members
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class AndaAxiParams(MachineAxiPorts, AndaParams):
-    """Anda behind AXI."""
-
-    block: ClassVar[str] = "anda_axi"
-    summary: ClassVar[str] = "Anda accelerator with AXI4 and AXI4-Lite ports"
-    MACHINE: ClassVar = AndaParams
-
-
-@dataclass(frozen=True, kw_only=True)
-class HarmoniaAxiParams(MachineAxiPorts, HarmoniaParams):
-    """Harmonia behind AXI."""
-
-    block: ClassVar[str] = "harmonia_axi"
-    summary: ClassVar[str] = "Harmonia accelerator with AXI4 and AXI4-Lite ports"
-    MACHINE: ClassVar = HarmoniaParams
-
-
-MACHINE_AXI_BLOCKS: tuple[type[BlockParams], ...] = (AndaAxiParams, HarmoniaAxiParams)

@@ -8,14 +8,13 @@ from importlib import import_module
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tilewright.golden.params.anda import ANDA_BLOCKS
-from tilewright.golden.params.anda_machine import ANDA_MACHINE_BLOCKS
+from tilewright.golden.params.anda_machine import ANDA_MACHINE_BLOCKS, AndaAxiParams
 from tilewright.golden.params.arith import ARITH_BLOCKS
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.deca import DECA_BLOCKS
 from tilewright.golden.params.formats import FloatFormat, float_format
 from tilewright.golden.params.harmonia import HARMONIA_BLOCKS
-from tilewright.golden.params.harmonia_machine import HARMONIA_MACHINE_BLOCKS
-from tilewright.golden.params.machine_axi import MACHINE_AXI_BLOCKS
+from tilewright.golden.params.harmonia_machine import HARMONIA_MACHINE_BLOCKS, HarmoniaAxiParams
 from tilewright.golden.params.names import unknown
 from tilewright.golden.params.pe import PE_BLOCKS
 from tilewright.golden.params.stream import STREAM_BLOCKS
@@ -28,7 +27,8 @@ _ALL: tuple[type[BlockParams], ...] = (
     *ANDA_BLOCKS,
     *VECTOR_BLOCKS,
     *ANDA_MACHINE_BLOCKS,
-    *MACHINE_AXI_BLOCKS,
+    AndaAxiParams,
+    HarmoniaAxiParams,
     *PE_BLOCKS,
     *HARMONIA_BLOCKS,
     *HARMONIA_MACHINE_BLOCKS,

@@ -13,11 +13,7 @@ from tilewright.sim.evaluations.elements import pe_area, pe_fj, pe_unit
 from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.inputs import measured
 from tilewright.sim.models import resolve_model
-from tilewright.sim.projection_programs import (
-    length_of_cycles,
-    projection_time,
-    projections_time,
-)
+from tilewright.sim.programs import gemm_time, length_of_cycles, projections_time
 from tilewright.sim.records import energy_fj
 from tilewright.sim.workload import Gemm, attention, linear, total_macs
 
@@ -38,8 +34,8 @@ def _anda_run(model: str, printed: float) -> tuple[acc.Accelerator, list[acc.Gem
 
 
 def _busy(machine: acc.Accelerator, gemm: Gemm) -> float:
-    found = projection_time(acc.PAPER_ANDA, gemm, machine.lengths[gemm.module])
-    return measured("anda.cycles", found.gemm)
+    found = gemm_time(acc.PAPER_ANDA, gemm, length=machine.lengths[gemm.module])
+    return measured("anda.cycles", found.times(int(gemm.count)).gemm)
 
 
 @cache

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from statistics import fmean
 
+from tilewright.compiler.count import ProgramTime
 from tilewright.golden.harmonia.precision import cache_size, element_share
 from tilewright.golden.harmonia.traffic import TiledShape, switch_point
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, CacheParams, Mode
@@ -14,10 +15,8 @@ from tilewright.sim.evaluations.anda import PREFILL
 from tilewright.sim.evaluations.elements import pe_area, pe_fj, pe_rate, pe_ratio
 from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.models import resolve_model
-from tilewright.sim.projection_programs import projections_time, slower_array
-from tilewright.sim.schedule import ProgramTime
-from tilewright.sim.step_programs import prompt_time
-from tilewright.sim.target import LATENCY
+from tilewright.sim.programs import projections_time, slower_array
+from tilewright.sim.step_programs import attention_time
 from tilewright.sim.workload import prefill, total_macs
 
 HARMONIA_MODELS = (
@@ -94,11 +93,7 @@ def _programs(model: str, context: int) -> tuple[ProgramTime, ProgramTime]:
     shape, params = resolve_model(model), HarmoniaParams()
     products = [p for p in prefill(shape, 1, context) if p.module != "attention"]
     lengths = dict.fromkeys((p.module for p in products), ACTIVATION_BITS)
-    heads = shape.num_key_value_heads
-    sharing = shape.num_attention_heads // heads
-    one = prompt_time(params, sharing, context, shape.head_dim, LATENCY)
-    assert one is not None  # caches of any length stream
-    attention = one.times(heads * shape.num_hidden_layers)
+    attention = attention_time(params, shape, context).times(shape.num_hidden_layers)
     return projections_time(params, products, lengths), attention
 
 

@@ -113,7 +113,7 @@ class Device:
     """One FPGA: what nextpnr calls it, and its speed grades, the slowest first.
 
     ``pins`` is the text of a constraint file, for tools that choose no pins themselves; ``options``
-    name the file :data:`PINS`.
+    name the file ``PINS``.
     """
 
     name: str

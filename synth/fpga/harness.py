@@ -34,7 +34,7 @@ def ports_of(rtlil: str, module: str) -> list[Wire]:
 
 
 def harness_verilog(rtlil: str, module: str) -> str:
-    """Verilog of the module :data:`TOP` around ``module``."""
+    """Verilog of the module ``TOP`` around ``module``."""
     ports = [port for port in ports_of(rtlil, module) if port.bits]
     inputs = [port for port in ports if port.direction == "input" and port.name != _CLOCK]
     outputs = [port for port in ports if port.direction == "output"]

@@ -66,7 +66,7 @@ def design_of(block: str, technology: str, period: float | None = None) -> Desig
     """Return the block ``block`` (``NAME[:PRESET][,FIELD=VALUE]...``) for a technology.
 
     Without a period (ps) it is the delay of the block's committed synthesis record and
-    :data:`WIRE_MARGIN`; a block without a record is refused.
+    ``WIRE_MARGIN``; a block without a record is refused.
     """
     params, cells = resolve(block), load_technology(technology)
     if period is None:

@@ -1,7 +1,7 @@
 """A balanced clock tree for a layout, as an estimate.
 
 Registers that share a clock (behind one gate, or ungated) are grouped by place: at most
-:data:`FANOUT` together, and no more than a buffer can drive in about twice its own delay. Each
+``FANOUT`` together, and no more than a buffer can drive in about twice its own delay. Each
 group is behind a buffer in its middle, or behind its clock gate if that is near. Groups that take
 about as long are grouped again, so that a branch that is quicker gets more levels, up to one root;
 long wires have repeaters. Then branches are matched: the quicker of two that meet gets a buffer, or

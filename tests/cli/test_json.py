@@ -43,7 +43,7 @@ FURTHER = [
     "tilewright list systems",
     "tilewright list turin",
     "tilewright gemm 16 512 256 --block anda",
-    "tilewright llm llama-2-7b --phase prefill --context 512 --block anda",
+    "tilewright llm smollm2-135m --phase prefill --context 64 --block anda",
     "tilewright llm mixtral-8x7b --prompt 64 --tokens 3 --sweep batch=1,2",
     "tilewright roofsurface --explore",
     "tilewright sweep --frontier prefix_sum",

@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 from tilewright.cli.parser import command_parser
+from tilewright.compiler.host import Runner
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.sim.step_programs import step_time
 from tilewright.sim.target import Target
-from tilewright.studies.compiled import Session
-from tilewright.studies.compiled.runner import Runner
-from tilewright.studies.runs.anda_layer import layer_on_anda
 from tilewright.studies.runs.deca_gemm import DecaMemory
-from tilewright.studies.runs.harmonia_layer import layer_on_harmonia
+from tilewright.studies.runs.machine_layer import layer_on_machine
 from tilewright.studies.runs.program import program_on_machine, run_program
 from tilewright.verify.native import NativeMemory
 
@@ -23,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize(
     "function",
     [
-        *(Session.__init__, Runner.__init__, layer_on_anda, layer_on_harmonia),
+        *(Runner.__init__, layer_on_machine),
         *(program_on_machine, run_program, step_time),
     ],
     ids=lambda function: function.__qualname__,
@@ -40,7 +38,7 @@ def test_classes():
     "words",
     [
         *(("run",), ("llm",), ("gemm",)),
-        *(("simulate", name) for name in ("anda", "harmonia", "anda.layer", "harmonia.layer")),
+        *(("simulate", name) for name in ("anda", "harmonia", "machine.layer")),
     ],
     ids=" ".join,
 )

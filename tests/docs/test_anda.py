@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from tests.golden.test_program_vector import BOUNDS
+from tests.support.attention import attention_time
 from tests.support.claims import claim
 from tests.support.examples import table
-from tilewright.golden.anda_machine.attention import Attention
+from tilewright.compiler.plan import Step
 from tilewright.golden.machine.moves import load_cycles
 from tilewright.golden.params.anda_machine import AndaParams, Memory
 from tilewright.golden.params.machine import (
@@ -35,22 +36,18 @@ def test_operations_and_their_errors():
 
 
 def test_attention_rates():
-    sizes = [
-        {"heads": 1, "kv_heads": 1, "head_dim": 128},
-        {"heads": 4, "kv_heads": 1, "head_dim": 128},
-        {"heads": 1, "kv_heads": 1, "head_dim": 64},
-    ]
-    rows = table(PAGE, "attention")
-    assert int(rows[-1][0].replace(",", "")) == 131072
-    for context, *shown in rows:
+    sizes = [(1, 1, 128), (4, 1, 128), (1, 1, 64)]  # heads, those of keys, channels
+
+    def share(tokens, heads, kv_heads, channels):
+        step = Step.prompt(tokens - 1, 1)
+        # 150 ns at 285 MHz
+        time = attention_time("anda", heads, kv_heads, channels, step, 43)
+        return 2 * heads * tokens * channels / (AndaParams().vector.lanes * time.cycles)
+
+    for context, *shown in table(PAGE, "attention"):
         tokens = int(context.replace(",", ""))
-        for size, share in zip(sizes, shown, strict=True):
-            work = Attention(params=AndaParams(), context=tokens, **size)
-            rate = work.utilisation(latency=43)  # 150 ns at 285 MHz
-            assert share == f"{rate:.0%}"
-            assert rate >= 0.7 or tokens < 4096
-    many = Attention(params=AndaParams(), heads=32, kv_heads=32, head_dim=128, context=1024)
-    told = f"32 of 128 channels have {many.utilisation(latency=43):.0%} at 1,024 tokens"
+        assert shown == [f"{share(tokens, *size):.0%}" for size in sizes], context
+    told = f"of their own the lanes have {share(1024, 32, 32, 128):.0%} at 1,024 tokens"
     assert told in " ".join(PAGE.split())
 
 

@@ -2,22 +2,17 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from tests.support.attention import attention_time
 from tests.support.examples import table
-from tilewright.golden.harmonia.cache import KvCache
+from tilewright.compiler.plan import Step
 from tilewright.golden.harmonia_machine.assembler import assemble
 from tilewright.golden.harmonia_machine.cycles import convert_cycles, learn_cycles
-from tilewright.golden.harmonia_machine.decode_attention import CachedHead
-from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
-from tilewright.golden.harmonia_machine.layer_attention import layer_attention
-from tilewright.golden.harmonia_machine.streamed_attention import streamed_attention
 from tilewright.golden.params.harmonia_machine import (
     HarmoniaParams,
     Memory,
 )
-from tilewright.sim.programs import ProgramTime, program_counters
 from tilewright.synth.record import load_records
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +60,7 @@ LEARN = "learn source=0, elements=100, first=1\nlearn source=0, elements=100, la
 
 
 def columns_of(time):
-    """The table's columns behind the name."""
+    """The table's columns after the name."""
     return time.cycles, time.gemm, time.vector, time.convert, time.load, time.store
 
 
@@ -83,64 +78,18 @@ def test_area_of_a_wide_converter():
     assert f"where the published one has {old_logic} and {old_memory}" in page
 
 
-def rows_of(block, program):
-    """Of the table, by the beginning of the program's name."""
-    return [row[2:] for row in table(PAGE, "attention") if row[0] == block and program in row[1]]
-
-
-@pytest.mark.parametrize(
-    ("block", "lengths"),
-    [("paper", (256, 3800)), pytest.param("wide", (3800,), marks=pytest.mark.full)],
-)
-def test_cycles_of_attention(block, lengths):
-    """The table of the page: a prompt, and a decoded token as the difference of two programs."""
-    params = HarmoniaParams.preset(block)
-
-    def counts(heads, prompt, tokens):
-        nothing = np.zeros((heads, tokens, params.channels), np.uint16)
-        found = grouped_attention(params, nothing, nothing[0], nothing[0], prompt=prompt)
-        time = ProgramTime.of([program_counters(params, found.builder.program, 30)])
-        return np.array(columns_of(time))
-
-    prompt = counts(1, 1024, 1024)
-    tokens = [counts(4, n - 2, n) - counts(4, n - 2, n - 1) for n in lengths]
-    assert rows_of(block, "a prompt") == [[f"{value:,}" for value in prompt]]
-    rows = rows_of(block, "a token decoded")
-    assert rows == [[f"{value:,}" for value in found] for found in tokens]
-    words = {"paper": "times as long as its products", "wide": "times as long. What is left"}
-    assert f"{prompt[0] / prompt[1]:.1f} {words[block]}" in " ".join(PAGE.split())
-    # An array that never waits takes 91,265 cycles; the wide converter keeps near to that.
-    assert block != "wide" or prompt[0] <= 1.25 * 91_265
-
-
-@pytest.mark.parametrize(
-    ("block", "tokens"),
-    [("paper", 4096), ("wide", 4096), pytest.param("paper", 131_072, marks=pytest.mark.full)],
-)
-def test_cycles_of_streamed_attention(block, tokens):
-    params = HarmoniaParams.preset(block)
-    cache = KvCache(params.cache, params.channels)
-    nothing = np.zeros((tokens, params.channels), np.uint16)
-    cache.append(nothing, nothing)
-    found = streamed_attention(params, nothing[:4], cache)
-    time = ProgramTime.of([program_counters(params, found.builder.program, 30)])
-    counts = columns_of(time)
-    (row,) = rows_of(block, f"a token at {tokens:,}")
-    assert row == [f"{value:,}" for value in counts]
-    array, page = tokens * 5 // 4, " ".join(PAGE.split())
-    assert f"{array:,}" in page and f"takes {time.cycles / array:.1f} times as many" in page
-    assert time.cycles <= 1.3 * array
+STEPS = {  # heads, those of keys, step
+    "16 tokens of a prompt at 1,008, 1 head": (1, 1, Step.prompt(1008, 16)),
+    "a token at 256, 4 heads": (4, 1, Step.prompt(255, 1)),
+    "a token at 4,096, 4 heads": (4, 1, Step.prompt(4095, 1)),
+    "a token at 4,096, 8 x 4 heads": (32, 8, Step.prompt(4095, 1)),
+}
 
 
 @pytest.mark.parametrize("block", ["paper", "wide"])
-def test_cycles_of_a_layers_token(block):
-    """With the token appended to all caches, within 1.3 times what the array takes."""
-    params = HarmoniaParams.preset(block)
-    head = CachedHead.empty(params, 4095, params.channels, 4)
-    program = layer_attention(params, [4096], [[head]] * 8).builder.program
-    time = ProgramTime.of([program_counters(params, program, 30)])
-    assert rows_of(block, "a token of a layer") == [[f"{value:,}" for value in columns_of(time)]]
-    array, page = 8 * 4096 * 5 // 4, " ".join(PAGE.split())
-    words = {"paper": "times as many at the published size", "wide": "times with the wide conv"}
-    assert f"{array:,}" in page and f"{time.cycles / array:.2f} {words[block]}" in page
-    assert time.cycles <= 1.3 * array
+def test_cycles_of_attention(block):
+    rows = [row for row in table(PAGE, "attention") if row[0] == block]
+    assert [row[1] for row in rows] == list(STEPS)
+    for row, (heads, kv_heads, step) in zip(rows, STEPS.values(), strict=True):
+        time = attention_time(f"harmonia:{block}", heads, kv_heads, 128, step, 30)
+        assert row[2:] == [f"{value:,}" for value in columns_of(time)]

@@ -50,7 +50,7 @@ def test_dot_equals_fractions(mantissa_bits, partial):
     numerics = AndaNumerics(group=16, partial=partial)
     rng = np.random.default_rng(mantissa_bits)
     rows = activations(rng, 24, 16, finite=True).reshape(12, 32)
-    factors = weights(rng, numerics, 24).reshape(12, 32)
+    factors = weights(rng, numerics.weight_format, 24, numerics.group).reshape(12, 32)
     scale = scales(rng, 24).reshape(12, 2)
     blocks = bfp.encode(numerics.block_format(mantissa_bits), rows)
     got = dot(numerics, mantissa_bits, blocks, factors.reshape(12, 2, 16), scale)
@@ -70,7 +70,9 @@ def test_gemm_equals_dot(mantissa_bits, weight_bits, partial):
     rng = np.random.default_rng(mantissa_bits)
     rows, inputs, outputs = 7, 200, 9
     bits = activations(rng, rows * 4, 64, finite=True).reshape(rows, 256)[:, :inputs]
-    values = weights(rng, numerics, outputs * 4).reshape(outputs, 256)[:, :inputs]
+    values = weights(rng, numerics.weight_format, outputs * 4, numerics.group).reshape(
+        outputs, 256
+    )[:, :inputs]
     matrix = Weights(
         numerics.weight_format, values.astype(np.int8), scales(rng, 2 * outputs).reshape(-1, 2)
     )

@@ -1,7 +1,6 @@
 """Programs of the Harmonia accelerator: assembler, layouts, golden machine, whole programs."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,15 +8,11 @@ import pytest
 from tilewright.golden import bfp
 from tilewright.golden.bits import decode
 from tilewright.golden.harmonia import traffic
-from tilewright.golden.harmonia.attention import attend, powers, row_reduced
-from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.attention import powers, row_reduced
 from tilewright.golden.harmonia.gemm import gemm, linear
 from tilewright.golden.harmonia.mixed import MixedBlocks
 from tilewright.golden.harmonia.offset import largest_halved
-from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.harmonia_machine.assembler import AssemblyError, assemble, disassemble
-from tilewright.golden.harmonia_machine.attention import Head, attention_program, heavy_tailed
-from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.cycles import program_cycles, timeline
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.hazards import first_hazard
@@ -46,6 +41,8 @@ from tilewright.golden.params.harmonia_machine import (
 from tilewright.golden.params.machine import Error, UnitOfWork
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import quantise
+from tilewright.verify.harmonia_machine.builder import Builder
+from tilewright.verify.stimuli.tensors import with_outliers
 
 SMALL, PAPER = HarmoniaParams.preset("small"), HarmoniaParams.preset("paper")
 PRESETS = pytest.mark.parametrize("params", [SMALL, PAPER], ids=["small", "paper"])
@@ -130,7 +127,7 @@ def test_rows_and_lines_come_back(params, memory):
 def test_where_elements_lie(params):
     rng = np.random.default_rng(2)
     elements = params.group + 3
-    values = heavy_tailed(rng, params.rows + 1, elements)  # two token tiles
+    values = with_outliers(rng, params.rows + 1, elements)  # two token tiles
     rows = halves_rows(params, values)
     words = -(-elements // 4)
     assert len(rows) == 2 * words
@@ -172,7 +169,7 @@ def test_refused_tensors():
 def test_product_is_a_linear_layer_of_ragged_sizes(params, dataflow, keep):
     rng = np.random.default_rng(keep)
     tokens, inputs, outputs = 2 * params.rows + 1, 2 * params.group + 3, 3 * params.columns + 2
-    x = heavy_tailed(rng, tokens, inputs)
+    x = with_outliers(rng, tokens, inputs)
     weights = random_weights(params, rng, outputs, inputs)
     b = Builder(params)
     line = b.tiled_gemm(b.place_activations(x), tokens, weights, dataflow, keep)
@@ -184,37 +181,6 @@ def test_product_is_a_linear_layer_of_ragged_sizes(params, dataflow, keep):
     assert np.array_equal(b.product_results(memory, line, tokens, outputs), want)
     parts = [step.instruction for step in outcome.trace if step.instruction.opcode is Opcode.STORE]
     assert len(parts) == -(-tokens // params.rows) * -(-outputs // params.columns)
-
-
-@PRESETS
-def test_a_layers_results_are_converted_beside_the_next_token_tile(params):
-    """Two layers in a row; with one region nothing overlaps, which takes longer."""
-    p, rng = params, np.random.default_rng(12)
-    tokens, sizes = 3 * p.rows + 1, (8 * p.group, 2 * p.group + 3, p.columns + 1)
-    x = heavy_tailed(rng, tokens, sizes[0])
-    layers = [random_weights(p, rng, m, n) for n, m in pairwise(sizes)]
-    totals = []
-    for regions in (1, 4):
-        p = replace(params, regions=regions)
-        b = Builder(p)
-        line = b.place_activations(x)
-        for weights in layers:
-            line = b.layer(line, tokens, weights)
-        b.halt()
-        memory = b.memory
-        outcome = Machine(p, memory).run(b.program)
-        assert outcome.error is Error.NONE
-        y = x
-        for weights in layers:
-            y = linear(p.numerics, bfp.encode(p.numerics.activation, y), weights)
-        check = Builder(p)
-        padded = np.zeros((4 * p.rows, sizes[-1]), np.uint16)
-        padded[:tokens] = y
-        check.place_activations(padded)
-        want = check.memory
-        assert np.array_equal(memory[line * p.line_bytes :][: len(want)], want)
-        totals.append(program_cycles(p, outcome, 4)[Counter.CYCLES])
-    assert totals[1] < totals[0]
 
 
 @PRESETS
@@ -230,7 +196,7 @@ def test_external_accesses_are_those_of_the_formulas(params, shape, keep):
     weights = random_weights(params, rng, outputs, inputs)
     for dataflow in Dataflow:
         b = Builder(params)
-        source = b.place_activations(heavy_tailed(rng, tokens, inputs))
+        source = b.place_activations(with_outliers(rng, tokens, inputs))
         b.tiled_gemm(source, tokens, weights, dataflow, keep)
         b.halt()
         counts = Machine(params, b.memory).run(b.program).counts
@@ -321,7 +287,7 @@ def test_lanes_decide_what_is_written():
 @PRESETS
 def test_a_load_spreads_the_values_of_one_bank(params):
     rng, bank, lanes = np.random.default_rng(5), params.rows - 1, [0]
-    before, tile = (heavy_tailed(rng, params.rows, 12) for _ in range(2))
+    before, tile = (with_outliers(rng, params.rows, 12) for _ in range(2))
     b = Builder(params)
     old, new, result = b.place_halves(before), b.place_halves(tile), b.reserve(b.halves_lines(12))
     b.load(Memory.FP16, 0, 3, old)
@@ -339,7 +305,7 @@ def test_a_load_spreads_the_values_of_one_bank(params):
 def test_powers_of_what_a_causal_mask_shows():
     """In one pass what subtract, exponential and sum give in three."""
     rng = np.random.default_rng(7)
-    scores, seen = heavy_tailed(rng, SMALL.rows, 23), 9 + np.arange(SMALL.rows)
+    scores, seen = with_outliers(rng, SMALL.rows, 23), 9 + np.arange(SMALL.rows)
     b = Builder(SMALL)
     b.load(Memory.FP16, 3, 6, b.place_halves(scores))
     b.program += assemble(
@@ -424,7 +390,7 @@ def test_maxima_of_more_token_tiles_than_registers():
 
 def test_learnt_offsets_are_those_of_the_window():
     rng = np.random.default_rng(8)
-    keys = heavy_tailed(rng, 2 * SMALL.rows, 13)
+    keys = with_outliers(rng, 2 * SMALL.rows, 13)
     b = Builder(SMALL)
     line = b.place_halves(keys)
     for tile in range(2):
@@ -447,122 +413,12 @@ def test_saturation_is_remembered():
         assert outcome.counts[Counter.GROUPS_CONVERTED] == SMALL.rows
 
 
-# Attention.
-
-
-def by_hand(params, q, k, v, prompt):
-    """The same without a machine."""
-    cache = KvCache(params.cache, q.shape[1])
-    cache.append(k[:prompt], v[:prompt])
-    results = [attend(params.numerics, cache, q[:prompt])]
-    for t in range(prompt, len(q)):
-        cache.append(k[t : t + 1], v[t : t + 1])
-        results.append(attend(params.numerics, cache, q[t : t + 1]))
-    return np.concatenate(results)
-
-
-def run_attention(params, prompt, tokens, channels, **options):
-    rng = np.random.default_rng(tokens)
-    q, k, v = (heavy_tailed(rng, tokens, channels) for _ in range(3))
-    weights = random_weights(params, rng, 2 * params.columns + 3, channels)
-    program = attention_program(params, q, k, v, prompt=prompt, weights=weights, **options)
-    memory = program.builder.memory
-    outcome = Machine(params, memory).run(program.builder.program)
-    assert outcome.error is Error.NONE
-    want = by_hand(params, q, k, v, prompt)
-    assert np.array_equal(program.attended(memory), want)
-    layer = linear(params.numerics, bfp.encode(params.numerics.activation, want), weights)
-    got = program.builder.product_results(memory, program.outputs, tokens, weights.outputs)
-    assert np.array_equal(got, layer)
-    return program, outcome
-
-
-@pytest.mark.parametrize(
-    ("prompt", "tokens", "channels"),
-    [
-        (1, 30, 16),  # from the first token on; every window is crossed
-        (3, 12, 8),  # a prompt shorter than the initial window
-        (8, 26, 16),  # as long as it
-        (37, 49, 16),  # old and recent tokens in one tile
-        (41, 41, 16),  # nothing but a prompt
-    ],
-)
-def test_attention_is_that_without_a_machine(prompt, tokens, channels):
-    run_attention(SMALL, prompt, tokens, channels, dataflow=Dataflow.ROW_MAJOR, keep=2)
-
-
-@pytest.mark.full
-def test_attention_at_the_papers_size():
-    """160 tokens of prompt, 48 decoded, then a linear layer: one program."""
-    program, outcome = run_attention(PAPER, 160, 208, 128)
-    assert len(program.builder.program) <= PAPER.instructions
-    counted = program_cycles(PAPER, outcome, 4)
-    assert counted[Counter.CYCLES] > 0
-
-
-def test_a_head_is_resumed_from_external_memory_alone():
-    """Another machine, with nothing on chip, goes on where the first one stopped."""
-    rng = np.random.default_rng(11)
-    q, k, v = (heavy_tailed(rng, 45, 16) for _ in range(3))
-    weights = random_weights(SMALL, rng, 8, 16)
-    options = {"prompt": 29, "weights": weights}
-    whole = attention_program(SMALL, q, k, v, **options)
-    memory = whole.builder.memory
-    first = whole.builder.program
-    # The program up to the tokens of the 37th: what follows it is the next token's first load.
-    starts = [i for i, x in enumerate(first) if x.opcode is Opcode.CONFIGURE and x["tokens"] == 38]
-    Machine(SMALL, memory).run([*first[: starts[0]], *assemble("halt")])
-    second = attention_program(SMALL, q, k, v, start=37, **options)
-    assert len(second.builder.memory) == len(memory)
-    assert Machine(SMALL, memory).run(second.builder.program).error is Error.NONE
-    assert np.array_equal(second.attended(memory), by_hand(SMALL, q, k, v, 29))
-
-
-def test_external_cache_is_as_large_as_the_precision_says():
-    """Beside exponents of a byte, in whole lines for a tile of keys, and unused places."""
-    b = Builder(PAPER)
-    channels, tokens = 128, 2048
-    before = len(b.memory)
-    head = Head(b, channels, tokens)
-    bits = 8 * (len(b.memory) - before)
-    want = cache_size(PAPER.cache, tokens, channels).bits
-    groups = 2 * tokens * channels // PAPER.group
-    unused = sum(
-        PAPER.low_slots(store.operand) * store.across * PAPER.row_bits(Memory.OPERANDS)
-        for store in (head.keys, head.values)
-    )
-    high = 2 * (PAPER.initial + PAPER.local) * channels * 4
-    exponents = head.keys.across * PAPER.row_bits(Memory.OPERAND_EXPONENTS)
-    padding = tokens // PAPER.columns * (PAPER.line_bits - exponents)
-    assert bits == want + 3 * groups + unused - high + padding
-
-
-def test_refused_heads():
-    with pytest.raises(ValueError, match=r"^channels must be a multiple of 8, at most 16, not 12$"):
-        Head(Builder(SMALL), 12, 8)
-    message = r"^4000 tokens of 16 channels need 4040 operand rows, there are 2048$"
-    with pytest.raises(ValueError, match=message):
-        Head(Builder(SMALL), 16, 4000)
-    x = np.zeros((4, 16), np.uint16)
-    weights = quantise(np.ones((4, 16)), 4, group=16)
-    with pytest.raises(ValueError, match=r"^prompt must be 1..4, the tokens, not 5$"):
-        attention_program(SMALL, x, x, x, prompt=5, weights=weights)
-    with pytest.raises(ValueError, match=r"^start must be 0 or 2..4, not 1$"):
-        attention_program(SMALL, x, x, x, prompt=2, start=1, weights=weights)
-    with pytest.raises(ValueError, match=r"^16 channels meet weights of 8 inputs$"):
-        narrow = quantise(np.ones((4, 8)), 4, group=8)
-        attention_program(SMALL, x, x, x, prompt=2, weights=narrow)
-
-
 def test_refused_products():
     b = Builder(SMALL)
     with pytest.raises(ValueError, match=r"^keep must be 1..255, not 0$"):
         b.tiled_gemm(0, 2, quantise(np.ones((4, 8)), 4, group=8), Dataflow.ROW_MAJOR, 0)
     with pytest.raises(ValueError, match=r"^255 tiles of 9 groups do not fit 2048 rows$"):
         b.tiled_gemm(0, 2, quantise(np.ones((4, 72)), 4, group=72), Dataflow.COLUMN_MAJOR, 255)
-    message = r"^a layer of 8 inputs and 9000 outputs needs 2250 operand rows, there are 2048$"
-    with pytest.raises(ValueError, match=message):
-        b.layer(0, 2, quantise(np.ones((9000, 8)), 4, group=8))
 
 
 GEMM = (
@@ -680,7 +536,7 @@ def test_loads_hide_behind_other_work():
 
 def test_vector_operations_are_those_of_the_vector_unit():
     rng = np.random.default_rng(9)
-    a, c = heavy_tailed(rng, 2, 7), heavy_tailed(rng, 2, 7)
+    a, c = with_outliers(rng, 2, 7), with_outliers(rng, 2, 7)
     b = Builder(SMALL)
     for k, x in enumerate((a, c)):
         b.load(Memory.FP16, 2 * k, 2, b.place_halves(x))
@@ -700,7 +556,7 @@ def test_vector_operations_are_those_of_the_vector_unit():
 def test_what_a_conversion_of_values_sees():
     """Tokens beyond those that are there, and channels beyond the last, are zero."""
     rng = np.random.default_rng(10)
-    values = heavy_tailed(rng, SMALL.group, 6)
+    values = with_outliers(rng, SMALL.group, 6)
     b = Builder(SMALL)
     words, line = 2, b.place_halves(values)
     for tile in range(SMALL.converter.loops):

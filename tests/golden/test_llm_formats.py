@@ -7,10 +7,11 @@ from tilewright.golden import bfp
 from tilewright.golden.harmonia import mixed
 from tilewright.golden.harmonia.attention import attend as attend_of_hardware
 from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.cached_attention import CacheFormat, _Keys, attend
+from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.harmonia.precision import cache_size
-from tilewright.golden.llm.cached_attention import CacheFormat, _Keys, attend
 from tilewright.golden.llm.engine import Session, logits
-from tilewright.golden.llm.formats import AndaFormat, BlockSites, HarmoniaFormat, site_lengths
+from tilewright.golden.llm.formats import AndaFormat, BlockSites, site_lengths
 from tilewright.golden.llm.sites import LINEAR_SITES, Site
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.formats import BlockFormat

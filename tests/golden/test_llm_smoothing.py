@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tilewright.golden.llm.cached_attention import CacheFormat
+from tilewright.golden.harmonia.cached_attention import CacheFormat
+from tilewright.golden.harmonia.learned_scales import learn_scales, with_scales
 from tilewright.golden.llm.engine import logits
-from tilewright.golden.llm.smoothing import learn_scales, with_scales
 from tilewright.golden.llm.tiny import tiny_model
 
 CACHE = CacheFormat(group=8, initial=8, local=16, offset_channels=0)

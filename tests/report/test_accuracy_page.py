@@ -194,7 +194,7 @@ def test_a_missing_record_says_how_to_make_it(monkeypatch):
     monkeypatch.setattr(accuracy, "load_record", lambda name: None)
     page = accuracy.build(Context(records=RECORDS, cases=1))
     assert page.summary == "Formats on a real language model: not measured yet."
-    assert page.body.count("python -m tilewright.studies.accuracy smollm2") == len(MAKERS)
+    assert page.body.count("python -m tilewright.cli.accuracy_records smollm2") == len(MAKERS)
 
 
 def test_tables_of_the_documentation():

@@ -17,27 +17,22 @@ def test_figures_are_the_records():
 def test_records_that_are_missing_are_named_with_their_command(monkeypatch):
     monkeypatch.setattr(layer, "load_measured", lambda name: None)
     page = str(layer.layer_section())
-    for workload in ("deca.layer", "anda.layer", "harmonia.layer"):
+    for workload in ("deca.layer", "machine.layer --block anda", "machine.layer --block harmonia"):
         assert f"tilewright simulate {workload}" in page
 
 
 def test_every_kind_of_record_is_shown(monkeypatch):
-    head = {counter.name.lower(): 7 for counter in Counter}
-    module = {"module": "qkv", "mantissa": 7, "inputs": 576, "outputs": 960, "lines_read": 9}
+    counters = {counter.name.lower(): 7 for counter in Counter}
     common = {"command": "tilewright simulate x", "layer": 3, "model": "m", "block": "b"}
     records = {
-        "anda_layer": {
-            "tokens": 16,
-            "modules": [{**module, "cycles": 4321, "gemm_cycles": 2}],
-            **common,
-        },
-        "harmonia_layer": {
+        f"{name}_layer": {
             "tokens": 104,
-            "heads": [{"head": 0, "counters": {**head, "cycles": 8765}}],
+            "steps": [{"first": 96, "tokens": 1, "counters": {**counters, "cycles": cycles}}],
             **common,
-        },
+        }
+        for name, cycles in (("anda", 4321), ("harmonia", 8765))
     }
     monkeypatch.setattr(layer, "load_measured", records.get)
     page = str(layer.layer_section())
-    for text in ("A_qkv", "4,321", "8,765", "layer 3 of m on b", "tilewright simulate deca.layer"):
+    for text in ("4,321", "8,765", "layer 3 of m on b", "tilewright simulate deca.layer"):
         assert text in page

@@ -6,8 +6,8 @@ import pytest
 
 from tilewright.report.page import Context
 from tilewright.report.pages import model
-from tilewright.studies.compiled.record import CONTEXTS, NAMES, predicted_cycles
 from tilewright.studies.measured import load_measured
+from tilewright.studies.model_record import CONTEXTS, NAMES, predicted_cycles
 from tilewright.synth.record import RECORDS
 
 NAME = NAMES["harmonia"]
@@ -25,7 +25,7 @@ def written(folder, record):
 
 def test_without_a_record(tmp_path):
     found = page(tmp_path)
-    assert "python -m tilewright.studies.compiled.record" in found.body
+    assert "python -m tilewright.studies.model_record" in found.body
     assert not found.failures
 
 

@@ -3,11 +3,12 @@
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+from tilewright.compiler.count import timeline
+from tilewright.compiler.machine import machine_of
 from tilewright.golden.harmonia_machine.assembler import assemble
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.machine import UnitOfWork
 from tilewright.report.timeline import decoder_layer, draw
-from tilewright.sim.programs import program_timeline
 
 PROGRAM = """
 load fp16, row=0, rows=16, line=0
@@ -18,7 +19,7 @@ halt
 
 
 def test_a_program_as_lanes():
-    work = program_timeline(HarmoniaParams(), assemble(PROGRAM), latency=5)
+    work = timeline(machine_of(HarmoniaParams()), assemble(PROGRAM), 5, streamed=False)
     assert [w.unit for w in work] == [UnitOfWork.LOAD, UnitOfWork.VECTOR, UnitOfWork.STORE]
     load, add, store = work
     assert add.begin < load.end == store.begin  # the store waits for the region of the load

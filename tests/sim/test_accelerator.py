@@ -8,7 +8,6 @@ import pytest
 from tilewright.golden.anda.cycles import RESULT_LATENCY, dot_cycles, gemm_cycles, group_cycles
 from tilewright.golden.anda_machine.cycles import gemm_cycles as instruction_cycles
 from tilewright.golden.harmonia.array import cycles as array_cycles
-from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.cycles import gemm_cycles as harmonia_cycles
 from tilewright.golden.harmonia_machine.isa import Settings
 from tilewright.golden.params.anda import AndaApuParams, AndaMxuParams
@@ -27,6 +26,7 @@ from tilewright.sim.accelerator import (
 from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares, saving
 from tilewright.sim.models import resolve_model
 from tilewright.sim.workload import Gemm, linear, prefill
+from tilewright.verify.harmonia_machine.builder import Builder
 
 
 def product(rows, inner, outer, module="o", name="p"):

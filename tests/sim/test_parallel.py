@@ -62,13 +62,21 @@ def test_a_ring_moves_what_it_must():
 @pytest.mark.parametrize("system", ["spr-ddr", "harmonia"])
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
 def test_devices_that_share_layers_halve_what_grows_with_weights(system, phase):
-    model = resolve_model("llama-2-70b")
+    model = resolve_model("llama-2-13b")
     one, two = (
-        answer(model, system, tensor=t, phase=phase, settings=NEARLY_FREE if t > 1 else None)
+        answer(
+            model,
+            system,
+            context=64,
+            tensor=t,
+            phase=phase,
+            settings=NEARLY_FREE if t > 1 else None,
+        )
         for t in (1, 2)
     )
-    # The head begins with a norm, which both devices compute.
-    for name, near in (("gate", 0.03), ("down", 0.03), ("head", 0.1)):
+    # Head and feed-forward part begin with a norm, which both devices compute.
+    products = ("gate", "down") if system == "spr-ddr" else ("feed-forward",)
+    for name, near in (*((name, 0.05) for name in products), ("head", 0.1)):
         assert two.ms_by_part[name] == pytest.approx(one.ms_by_part[name] / 2, rel=near)
     assert two.ms_by_part["link"] < 1e-3 * two.latency_ms
     assert sum(two.ms_by_part.values()) == pytest.approx(two.latency_ms)
@@ -95,7 +103,8 @@ def test_a_pipeline_shortens_no_token_but_serves_more_sequences(system):
         return answer(LLAMA, system, context=64, **parallel)
 
     alone, alone_too = step(batch=1), step(batch=1, pipeline=4, settings=NEARLY_FREE)
-    assert alone_too.latency_ms == pytest.approx(alone.latency_ms)
+    # Each group of layers of an accelerator is a program of its own.
+    assert alone_too.latency_ms == pytest.approx(alone.latency_ms, rel=2e-3)
     four = step(batch=4, pipeline=4, settings=NEARLY_FREE)
     # Each of the four sequences is in another group; the last group also has the head.
     assert alone.latency_ms <= four.latency_ms < 1.6 * alone.latency_ms

@@ -120,7 +120,8 @@ def test_pes_of_equal_area_run_as_fast_as_they_are_small(folder):
     low, high = (EVALUATIONS["harmonia_speedup"](end=end) for end in ("least", "most"))
     # Attention at 8-bit windows costs Harmonia a little, fp16 PEs nothing.
     assert 32 / 9.15 < low < high < 8.0
-    assert high == pytest.approx(8.0, rel=0.04)
+    # Conversions and appends of attention take both machines as long.
+    assert high == pytest.approx(8.0, rel=0.07)
 
 
 def test_attention_makes_baselines_slower_as_it_grows(folder):

@@ -11,10 +11,11 @@ import pytest
 from tests.cli.test_cli import run
 from tests.support.smollm2 import smollm2_or_skip
 from tilewright.base.errors import CommandError
+from tilewright.golden.harmonia.cached_attention import CacheFormat
+from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.harmonia.precision import cache_size
-from tilewright.golden.llm.cached_attention import CacheFormat
 from tilewright.golden.llm.engine import Evaluation
-from tilewright.golden.llm.formats import AndaFormat, HarmoniaFormat
+from tilewright.golden.llm.formats import AndaFormat
 from tilewright.golden.llm.sites import LINEAR_SITES
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.harmonia import CacheParams
@@ -216,7 +217,7 @@ def test_all_records_in_one_go(tmp_path):
     assert record["subject"]["weights"] == "as in the file"
     assert (
         record["command"]
-        == "python -m tilewright.studies.accuracy smollm2 --tokens 128 --window 64"
+        == "python -m tilewright.cli.accuracy_records smollm2 --tokens 128 --window 64"
     )
     known = json.loads((tmp_path / "log-file.json").read_text())["perplexities"]
     assert known["calibration: plain"] == record["reference"]

@@ -5,10 +5,11 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+from tilewright.golden.harmonia.cached_attention import CacheFormat, attend
+from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm.blockfloat import truncate
-from tilewright.golden.llm.cached_attention import CacheFormat, attend
 from tilewright.golden.llm.engine import Evaluation
-from tilewright.golden.llm.formats import AndaFormat, BlockSites, HarmoniaFormat, site_lengths
+from tilewright.golden.llm.formats import AndaFormat, BlockSites, site_lengths
 from tilewright.golden.llm.sites import PLAIN, Format
 from tilewright.golden.llm.tiny import tiny_model
 

@@ -7,18 +7,17 @@ from pathlib import Path
 import pytest
 
 from tilewright.base.errors import CheckError
+from tilewright.compiler.machine import machine_of
+from tilewright.compiler.plan import Step
+from tilewright.golden.params.resolve import resolve
 from tilewright.studies.measured import load_measured
 from tilewright.studies.runs import paper_sizes
 from tilewright.studies.runs.paper_sizes import (
     CASES,
     RECORD,
-    _heads,
-    _layer,
-    _prompt,
-    _tile,
-    _token,
     run_case,
 )
+from tilewright.verify.machine.model_workload import layer_shape
 
 PAGES = {
     name: (Path(__file__).parents[2] / "docs" / f"{page}-system.md").read_text()
@@ -28,18 +27,18 @@ MEASURED = {run["name"]: run for run in load_measured(RECORD)["runs"]}
 
 
 @pytest.mark.parametrize(
-    ("block", "work"),
+    ("block", "step"),
     [
-        ("harmonia:small", partial(_prompt, tokens=40)),
-        ("harmonia:small", partial(_token, tokens=80)),
-        ("harmonia:small", partial(_tile, tokens=80)),
-        ("harmonia:small", partial(_layer, tokens=80)),
-        ("anda:small", partial(_heads, tokens=20, channels=16)),
+        ("harmonia:small", Step.prompt(40, 1)),
+        ("harmonia:small", Step.prompt(40, 4)),
+        ("harmonia:small", Step.batch({0: 20, 1: 9, 2: 0})),
+        ("anda:small", Step.prompt(20, 1)),
+        ("anda:small", Step.batch({0: 9, 1: 3, 2: 0})),
     ],
-    ids=["prompt", "token", "tile", "layer", "heads"],
 )
-def test_attention_on_a_small_block(block, work):
+def test_a_layer_on_a_small_block(block, step):
     """Memory, counters and cycles are golden's, or the run would not return."""
+    work = partial(paper_sizes._layer, step=step, shape=layer_shape(machine_of(resolve(block))))
     found = run_case("small", paper_sizes.Case(block, work))
     assert found.counters["cycles"] == found.golden_cycles
 

@@ -6,16 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.smollm2 import smollm2_or_skip
-from tilewright.studies.compiled import Session, compile_model, open_folder
-from tilewright.studies.compiled.compiling import Options
-from tilewright.studies.compiled.rtl_token import (
-    CASES,
-    Case,
-    main,
-    record_name,
-    run_tokens,
-)
+from tilewright.compiler.compile import Options, compile_model
+from tilewright.compiler.folder import open_folder
+from tilewright.compiler.generate import Session
+from tilewright.compiler.host import Runner
+from tilewright.studies.accelerators import accelerator_of
 from tilewright.studies.measured import load_measured
+from tilewright.studies.rtl_token import CASES, Case, main, record_name, run_tokens
 
 HARMONIA, ANDA = (load_measured(record_name(name)) for name in ("harmonia", "anda"))
 DOCS = Path(__file__).parents[2] / "docs"
@@ -23,10 +20,11 @@ OF_THE_RUN = {"command", "seconds", "simulator"}  # not the same everywhere
 
 
 def test_tokens_of_a_tiny_model(tmp_path):
-    """What is recorded is what the command's own session has; the second token is decoded."""
+    """The record has the programs and the text of a session; the second token is decoded."""
     compile_model("tiny-llama", tmp_path / "tiny", Options(target="harmonia:small", context=8))
     found = run_tokens(tmp_path / "tiny", Case("AB", 2))
-    wanted = Session(open_folder(tmp_path / "tiny"), "AB", latency=found.latency).generate(2)
+    runner = Runner(open_folder(tmp_path / "tiny"), latency=found.latency)
+    (wanted,) = Session(runner, "AB", accelerator_of(runner.machine)).generate(2)
     assert (found.programs, found.text) == (wanted.programs, wanted.text)
     assert [run.kind for run in found.programs] == ["prefill", "head", "decode", "head"]
     assert found.simulated_cycles > sum(run.cycles for run in found.programs)

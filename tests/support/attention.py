@@ -1,14 +1,28 @@
-"""Causal attention in float64."""
+"""Cycles of the attention of compiled layers."""
 
-import numpy as np
+from tilewright.compiler.count import step_time
+from tilewright.compiler.machine import machine_of
+from tilewright.compiler.plan import Plan, Step
+from tilewright.golden.params.llm import LlmShape
+from tilewright.golden.params.resolve import resolve
+
+__all__ = ["attention_time"]
 
 
-def softmax_attention(q, k, v):
-    """The last tokens' queries (heads, tokens, channels) over k and v (kv heads, context, ...)."""
-    q, k, v = (x.astype(np.float64) for x in (q, k, v))
-    share, context, tokens = len(q) // len(k), k.shape[1], q.shape[1]
-    hidden = np.arange(context) > np.arange(context - tokens, context)[:, np.newaxis]
-    scores = q @ np.repeat(k, share, axis=0).swapaxes(1, 2) / np.sqrt(q.shape[2])
-    scores[:, hidden] = -np.inf
-    powers = np.exp(scores - scores.max(axis=2, keepdims=True))
-    return powers / powers.sum(axis=2, keepdims=True) @ np.repeat(v, share, axis=0)
+def attention_time(block, heads, kv_heads, channels, step: Step, latency):
+    """Of one layer with this attention; all else of it is small."""
+    shape = LlmShape(
+        model_type="llama",
+        name="attention",
+        num_hidden_layers=1,
+        hidden_size=heads * channels,
+        intermediate_size=heads * channels,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        head_dim=channels,
+        vocab_size=1024,
+        max_position_embeddings=1 << 20,
+    )
+    context = max(seen for _, seen in step.seen)
+    plan = Plan(machine=machine_of(resolve(block)), shape=shape, context=context)
+    return step_time(plan, step, latency)["attention"]

@@ -24,7 +24,7 @@ from tilewright.studies.evidence.summary import FILE
 
 ROOT = Path(__file__).parents[2]
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "full")
-LARGE = re.compile(r"papers_size|paper_sizes|hbm2|rtl_token|decoder_layer|test_compiled")
+LARGE = re.compile(r"papers_size|paper_sizes|hbm2|rtl_token|decoder_layer|smollm2")
 OF_LARGE, OF_OTHERS = 120.0, 20.0  # seconds of a case that no run has timed
 ENOUGH = 45.0  # seconds of work in a process: less would go into starting it
 LAST = ("tests/fuzz/",)  # which can be cut short with the least loss

@@ -11,9 +11,9 @@ if find_spec("torch") is None or find_spec("transformers") is None:
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from tilewright.golden.harmonia import cached_attention
 from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia.mixed import decode
-from tilewright.golden.llm import cached_attention
 from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.params.harmonia import CacheParams
 from tilewright.torch import (

@@ -23,8 +23,9 @@ from transformers import (
 )
 
 from tilewright.cli import main
-from tilewright.golden.llm.cached_attention import CacheFormat
-from tilewright.golden.llm.formats import AndaFormat, BlockSites, HarmoniaFormat
+from tilewright.golden.harmonia.cached_attention import CacheFormat
+from tilewright.golden.harmonia.llm_format import HarmoniaFormat
+from tilewright.golden.llm.formats import AndaFormat, BlockSites
 from tilewright.golden.llm.sites import PLAIN, Site
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.studies.accuracy import folder_subject, tasks

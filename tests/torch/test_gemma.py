@@ -13,9 +13,9 @@ if find_spec("torch") is None or find_spec("transformers") is None:
 import torch
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
+from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm.assemble import Names, Tensors, assemble
 from tilewright.golden.llm.engine import Session, logits, perplexity
-from tilewright.golden.llm.formats import HarmoniaFormat
 from tilewright.golden.params.llm import LlmShape
 from tilewright.torch import HarmoniaConfig, quantize_, restore_
 from tilewright.torch.likelihood import token_losses

@@ -7,13 +7,14 @@ import pytest
 
 from tests.support.benches import names_of, run_on_both, run_passing, simulate
 from tilewright.cli import main
-from tilewright.golden.anda_machine.prompt_attention import queries_in_banks
+from tilewright.compiler.machine import machine_of
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.vector import VectorParams
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "anda-norm.s"
+IN_BANKS = "anda:small,rows=8,columns=2,activation_rows=2048,line_bytes=16"
 
 
 # Fast.
@@ -32,12 +33,12 @@ def test_everything_in_short():
         "streamed_programs",
         "bad_code",
         "memory_without_answers",
-        "attention_on_lanes",
+        "steps_of_a_model",
     }
 
 
 def test_transformer_block(capsys):
-    """Four linear modules, each with its own M, results feeding the next."""
+    """A compiled layer, a token of each of some sequences."""
     code, result = simulate(capsys, "anda")
     assert code == 0 and result["equal"]
     assert result["status"]["error"] == "none"
@@ -165,9 +166,8 @@ def test_other_sizes(block):
 @pytest.mark.full
 def test_a_prompt_with_a_query_in_every_bank():
     """Lines of the memory port are rows here, as at the paper's size."""
-    block = "anda:small,rows=16,line_bytes=32"
-    assert queries_in_banks(resolve(block))
-    run_passing(block, cases=1, only="attention_on_lanes")
+    assert machine_of(resolve(IN_BANKS)).queries_in_banks
+    run_passing(IN_BANKS, cases=1, only="steps_of_a_model")
 
 
 @pytest.mark.full
@@ -181,7 +181,7 @@ def test_approximations_of_every_pattern(preset):
 
 @pytest.mark.full
 def test_transformer_block_at_the_papers_size(capsys):
-    """16x16 APUs, groups of 64: the same program, results and cycles equal golden's."""
+    """16x16 APUs, groups of 64: results and cycles are golden's."""
     code, result = simulate(capsys, "anda", "--block", "anda:paper")
     assert code == 0 and result["equal"]
     assert result["status"]["error"] == "none"

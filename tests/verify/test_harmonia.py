@@ -1,4 +1,4 @@
-"""The Harmonia accelerator as emitted Verilog: programs, cycles, errors, registers, attention."""
+"""The Harmonia accelerator as emitted Verilog: programs, cycles, errors, registers, models."""
 
 from pathlib import Path
 
@@ -17,22 +17,19 @@ WIDE = "harmonia:small,converter_width=4,operand_rows=8192,dma_lines=64"
 
 
 def test_everything_in_short():
-    """Random programs, cycle for cycle without stalls; a head of attention; every error."""
+    """Random programs, cycle for cycle without stalls; steps of a model; every error."""
     result = run_passing("harmonia:small", cases=100, stalls=(0.0,))
     assert names_of(result) == {
         "random_programs",
         "external_memory_accesses",
         "scaled_sums_beside_ties",
-        "head_of_attention",
         "every_error",
         "last_rows_are_usable",
         "random_words",
         "registers_hold_and_refuse",
         "streamed_programs",
-        "heads_over_a_long_cache",
-        "heads_that_share_a_cache",
-        "scores_below_those_of_no_key",
-        "token_of_a_layer",
+        "steps_of_a_model",
+        "steps_over_parts_of_a_cache",
         "bad_code",
         "memory_without_answers",
     }
@@ -45,8 +42,8 @@ def test_a_wide_converter():
     The block is that of a stream in tests/sim/test_programs.py, so that one build serves both.
     """
     converting = (
-        *("random_programs", "external_memory_accesses", "head_of_attention"),
-        *("heads_over_a_long_cache", "heads_that_share_a_cache", "token_of_a_layer"),
+        *("random_programs", "external_memory_accesses"),
+        *("steps_of_a_model", "steps_over_parts_of_a_cache"),
         "streamed_programs",
         "last_rows_are_usable",
     )
@@ -143,7 +140,7 @@ def test_many_programs(seed):
 
 @pytest.mark.full
 def test_attention_under_stalls():
-    run_passing("harmonia:small", stalls=(0.3, 0.6), only="head_of_attention")
+    run_passing("harmonia:small", stalls=(0.3, 0.6), only="steps_of_a_model")
 
 
 @pytest.mark.full
@@ -167,8 +164,8 @@ def test_other_sizes(block):
 
 
 @pytest.mark.full
-def test_attention_at_the_papers_size(capsys):
-    """8x16 PEs: 160 tokens of prompt, 48 decoded, a linear layer; bits and cycles golden's."""
+def test_decoder_layer_at_the_papers_size(capsys):
+    """8x16 PEs: a token of each of four sequences; bits and cycles are golden's."""
     code, result = simulate(capsys, "harmonia", "--block", "harmonia:paper")
     assert code == 0 and result["equal"]
     assert result["status"]["error"] == "none"

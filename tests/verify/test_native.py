@@ -1,5 +1,6 @@
 """The host in C++: what it does with a program is what golden and the cocotb bench do."""
 
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from tilewright.base.errors import CheckError, CommandError
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.runs.program import own_program, simulate_program
+from tilewright.studies.runs.program import simulate_program
 from tilewright.studies.runs.simulation import DEFAULT, NATIVE, Simulation
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.native import NativeMemory, build_native, run_native
@@ -24,10 +25,12 @@ LOADED = {"anda": "activations", "harmonia": "fp16"}
 
 
 def golden_of(block, latency=30, bad_lines=frozenset()):
-    """A program of the block's own, the memory before and after it, how it ends, its counters."""
+    """A random program, the memory before and after it, how it ends, its counters."""
     params = resolve(block)
     system = accelerator_of(params)
-    program, memory = own_program(params, 1)
+    workload = import_module(f"tilewright.verify.{params.block}_machine.workload")
+    builder = workload.random_program(params, 1)
+    program, memory = builder.program, builder.memory
     wanted = memory.copy()
     outcome = system.machine(params, wanted, bad_lines).run(program)
     counters = dict(outcome.counts)

@@ -23,7 +23,6 @@ def test_firmware_compiles(block, stream):
     cross_compiler_or_skip()
     params = resolve(block)
     options = {"tokens": 2, "inputs": 32, "outputs": 8, "from_memory": stream}
-    options |= {"mantissa": 5} if params.block == "anda" else {}
     programs, memory = gemm_of(params, np.random.default_rng(1), options)
     image = firmware.GemmImage(block, memory, programs, range(4, 8))
     words = firmware.build_firmware(image)
@@ -37,7 +36,7 @@ def test_firmware_compiles(block, stream):
         (["--block", "popcount"], "the system takes a block anda or harmonia, not popcount"),
         (["--latency", "1"], "--latency must be at least 2, not 1"),
         (
-            ["--outputs", "1024", "--inputs", "1024"],
+            ["--outputs", "1024", "--inputs", "256"],
             "bytes and the memory has 65,536; take a smaller GEMM",
         ),
         (["--update-record", "--stream"], "--update-record goes without --block, --stream"),

@@ -63,8 +63,8 @@ def test_one_stall_replaces_the_three(capsys):
         ),
         (["queue", "--m", "3"], "--m is an option of deca.gemm, not of queue"),
         (
-            ["anda.layer", "--save", "x.npz"],
-            "--save is an option of anda, harmonia, not of anda.layer",
+            ["machine.layer", "--save", "x.npz"],
+            "--save is an option of anda, harmonia, not of machine.layer",
         ),
         (["deca.gemm", "--cases", "5"], "--cases is an option of deca.cycles, not of deca.gemm"),
         (
@@ -88,8 +88,8 @@ def test_refusals(capsys, argv, message):
         (["--prefetch", "16", "deca.gemm"], "prefetch must be 0..15, not 16"),
         (["--json", "deca.gemm", "--prefetch", "16"], "prefetch must be 0..15, not 16"),
         (
-            ["--block", "anda", "harmonia.layer"],  # the value of an option, no workload
-            "harmonia.layer runs on a block harmonia, not anda",
+            ["--block", "deca", "machine.layer"],  # the value of an option, no workload
+            "models are compiled for a block anda or harmonia, not deca",
         ),
     ],
 )

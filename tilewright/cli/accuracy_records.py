@@ -1,4 +1,4 @@
-"""``python -m tilewright.studies.accuracy MODEL``: every committed record, made again in one go.
+"""``python -m tilewright.cli.accuracy_records MODEL``: make every committed record again.
 
 The same as the commands ``search`` and ``kv`` with ``--update-record``, with INT4 weights and then
 with the file's, but factors are learned once; meant for a large machine.
@@ -55,3 +55,7 @@ def main(argv: Sequence[str]) -> int:
         tick=tick,
     )
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

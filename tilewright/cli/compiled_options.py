@@ -7,25 +7,30 @@ from typing import TYPE_CHECKING, Any
 from tilewright.base.errors import CommandError
 
 if TYPE_CHECKING:
-    from tilewright.studies.compiled.compiling import Options
+    from tilewright.compiler.compile import Options
 
 __all__ = ["add_compile_options", "options_of", "refuse_compile_options"]
 
 _FIELDS = {
     **{"context": "context", "weights": "weight_bits", "head": "head_bits", "group": "group"},
-    **{"recipe": "recipe", "mantissas": "mantissas", "single-tokens": "single_tokens"},
+    **{"recipe": "recipe", "mantissas": "mantissas", "sequences": "sequences"},
 }
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
-    """Add the context and the precisions; what is not given has the study's own value."""
+    """Add the context and the precisions; options that are not given have the compiler's values."""
     parser.add_argument(
-        "--context", type=int, metavar="N", help="tokens that the cache has room for [256]"
+        "--context", type=int, metavar="N", help="tokens of a sequence in the cache [256]"
+    )
+    parser.add_argument(
+        "--sequences", type=int, metavar="N", help="sequences in the cache [1, or the prompts]"
     )
     parser.add_argument(
         "--weights", type=int, choices=(4, 8), help="bits of the weights of the layers [8]"
     )
-    parser.add_argument("--head", type=int, choices=(4, 8), help="of the vocabulary head [8]")
+    parser.add_argument(
+        "--head", type=int, choices=(4, 8), help="bits of the weights of the vocabulary head [8]"
+    )
     parser.add_argument("--group", type=int, metavar="N", help="weights that share a scale [64]")
     parser.add_argument(
         "--mantissas",
@@ -33,29 +38,26 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="bits of Anda's activations before the four kinds of projections [8,8,8,8]",
     )
     parser.add_argument(
-        "--single-tokens",
-        action="store_true",
-        default=None,
-        help="on Anda, write no programs for several tokens of a prompt: they pass one by one",
-    )
-    parser.add_argument(
         "--recipe",
         type=Path,
         metavar="FILE",
-        help="take bits and groups of weights, of Anda the mantissas of activations, of Harmonia"
-        " windows, offsets and factors of the cache from a recipe of tilewright search or of"
-        " tilewright.torch",
+        help="take formats and factors from a recipe of tilewright search or tilewright.torch: bits"
+        " and groups of weights, Anda's mantissas, windows and offsets of Harmonia's cache",
     )
 
 
 def options_of(args: argparse.Namespace, target: str) -> "Options":
-    """Return how the arguments want a model compiled."""
-    from tilewright.studies.compiled.compiling import Options
+    """Options of the compiler from the arguments."""
+    from tilewright.compiler.compile import Options
 
     given = _given(args)
     for option in ("weights", "group", "mantissas"):
         if "recipe" in given and _FIELDS[option] in given:
             raise CommandError(f"--{option} is what --recipe says; leave one of them out")
+    if "recipe" in given:
+        from tilewright.studies.recipes import RecipeFile
+
+        given["recipe"] = RecipeFile(given["recipe"])
     return Options(target=target, **given)
 
 

@@ -42,7 +42,7 @@ def refuse_cpu_options(args: argparse.Namespace) -> None:
 
 
 def run_on_cpu(args: argparse.Namespace) -> int:
-    from tilewright.studies.compiled.generating import Text
+    from tilewright.compiler.text import Text
     from tilewright.studies.on_cpu import CpuOptions, CpuSession
 
     refuse_compile_options(args, "on a CPU --scheme and --head-scheme say how weights are stored")

@@ -1,22 +1,26 @@
-"""Tables of what generated text cost on an accelerator."""
+"""Tables of the cost of generated text on an accelerator."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_table
 
 if TYPE_CHECKING:
-    from tilewright.studies.compiled import Generation
-    from tilewright.studies.compiled.generating import Cost
-    from tilewright.studies.compiled.timing import LayerTime
+    from tilewright.compiler.generate import Cost, Generation
+    from tilewright.compiler.timing import LayerTime
 
-__all__ = ["print_generation", "print_layers"]
+__all__ = ["print_generations", "print_layers"]
 
 
-def print_generation(done: "Generation") -> None:
+def print_generations(all_done: "Sequence[Generation]") -> None:
     """Print phases with their cycles, bytes and energy, and where cycles and energy go."""
+    done = all_done[0]
     print(f"\n{done.model} on {done.block} at {done.clock_mhz:g} MHz\n")
-    both = (("prefill", done.prefill), ("decode", done.decode))
-    costs = [(name, cost) for name, cost in both if cost is not None]
+    phases = [("prefill", done.prefill)]
+    if len(all_done) > 1:
+        phases = [(f"prefill {k + 1}", own.prefill) for k, own in enumerate(all_done)]
+    phases.append(("decode", done.decode))
+    costs = [(name, cost) for name, cost in phases if cost is not None]
     print_table(
         ("PHASE", "TOKENS", "CYCLES", "MS", "TOKENS/S", "MB READ", "MB WRITTEN", "MJ", "BOUND BY"),
         [_row(name, cost) for name, cost in costs],
@@ -43,7 +47,7 @@ def _row(name: str, cost: "Cost") -> tuple[str, ...]:
 
 
 def print_layers(layers: "list[LayerTime]") -> None:
-    """Print the cycles of every layer of a step, by its parts."""
+    """Print the cycles of every layer of a step, by operation."""
     print()
     names = tuple(layers[0].by_part)
     print_table(

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from tilewright.cli.claim_tables import Table
-from tilewright.sim.layer_residuals import LayerResidual
-from tilewright.sim.programs import ProgramResidual
+from tilewright.sim.program_residuals import LayerResidual, ProductResidual
 from tilewright.sim.scoreboard import Residual, Sensitivity
 
 __all__ = ["layer_table", "program_table", "residual_table", "sensitivity_table"]
@@ -33,7 +32,7 @@ def sensitivity_table(rows: Iterable[Sensitivity]) -> Table:
     ]
 
 
-def program_table(rows: Iterable[ProgramResidual]) -> Table:
+def program_table(rows: Iterable[ProductResidual]) -> Table:
     """Show one system, prompt and memory port a row."""
     header = (
         *("SYSTEM", "TOKENS", "PORT", "PROGRAMS, MILLION CYCLES"),

@@ -4,15 +4,14 @@ import argparse
 
 from tilewright.base.console import print_csv, print_json, print_table
 from tilewright.cli.model_tables import layer_table, program_table
-from tilewright.sim.layer_residuals import layer_residuals
-from tilewright.sim.programs import residuals
+from tilewright.sim.program_residuals import layer_residuals, product_residuals
 
 __all__ = ["show_programs"]
 
 
 def show_programs(args: argparse.Namespace) -> None:
     """Whole layers, then projections alone behind several memory ports."""
-    layers, products = layer_residuals(), residuals()
+    layers, products = layer_residuals(), product_residuals()
     if args.json:
         print_json({"layers": layers, "projections": products})
         return

@@ -11,7 +11,7 @@ __all__ = ["add_arguments"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what is generated, on what, and what is shown and kept of it."""
+    """Add prompts, accelerator, and outputs."""
     parser.add_argument(
         "model",
         metavar="DIR|MODEL",
@@ -23,23 +23,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="harmonia, anda, or deca: a CPU whose weight tiles a DECA decompresses [harmonia, or"
         " what DIR was compiled for]",
     )
-    parser.add_argument("--prompt", required=True, metavar="TEXT", help="what the text begins with")
-    parser.add_argument("--tokens", type=int, default=16, metavar="N", help="to generate [16]")
-    parser.add_argument(
-        "--temperature", type=float, default=0.0, metavar="T", help="of sampling [0: the likeliest]"
+    prompts = parser.add_mutually_exclusive_group(required=True)
+    prompts.add_argument(
+        "--prompt",
+        action="append",
+        metavar="TEXT",
+        help="beginning of the text; given more than once, the sequences are decoded together",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of sampling [0]")
+    prompts.add_argument(
+        "--prompts", type=Path, metavar="FILE", help="the same from a file, one prompt a line"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=16, metavar="N", help="tokens to generate [16]"
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=0.0,
+        metavar="T",
+        help="sampling temperature [0: the likeliest token]",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="random seed of sampling [0]")
     parser.add_argument(
         "--latency",
         type=int,
         metavar="N",
-        help=f"of the accelerator's memory, in cycles [{LATENCY}]",
+        help=f"latency of the accelerator's memory in cycles [{LATENCY}]",
     )
     parser.add_argument(
         "--rtl",
         action="store_true",
         help="run every program on the simulated Verilog too, or on a CPU the first tiles of every"
-        " matrix of a layer; what differs is an error",
+        " matrix of a layer; any difference is an error",
     )
     parser.add_argument(
         "--layers", action="store_true", help="show the cycles of every layer of the last step"
@@ -54,13 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--state",
         type=Path,
         metavar="FILE",
-        help="keep the run here after every token; if the file is there, go on from it",
+        help="save the run here after every token; continue from the file if it exists",
     )
     parser.add_argument(
         "--memory-error",
         type=int,
         metavar="N",
-        help="let the memory answer with an error in the middle of generated token N",
+        help="inject a memory error in the middle of generated token N",
     )
     add_compile_options(parser)
     add_cpu_options(parser)

@@ -87,7 +87,12 @@ Run = TypeVar("Run", bound=LayerRun)
 
 
 def finish_layer(
-    args: argparse.Namespace, name: str, options: str, run: Run, show: Callable[[Run, str], None]
+    args: argparse.Namespace,
+    name: str,
+    options: str,
+    run: Run,
+    show: Callable[[Run, str], None],
+    record: str | None = None,
 ) -> int:
     """Print the result of workload ``name`` and write it down if asked to; return the exit code.
 
@@ -97,7 +102,7 @@ def finish_layer(
         from tilewright.studies.measured import write_measured
 
         command = f"tilewright simulate {name} {options} --update-record"
-        write_measured(name.replace(".", "_"), {"command": command, **vars(run)})
+        write_measured(record or name.replace(".", "_"), {"command": command, **vars(run)})
     verdict = "equal golden's" if run.equal else "DIFFER from golden's"
     print_json(run) if args.json else show(run, verdict)
     return 0 if run.equal else 1

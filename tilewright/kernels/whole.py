@@ -28,12 +28,12 @@ from torch import Tensor, nn
 
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
 from tilewright.golden.sparamx.coded import SLACK as CODED_SLACK
-from tilewright.kernels import models as model_code
 from tilewright.kernels.caches import SparseCache
 from tilewright.kernels.forms import check_form, family
+from tilewright.kernels.fused import FusedLayer, FusedStack, Site, fuse_small_steps, sites
 from tilewright.kernels.machine import describe_machine
 from tilewright.kernels.memory import SLACK
-from tilewright.kernels.models import Site, fuse_small_steps, sites, sparsify
+from tilewright.kernels.models import sparsify
 from tilewright.kernels.steps import clocked
 from tilewright.kernels.torch_layers import SparseLinear, settled
 
@@ -604,9 +604,9 @@ def clocks(model: Any, cache: Any) -> Iterator[dict[str, float]]:
 
     stepping: tuple[str, ...] = ()  # layers whose steps have clocks of their own
     for module_name, module in model.named_modules():
-        if isinstance(module, model_code.FusedLayer):
+        if isinstance(module, FusedLayer):
             stepping = (*stepping, f"{module_name}.")
-        if isinstance(module, model_code.FusedStack):  # it keeps angles from token to token
+        if isinstance(module, FusedStack):  # it keeps angles from token to token
             stepping = (*stepping, f"{module_name}.rotary_emb")
         if module_name.startswith(stepping):
             continue

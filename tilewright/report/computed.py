@@ -1,7 +1,7 @@
-"""The answers of cycle models that the report asks for, written for the package.
+"""Answers of cycle models that the report and ``tilewright claims --programs`` need.
 
-``python -m tilewright.report.computed`` follows all of them anew (two minutes); where a model has
-changed, its answers are computed in every new environment until that was done.
+They ship with the package. ``python -m tilewright.report.computed`` computes all of them; after a
+change of the models, until that has been run, they are computed where they are needed.
 """
 
 import tempfile
@@ -10,6 +10,7 @@ from tilewright.base.files import write_atomic
 from tilewright.report import build_report
 from tilewright.report.page import Context
 from tilewright.sim.computed import COMPUTED, recorded, text_of
+from tilewright.sim.program_residuals import layer_residuals, product_residuals
 from tilewright.synth.record import RECORDS
 
 __all__ = ["computed_text"]
@@ -19,6 +20,8 @@ def computed_text() -> str:
     """Return the content of the file, every answer computed by today's models."""
     with tempfile.TemporaryDirectory() as folder, recorded() as answers:
         build_report(folder, Context(records=RECORDS, cases=1))
+        layer_residuals()
+        product_residuals()
     return text_of(answers)
 
 

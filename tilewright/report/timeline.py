@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.base.files import write_atomic
-from tilewright.golden.harmonia_model.lines import Lines
-from tilewright.golden.harmonia_model.step import layer_parts, step_program
+from tilewright.compiler.count import timeline
+from tilewright.compiler.image import Lines
+from tilewright.compiler.machine import machine_of
+from tilewright.compiler.plan import Plan, Step
+from tilewright.compiler.program import step_program
 from tilewright.golden.machine.clock import Work
+from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.machine import UnitOfWork
-from tilewright.sim.compiled_steps import compiled_plan
 from tilewright.sim.models import resolve_model
-from tilewright.sim.schedule import program_time
-from tilewright.sim.target import LATENCY
 
 __all__ = ["decoder_layer", "draw"]
 
@@ -37,15 +38,12 @@ LEFT, TOP, LANE, PIXELS = 90, 14, 30, 900
 
 def decoder_layer() -> tuple[list[Work], range]:
     """The work of all units for three layers of a decoded token, and the cycles of the second."""
-    plan = compiled_plan(HarmoniaParams(), resolve_model(MODEL), TOKENS)
-    assert plan is not None
-    lines, step = Lines(plan), (TOKENS - 1, 1)
-    work: list[Work] = []
-    program = step_program(plan, lines, *step, layers=3)
-    program_time(plan.params, program, LATENCY, listen=work.append)
-    parts = layer_parts(plan, lines, *step)
-    inside = [w for w in work if parts["projections"] <= w.number < parts["end"]]
-    begins = [w.begin for w in inside if w.number == inside[0].number]
+    machine = machine_of(HarmoniaParams())
+    plan = Plan(machine=machine, shape=resolve_model(MODEL), context=TOKENS)
+    program = step_program(Lines(plan), Step.prompt(TOKENS - 1, 1), latency=LATENCY, layers=3)
+    work = timeline(machine, program, LATENCY)
+    first = next(w.number for w in work if w.number in program.body)
+    begins = [w.begin for w in work if w.number == first]
     return work, range(begins[1], begins[2])
 
 

@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from tilewright.torch.cache import HarmoniaCache
     from tilewright.torch.convert import to_block_float
     from tilewright.torch.likelihood import loglikelihoods, perplexity
-    from tilewright.torch.quantize import ModuleError, quantize_, recipe_of, restore_
+    from tilewright.torch.modules import ModuleError, recipe_of
+    from tilewright.torch.quantize import quantize_, restore_
     from tilewright.torch.smoothing import learn_factors, smooth_
 
 _LAZY = {
     "HarmoniaCache": "cache",
-    "ModuleError": "quantize",
+    "ModuleError": "modules",
     "learn_factors": "smoothing",
     "loglikelihoods": "likelihood",
     "perplexity": "likelihood",
     "quantize_": "quantize",
-    "recipe_of": "quantize",
+    "recipe_of": "modules",
     "restore_": "quantize",
     "smooth_": "smoothing",
     "to_block_float": "convert",

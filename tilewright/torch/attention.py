@@ -1,7 +1,7 @@
 """Harmonia's attention for models of Transformers, through its attention interface.
 
 Query t of a sequence meets the keys and values as Harmonia's cache holds them after t + 1 tokens,
-which is how ``tilewright.golden.llm.cached_attention`` measures: whole matrices with masks,
+which is how ``tilewright.golden.harmonia.cached_attention`` measures: whole matrices with masks,
 whatever number of tokens comes at a time. Sequences of a batch begin at position 0: left padding
 would count as tokens of the windows.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tilewright.golden.llm.cached_attention import CacheFormat
+from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.torch.config import HarmoniaConfig
 from tilewright.torch.convert import (
     Tensor,

@@ -9,7 +9,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeAlias, get_args, get_origin
 
 from tilewright.golden.deca.scheme import Scheme, resolve_scheme
-from tilewright.golden.llm.cached_attention import CacheFormat
+from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import ScaleKind
 from tilewright.golden.params.formats import BlockFormat, IntFormat

@@ -10,9 +10,11 @@ import torch
 from tilewright.torch.attention import IMPLEMENTATION, SETTINGS, attention_forward
 from tilewright.torch.config import CONFIGS, KINDS, Config, HarmoniaConfig, LinearFormat
 from tilewright.torch.linear import FormatLinear, convert_linear, restore_linear, weights_problem
+from tilewright.torch.modules import STATE, ModuleError, attention_modules
 from tilewright.torch.recipe import Recipe, RecipeError
+from tilewright.torch.smoothing import apply_factors
 
-__all__ = ["ModuleError", "linear_modules", "quantize_", "recipe_of", "restore_"]
+__all__ = ["linear_modules", "quantize_", "restore_"]
 
 # Last part of a module's name -> what kind of linear module it is.
 KIND_OF_NAME = {
@@ -21,14 +23,6 @@ KIND_OF_NAME = {
     **dict.fromkeys(("gate_proj", "up_proj", "gate_up_proj", "fc1", "dense_h_to_4h", "c_fc"), "u"),
     **dict.fromkeys(("down_proj", "fc2", "dense_4h_to_h"), "d"),
 }
-_STATE = "_tilewright"  # attribute of a converted model
-
-
-class ModuleError(ValueError):
-    """A module that a format cannot be put into; the text is one line that begins with its name."""
-
-    def __init__(self, name: str, problem: str):
-        super().__init__(f"{name}: {problem}")
 
 
 def quantize_(
@@ -80,7 +74,7 @@ def quantize_(
         _check(name, module, settings.linear(kind))
         if bake and module.weight.is_meta:
             raise ModuleError(name, "accelerate keeps the weights elsewhere: bake=False")
-    attentions = _attentions(model) if settings.attention is not None else {}
+    attentions = attention_modules(model) if settings.attention is not None else {}
     for kind, module in found.values():
         form = settings.linear(kind)
         if form.activation is not None or form.weight is not None:
@@ -98,10 +92,8 @@ def quantize_(
         baked=bake,
         smoothing=recipe.smoothing if recipe is not None else {},
     )
-    object.__setattr__(model, _STATE, {"recipe": made, "attention": previous})
+    object.__setattr__(model, STATE, {"recipe": made, "attention": previous})
     if made.smoothing:
-        from tilewright.torch.smoothing import apply_factors
-
         apply_factors(model, made.smoothing)
     return made
 
@@ -111,7 +103,7 @@ def restore_(model: torch.nn.Module) -> None:
 
     Weights that were baked stay converted and are refused.
     """
-    state = getattr(model, _STATE, None)
+    state = getattr(model, STATE, None)
     if state is None:
         raise ValueError(f"{type(model).__name__}: no format to take out")
     for name, module in model.named_modules():
@@ -124,15 +116,7 @@ def restore_(model: torch.nn.Module) -> None:
             delattr(module, SETTINGS)
     if state["attention"] is not None:
         _set_implementation(model, state["attention"])
-    object.__delattr__(model, _STATE)
-
-
-def recipe_of(model: torch.nn.Module) -> Recipe:
-    """The recipe of what was done to a model."""
-    state = getattr(model, _STATE, None)
-    if state is None:
-        raise ValueError(f"{type(model).__name__}: no format was put in")
-    return state["recipe"]
+    object.__delattr__(model, STATE)
 
 
 Found = dict[str, tuple[str, torch.nn.Linear]]
@@ -208,21 +192,6 @@ def _check(name: str, module: torch.nn.Linear, form: LinearFormat) -> None:
     problem = weights_problem(module, form)
     if problem is not None:
         raise ModuleError(name, problem)
-
-
-def _attentions(model: torch.nn.Module) -> dict[str, torch.nn.Module]:
-    """Modules that call Transformers' attention interface."""
-    found = {
-        name: module
-        for name, module in model.named_modules()
-        if hasattr(module, "layer_idx") and hasattr(module, "is_causal")
-    }
-    if not found or not hasattr(model, "set_attn_implementation"):
-        raise ModuleError(
-            type(model).__name__,
-            "Harmonia's attention needs a model of Transformers whose attention is exchangeable",
-        )
-    return found
 
 
 def _attach(model: Any, attentions: Mapping[str, torch.nn.Module], config: HarmoniaConfig) -> str:

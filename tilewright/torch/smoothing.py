@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from tilewright.golden.llm.cached_attention import CacheFormat
-from tilewright.golden.llm.smoothing import LayerFactors
+from tilewright.golden.harmonia.cached_attention import CacheFormat
+from tilewright.golden.harmonia.learned_scales import LayerFactors
 from tilewright.torch.attention import SETTINGS
 from tilewright.torch.config import LinearFormat
 from tilewright.torch.linear import FormatLinear, convert_linear
+from tilewright.torch.modules import STATE, ModuleError, attention_modules, recipe_of
 from tilewright.torch.placement import device_of, weight_of
-from tilewright.torch.quantize import ModuleError, _attentions, recipe_of
 from tilewright.torch.recipe import Factors, Recipe
 
 __all__ = ["apply_factors", "factors_fit", "learn_factors", "smooth_"]
@@ -40,13 +40,14 @@ def learn_factors(
 ) -> dict[str, Factors]:
     """Factors of every attention module's keys, by its name; ``sequences`` are tokens of a text.
 
-    The model has no format in it then. The search is that of ``tilewright.golden.llm.smoothing``,
-    on the processor; ``progress`` is called after every layer.
+    The model has no format in it then. The search is that of
+    ``tilewright.golden.harmonia.learned_scales``, on the processor; ``progress`` is called after
+    every layer.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask
 
-    attentions = _attentions(model)
+    attentions = attention_modules(model)
     _require_plain(attentions)
     seen: dict[torch.nn.Module, list[tuple[np.ndarray, ...]]] = {}
 
@@ -101,7 +102,7 @@ def smooth_(model: Any, factors: Mapping[str, Factors]) -> Recipe:
     recipe = recipe_of(model)
     apply_factors(model, factors)
     made = replace(recipe, smoothing={name: [list(r) for r in f] for name, f in factors.items()})
-    model._tilewright["recipe"] = made
+    getattr(model, STATE)["recipe"] = made
     return made
 
 
@@ -147,7 +148,7 @@ def _is_rotary(model: Any) -> bool:
 def factors_fit(model: Any) -> bool:
     """Whether the attention of a model can have factors."""
     try:
-        _require_plain(_attentions(model))
+        _require_plain(attention_modules(model))
     except ModuleError:
         return False
     return True

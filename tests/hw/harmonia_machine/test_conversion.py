@@ -8,7 +8,6 @@ import pytest
 from amaranth import Value
 
 from tests.support.clocked import run
-from tilewright.golden.harmonia_machine.attention import heavy_tailed
 from tilewright.golden.harmonia_machine.cycles import convert_cycles, learn_cycles
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.isa import Instruction, groups_of, tiles_of, words_of
@@ -16,6 +15,7 @@ from tilewright.golden.params.harmonia_machine import Conversion, HarmoniaParams
 from tilewright.golden.params.machine import Error
 from tilewright.hw.harmonia_machine.conversion import ConversionPath
 from tilewright.hw.harmonia_machine.group_writer import COMMAND_NAMES
+from tilewright.verify.stimuli.tensors import with_outliers
 
 ROWS = 48  # of the fp16 memory that hold values
 
@@ -62,7 +62,7 @@ def test_conversions_are_goldens(width):
         if rng.random() < 0.2:
             program.extend(learns(p, rng))
     shape = (ROWS, p.rows, p.word_values)
-    values = heavy_tailed(np.random.default_rng(width), 1, int(np.prod(shape))).reshape(shape)
+    values = with_outliers(np.random.default_rng(width), 1, int(np.prod(shape))).reshape(shape)
     machine = Machine(p, np.zeros(64, np.uint8))
     machine.memories[Memory.FP16][:ROWS] = values
     machine.run([Instruction(Opcode.HALT)])  # settings and counts of a program that has begun

@@ -1,27 +1,31 @@
-"""``tilewright compile``: a language model as a memory image and programs of an accelerator."""
+"""``tilewright compile``: a language model as a memory image for an accelerator."""
 
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table, progress
+from tilewright.base.errors import CommandError
 from tilewright.cli.compiled_options import add_compile_options, options_of
 
 if TYPE_CHECKING:
-    from tilewright.studies.compiled import CompiledModel
+    from tilewright.compiler.compile import CompiledModel
+    from tilewright.compiler.plan import Plan
 
 NAME = "compile"
 HELP = "turn a language model into a memory image and programs of Harmonia or Anda"
 EXAMPLE = "tilewright compile tiny-llama --target harmonia:small --context 32 -o tiny"
+_VIEWS = ("graph", "schedule", "program", "memory")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="smollm2, tiny-llama, a GGUF file or a Hugging Face folder of the LLaMA family",
+        help="smollm2, tiny-llama, a GGUF file or a Hugging Face folder of the LLaMA family; with"
+        " --show and --svg a config.json is enough",
     )
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder to write")
+    parser.add_argument("-o", "--output", metavar="DIR", help="folder to write")
     parser.add_argument(
         "--target",
         default="harmonia",
@@ -29,12 +33,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the accelerator, such as anda, harmonia:small or harmonia,operand_rows=4096"
         " [harmonia]",
     )
+    parser.add_argument(
+        "--show",
+        choices=_VIEWS,
+        help="print a decoder layer of a decode step: operations, instructions on the clock, the"
+        " program, or the rows of each memory",
+    )
+    parser.add_argument(
+        "--svg",
+        type=Path,
+        metavar="FILE",
+        help="draw that layer: units over time by operation, and the rows of each memory",
+    )
     add_compile_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.studies.compiled import compile_model
+    from tilewright.compiler.compile import compile_model
 
+    if args.show or args.svg:
+        _show(args)
+    elif args.output is None:
+        raise CommandError("-o DIR, --show VIEW or --svg FILE says what to make of the model")
+    if args.output is None:
+        return 0
     with progress("compiling", 1) as tick:
         done = compile_model(
             args.model,
@@ -49,6 +71,33 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _show(args: argparse.Namespace) -> None:
+    from tilewright.base.files import write_atomic
+    from tilewright.compiler.show import draw, show
+
+    plan = _plan(args)
+    if args.svg:
+        write_atomic(args.svg, draw(plan))
+    if args.show:
+        text = show(plan, args.show)
+        if args.json:
+            print_json({args.show: text.splitlines()})
+        else:
+            print(text)
+
+
+def _plan(args: argparse.Namespace) -> "Plan":
+    """The plan of a model's shape: its weights are not read where a config.json says enough."""
+    from tilewright.compiler.compile import plan_of
+    from tilewright.golden.llm.load import TINY, load_model
+    from tilewright.sim.models import resolve_model
+
+    is_model = args.model in TINY or Path(args.model).suffix == ".gguf"
+    shape = load_model(args.model, lazy=True).config if is_model else resolve_model(args.model)
+    options = options_of(args, args.target)
+    return plan_of(shape, options.recipe.options(options) if options.recipe else options)
+
+
 def _print(done: "CompiledModel") -> None:
     print_table(
         ("WHAT", "VALUE"),
@@ -56,11 +105,12 @@ def _print(done: "CompiledModel") -> None:
             ("model", f"{done.model}, {done.layers} layers"),
             ("block", done.block),
             ("weights", f"{done.weight_bits} bits, the head {done.head_bits}"),
-            ("context", f"{done.context} tokens"),
+            ("context", f"{done.context} tokens, {done.sequences} sequences"),
             ("image", f"{done.image_bytes:,} bytes"),
-            ("constants", f"{done.constant_bytes:,} bytes of them"),
-            ("programs", f"{done.programs:,} in {done.program_bytes:,} bytes"),
-            ("decode step", f"{done.decode_instructions:,} instructions, a loop over the layers"),
+            ("constants", f"{done.constant_bytes:,} bytes of the image"),
+            ("programs", f"{done.program_bytes:,} bytes reserved for the program of a step"),
+            ("state", f"{done.state_bytes:,} bytes"),
+            ("decode step", f"{done.decode_instructions:,} instructions"),
             ("folder", str(done.path)),
         ],
     )

@@ -21,7 +21,7 @@ def layer_section() -> Markup:
     for name, (title, show) in _PARTS.items():
         record = load_measured(name)
         if record is None:
-            parts.append(missing(title, f"tilewright simulate {name.replace('_', '.')}"))
+            parts.append(missing(title, _COMMANDS[name]))
         else:
             where = f"{title}: layer {record['layer']} of {record['model']} on {record['block']}."
             parts += [paragraph(where), show(record), measured_source(name, record)]
@@ -44,41 +44,29 @@ def _deca(record: dict[str, Any]) -> Markup:
     )
 
 
-def _anda(record: dict[str, Any]) -> Markup:
-    return table(
-        (
-            *("Module", "Mantissa, bits", "Inputs", "Outputs", "Tokens", "Cycles"),
-            *("GEMM, cycles", "Lines read"),
-        ),
-        [
-            (
-                f"A_{m['module']}",
-                *(m[key] for key in ("mantissa", "inputs", "outputs")),
-                record["tokens"],
-                *(m[key] for key in ("cycles", "gemm_cycles", "lines_read")),
-            )
-            for m in record["modules"]
-        ],
-    )
-
-
-def _harmonia(record: dict[str, Any]) -> Markup:
+def _steps(record: dict[str, Any]) -> Markup:
     units = ("load", "store", "gemm", "vector", "convert")
     keys = ("cycles", *units, "lines_read", "lines_written")
     return table(
         (
-            *("Head", "Tokens", "Cycles", "Load, cycles", "Store, cycles", "GEMM, cycles"),
+            *("Token", "Tokens", "Cycles", "Load, cycles", "Store, cycles", "GEMM, cycles"),
             *("Vector, cycles", "Conversion, cycles", "Lines read", "Lines written"),
         ),
         [
-            (h["head"], record["tokens"], *(h["counters"][key] for key in keys))
-            for h in record["heads"]
+            (s["first"], s["tokens"], *(s["counters"].get(key, 0) for key in keys))
+            for s in record["steps"]
         ],
     )
 
 
 _PARTS: dict[str, tuple[str, Callable[[dict[str, Any]], Markup]]] = {
     "deca_layer": ("Weights decompressed by the DECA PE", _deca),
-    "anda_layer": ("Linear modules on the Anda accelerator", _anda),
-    "harmonia_layer": ("Attention on the Harmonia accelerator", _harmonia),
+    "anda_layer": ("Steps on the Anda accelerator", _steps),
+    "harmonia_layer": ("Steps on the Harmonia accelerator", _steps),
+}
+
+_COMMANDS = {
+    "deca_layer": "tilewright simulate deca.layer",
+    "anda_layer": "tilewright simulate machine.layer --block anda",
+    "harmonia_layer": "tilewright simulate machine.layer --block harmonia",
 }

@@ -20,7 +20,7 @@ from tilewright.studies.accuracy.records import MAKERS, load_record
 TITLE = "Accuracy"
 POSITION = 8
 
-COMMAND = "python -m tilewright.studies.accuracy smollm2"
+COMMAND = "python -m tilewright.cli.accuracy_records smollm2"
 SECTIONS = {
     "search": search_section,
     "sensitivity": sensitivity_section,

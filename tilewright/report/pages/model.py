@@ -12,7 +12,7 @@ from tilewright.report.measured import load_measured, measured_source, missing
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import curves
 from tilewright.report.timeline import draw
-from tilewright.studies.compiled.record import COMMAND, FAR, NAMES
+from tilewright.studies.model_record import COMMAND, FAR, NAMES
 
 NAME, ON_ANDA = NAMES["harmonia"], NAMES["anda"]
 TITLE = "A real model"
@@ -21,7 +21,7 @@ TOLERANCE = 0.05  # of predicted cycles
 # What the cycles of a record's row are from; none depends on a value.
 KINDS = {"run": "the golden machine", "counted": "its clock, without values"}
 RTL_RECORDS = {"Harmonia": "harmonia_token", "Anda": "anda_token"}
-RTL_COMMAND = "python -m tilewright.studies.compiled.rtl_token"
+RTL_COMMAND = "python -m tilewright.studies.rtl_token"
 
 
 def build(context: Context) -> Page:

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
-from tilewright.golden.llm.formats import BlockSites, HarmoniaFormat
+from tilewright.golden.harmonia.llm_format import HarmoniaFormat
+from tilewright.golden.llm.formats import BlockSites
 from tilewright.golden.llm.load import SMOLLM2
 from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN, Format
 from tilewright.golden.llm.start import begun

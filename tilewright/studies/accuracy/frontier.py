@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.golden.llm.cached_attention import CacheFormat
-from tilewright.golden.llm.formats import HARMONIA_GROUP, BlockSites, HarmoniaFormat, site_lengths
+from tilewright.golden.harmonia.cached_attention import CacheFormat
+from tilewright.golden.harmonia.llm_format import HARMONIA_GROUP, HarmoniaFormat
+from tilewright.golden.llm.formats import BlockSites, site_lengths
 from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.search import Lengths, Trial, search
 from tilewright.golden.llm.sites import LINEAR_SITES, Site

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from tilewright.golden.llm.formats import HarmoniaFormat
+from tilewright.golden.harmonia.learned_scales import Learned, learn_scales, with_scales
+from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.sites import PLAIN
-from tilewright.golden.llm.smoothing import Learned, learn_scales, with_scales
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.files import write_atomic
-from tilewright.golden.llm.cached_attention import CacheFormat
+from tilewright.golden.harmonia.cached_attention import CacheFormat
+from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm.engine import Evaluation
-from tilewright.golden.llm.formats import HarmoniaFormat
 from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.search import STARTS
 from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN, Site
@@ -35,7 +35,7 @@ QUIZZES = 4  # seeds
 SEED = 0
 LEARNED = "learned factors"  # what subjects of one model and text may share
 
-COMMAND = "python -m tilewright.studies.accuracy"  # makes all records
+COMMAND = "python -m tilewright.cli.accuracy_records"  # makes all records
 COMMAND_RECORDS = {"search": ("search", "sensitivity"), "kv": ("kv", "frontier")}
 
 Tick = Callable[[str], None]

@@ -5,7 +5,7 @@ IEEE rules. Sums are float32 in another order, so perplexities agree to about fi
 format; with one, truncations that tip over make it about three.
 
 Attention with Harmonia's cache is written anew, as whole matrices with masks in place of blocks: an
-independent second form of ``tilewright.golden.llm.cached_attention``.
+independent second form of ``tilewright.golden.harmonia.cached_attention``.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from tilewright.golden.llm.cached_attention import CacheFormat, without_offsets
+from tilewright.golden.harmonia.cached_attention import CacheFormat, without_offsets
+from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm.engine import WINDOW, Evaluation
-from tilewright.golden.llm.formats import BlockSites, HarmoniaFormat
+from tilewright.golden.llm.formats import BlockSites
 from tilewright.golden.llm.model import Linear, Model, Norm
 from tilewright.golden.llm.sites import PLAIN, Format, Site
 

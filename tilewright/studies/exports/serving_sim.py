@@ -49,8 +49,12 @@ class _Chosen(Experts):
 def serving_sim_files(
     target: Target, model: LlmShape, *, scheme: str | None = None, kv: str | None = None
 ) -> dict[str, str]:
-    """Return the files of a bundle by their path below ``profiler/perf``."""
+    """Return the files of a bundle by their path below ``profiler/perf``.
+
+    Times of accelerators are those of the formula: thousands of points would be as many programs.
+    """
     _check(model)
+    target = replace(target, formula=target.server is None)
     parallel = target.parallel
     require(parallel.devices == 1, "a bundle is that of one device; leave tensor and pipeline out")
 

@@ -20,6 +20,8 @@ class InTime(ThreadPoolExecutor):
         self.end = time.monotonic() + 60 * minutes if minutes else float("inf")
 
     def submit(self, function: Callable, /, *given: Any, **named: Any) -> Future:
+        """Submit work that raises ``OutOfTime`` if it would begin after the end."""
+
         def begin() -> Any:
             if time.monotonic() > self.end:
                 raise OutOfTime

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.base.errors import CheckError, CommandError
+from tilewright.compiler.text import chosen, prompt_tokens
 from tilewright.golden.bits import encode
 from tilewright.golden.deca.matrix import CompressedMatrix
 from tilewright.golden.deca.scheme import resolve_scheme
@@ -20,9 +21,7 @@ from tilewright.sim.scheme import OTHER_NAMES, WITH_DENSITY, resolve_weight_sche
 from tilewright.sim.step import Step
 from tilewright.sim.target import Target, resolve_target
 from tilewright.sim.workload import Batch, Pass
-from tilewright.studies.choosing import chosen
 from tilewright.studies.on_cpu.tiles import MatrixTiles, matrix_tiles
-from tilewright.studies.prompts import prompt_tokens
 from tilewright.studies.runs.deca_gemm import run_matrix
 from tilewright.studies.runs.simulation import DEFAULT, Simulation, resolve_block
 

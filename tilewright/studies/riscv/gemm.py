@@ -69,7 +69,7 @@ def gemm_from_c(
     behind = resolve(params.block + "_axi" + block.removeprefix(params.block))
     assert isinstance(behind, MachineAxiPorts)
     options: dict[str, Any] = {"tokens": tokens, "inputs": inputs, "outputs": outputs}
-    options |= {"from_memory": stream} | ({"mantissa": MANTISSA} if params.block == "anda" else {})
+    options |= {"from_memory": stream, "mantissa": MANTISSA, "latency": latency}
     programs, memory = gemm_of(params, np.random.default_rng(simulation.seed), options)
     if len(memory) > LINES * params.line_bytes:
         raise CommandError(

@@ -9,8 +9,7 @@ Every module has one function that runs it and returns a frozen result object:
 - :func:`~tilewright.studies.runs.deca_coverage.cover_tiles`: the functional coverage of DECA
 - :func:`~tilewright.studies.runs.deca_layer.layer_on_deca`: the weights of a decoder layer on DECA
 - :func:`~tilewright.studies.runs.program.program_on_machine`: a program on Anda or Harmonia
-- :func:`~tilewright.studies.runs.anda_layer.layer_on_anda`: linear modules of a decoder layer
-- :func:`~tilewright.studies.runs.harmonia_layer.layer_on_harmonia`: attention of a decoder layer
+- :func:`~tilewright.studies.runs.machine_layer.layer_on_machine`: steps of a decoder layer
 
 ``tilewright simulate`` calls them; a bench that fails raises
 :class:`~tilewright.base.errors.CheckError`.

@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.base.console import progress
 from tilewright.base.errors import CommandError
 from tilewright.golden.llm.block import Attention, Module, captured
 from tilewright.golden.llm.load import load_model
-from tilewright.golden.llm.model import ModelError
+from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.text import default_text
 
-__all__ = ["MODEL", "read_layer", "run_parts"]
+__all__ = ["MODEL", "read_layer", "read_text", "run_parts"]
 
 MODEL = "smollm2"
 TOKENS = 128  # of the text; they calibrate the weights
@@ -26,18 +27,22 @@ def read_layer(
     """Return the operands that a decoder layer meets in real text.
 
     They are its linear modules for the last ``count`` of ``tokens`` tokens, and its attention for
-    all of them. A model without a tokenizer reads random tokens.
+    all of them.
     """
+    loaded, ids = read_text(model, tokens=tokens, seed=seed)
+    return captured(loaded, ids, layer, count)
+
+
+def read_text(model: str, *, tokens: int, seed: int = 1) -> tuple[Model, NDArray[np.int64]]:
+    """Return a model and tokens of a text; a model without a tokenizer reads random tokens."""
     try:
         loaded = load_model(model)
-        if loaded.tokenizer is None:
-            rng = np.random.default_rng(seed)
-            ids = rng.integers(0, loaded.config.vocab_size, tokens)
-        else:
-            ids = loaded.tokenizer.encode(default_text()[: 16 * tokens])[:tokens]
-        return captured(loaded, ids, layer, count)
     except ModelError as error:
         raise CommandError(str(error)) from None
+    if loaded.tokenizer is None:
+        rng = np.random.default_rng(seed)
+        return loaded, rng.integers(0, loaded.config.vocab_size, tokens)
+    return loaded, np.array(loaded.tokenizer.encode(default_text()[: 16 * tokens])[:tokens])
 
 
 def run_parts(name: str, parts: Iterable[tuple[str, Callable[[], Part]]]) -> tuple[Part, ...]:

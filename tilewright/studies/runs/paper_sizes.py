@@ -1,11 +1,9 @@
 """Programs on the emitted Verilog of the accelerators at the papers' sizes: a record.
 
-A stream of weights and a projection of one token, from the channels of HBM2; on Harmonia a head of
-attention with a prompt of 1,024 tokens, a token decoded by four heads over 4,096, a token tile that
-streams such a cache, and a token that is appended to two caches and attends to them; on Anda a
-token's heads over 1,024. Memory and counters are compared with golden's, and the cycles too where
-the memory is one that the cycle model knows. All cases, or those whose names begin with one of the
-words:
+A stream of weights and a projection of one token, from the channels of HBM2; a layer of SmolLM2's
+shape as compiled: a token after a long context, tokens of a prompt, a batch of sequences. Memory
+and counters are compared with golden's, and the cycles too where the memory is one that the cycle
+model knows. All cases, or those whose names begin with one of the words:
 
     python -m tilewright.studies.runs.paper_sizes [NAME]...
 
@@ -13,8 +11,8 @@ makes them again; a case that is not asked for stays as it was.
 """
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,19 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CheckError
-from tilewright.golden.anda_machine.attention import Attention
-from tilewright.golden.harmonia.cache import KvCache
-from tilewright.golden.harmonia_machine.attention import heavy_tailed
-from tilewright.golden.harmonia_machine.decode_attention import CachedHead
-from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
-from tilewright.golden.harmonia_machine.layer_attention import layer_attention
-from tilewright.golden.harmonia_machine.streamed_attention import streamed_attention
+from tilewright.compiler.machine import machine_of
+from tilewright.compiler.plan import Step
+from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.machine.moves import LATENCY  # of programs compared cycle for cycle
-from tilewright.golden.machine.stream import program_lines
+from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.measured import load_measured, write_measured
 from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.machine.model_workload import ModelWork
 from tilewright.verify.machine.weights import stream_of_weights
 from tilewright.verify.machine.workload import gemm_of
 from tilewright.verify.native import NativeMemory, build_native, run_native
@@ -42,7 +37,7 @@ from tilewright.verify.native import NativeMemory, build_native, run_native
 __all__ = ["CASES", "RECORD", "Case", "SizedRun", "run_case"]
 
 RECORD = "paper_sizes"
-CLOCKS = {"anda": 285e6, "harmonia": 300e6}
+CLOCKS = {"harmonia": 300e6, "anda": 285e6}
 # A channel of HBM2 brings 32 GB/s: of 128 bytes a cycle, 7 in 8 cycles at 285 MHz, 5 in 6 at 300.
 HBM2 = {"anda": (7, 8), "harmonia": (5, 6)}
 HBM2_SECONDS = 150e-9  # until its lines come
@@ -125,83 +120,75 @@ def _stream(params: Any, rng: np.random.Generator) -> Work:
 
 
 def _projection(params: Any, rng: np.random.Generator) -> Work:
-    options: dict[str, Any] = {**PROJECTION, "from_memory": True}
-    if params.block == "anda":
-        options |= {"mantissa": MANTISSA, "result": MANTISSA, "weights_stay": True}
+    latency = round(CLOCKS[params.block] * HBM2_SECONDS)
+    options = {**PROJECTION, "mantissa": MANTISSA, "latency": latency, "from_memory": True}
     return gemm_of(params, rng, options)
 
 
-def _prompt(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
-    k, v, q = (heavy_tailed(rng, tokens, params.channels) for _ in range(3))
-    return _streamed(params, grouped_attention(params, q[None], k, v, prompt=tokens).builder)
-
-
-def _token(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
-    cache = KvCache(params.cache, params.channels)
-    cache.append(*(heavy_tailed(rng, tokens, params.channels) for _ in range(2)))
-    queries = heavy_tailed(rng, min(4, params.rows), params.channels)
-    return _streamed(params, streamed_attention(params, queries, cache).builder)
-
-
-def _tile(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
-    """The last token tile of a prompt whose cache streams."""
-    cache = KvCache(params.cache, params.channels)
-    cache.append(*(heavy_tailed(rng, tokens, params.channels) for _ in range(2)))
-    queries = heavy_tailed(rng, params.rows, params.channels)
-    first = tokens - params.rows
-    return _streamed(params, streamed_attention(params, queries, cache, first=first).builder)
-
-
-def _layer(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
-    """The newest token of four heads for each of two caches, which a prompt has filled."""
-    heads = []
-    for _ in range(2):
-        keys, values = (heavy_tailed(rng, tokens, params.channels) for _ in range(2))
-        cache = KvCache(params.cache, params.channels)
-        cache.append(keys[:-1], values[:-1])
-        queries = heavy_tailed(rng, min(4, params.rows), params.channels)
-        heads.append([CachedHead.of(params, cache, keys, values, queries, tokens - 1)])
-    return _streamed(params, layer_attention(params, [tokens], heads).builder)
-
-
-def _heads(params: Any, rng: np.random.Generator, *, tokens: int, channels: int) -> Work:
-    """A decoded token's heads on Anda: three of queries for each of two of keys."""
-    work = Attention(params=params, heads=6, kv_heads=2, head_dim=channels, context=tokens)
-    q, k, v = (
-        heavy_tailed(rng, heads * count, channels).reshape(heads, count, channels)
-        for heads, count in ((work.heads, 1), (work.kv_heads, tokens), (work.kv_heads, tokens))
+def _layer(params: Any, rng: np.random.Generator, *, step: Step, shape: LlmShape) -> Work:
+    """A step through one layer, after all earlier tokens of its sequences."""
+    machine = machine_of(params)
+    seen = dict(step.seen)
+    work = ModelWork(
+        machine,
+        tiny_model(seed=int(rng.integers(1 << 30)), config=shape),
+        context=max(seen.values()),
+        sequences=len(seen),
     )
-    return _resident(params, work.program(), work.memory(q, k, v))
+    for sequence, end in seen.items():
+        own = sum(token.sequence == sequence for token in step.tokens)
+        work.feed(sequence, end - own)
+    case = work.step(step)
+    return [case.line], case.memory
 
 
-def _streamed(params: Any, builder: Any) -> Work:
-    return _resident(params, builder.program, builder.memory)
-
-
-def _resident(params: Any, program: Sequence[Any], memory: NDArray[np.uint8]) -> Work:
-    """The program behind its memory where it is too long for the instruction memory."""
-    if len(program) <= params.instructions:
-        return [program], memory
-    line = len(memory) // params.line_bytes
-    return [line], np.concatenate([memory, program_lines(params, program)])
-
-
-CASES = {
-    "harmonia: a stream of weights": Case("harmonia:paper", _stream, from_hbm2=True),
-    "harmonia: a projection of one token": Case("harmonia:paper", _projection, from_hbm2=True),
-    "harmonia: a token at 4,096, 4 heads": Case("harmonia:paper", partial(_token, tokens=4096)),
-    "harmonia: a prompt of 1,024 tokens": Case("harmonia:paper", partial(_prompt, tokens=1024)),
-    "harmonia: a streamed token tile at 4,096": Case("harmonia:paper", partial(_tile, tokens=4096)),
-    "harmonia: a token of a layer at 4,096, 2 x 4 heads": Case(
-        "harmonia:paper", partial(_layer, tokens=4096)
-    ),
-    "wide: a prompt of 1,024 tokens": Case("harmonia:wide", partial(_prompt, tokens=1024)),
-    "anda: a stream of weights": Case("anda:paper", _stream, from_hbm2=True),
-    "anda: a projection of one token": Case("anda:paper", _projection, from_hbm2=True),
-    "anda: a token at 1,024, 2 x 3 heads": Case(
-        "anda:paper", partial(_heads, tokens=1024, channels=128)
-    ),
+# A layer of SmolLM2-135M with random weights.
+SMOLLM2 = LlmShape(
+    model_type="llama",
+    name="SmolLM2-135M",
+    num_hidden_layers=1,
+    hidden_size=576,
+    intermediate_size=1536,
+    num_attention_heads=9,
+    num_key_value_heads=3,
+    head_dim=64,
+    vocab_size=1024,
+    max_position_embeddings=8192,
+)
+LLAMA_2_7B = replace(
+    SMOLLM2,
+    name="Llama 2 7B",
+    hidden_size=4096,
+    intermediate_size=11008,
+    num_attention_heads=32,
+    num_key_value_heads=32,
+    head_dim=128,
+)
+LARGE_STEPS = {
+    "a layer of Llama 2 7B, a prompt of 16": Step.prompt(0, 16),
+    "a layer of Llama 2 7B, the token after it": Step.prompt(16, 1),
 }
+STEPS = {
+    "a layer, a token at 1,024": Step.prompt(1024, 1),
+    "a layer, 16 tokens of a prompt at 512": Step.prompt(512, 16),
+    "a layer, a batch of 4 at 256, 100, 17 and 1": Step.batch({0: 256, 1: 100, 2: 17, 3: 1}),
+}
+
+
+def _cases() -> Iterator[tuple[str, Case]]:
+    for name in CLOCKS:
+        block = f"{name}:paper"
+        yield f"{name}: a stream of weights", Case(block, _stream, from_hbm2=True)
+        yield f"{name}: a projection of one token", Case(block, _projection, from_hbm2=True)
+        for words, step in STEPS.items():
+            yield f"{name}: {words}", Case(block, partial(_layer, step=step, shape=SMOLLM2))
+        for words, step in LARGE_STEPS.items():
+            yield f"{name}: {words}", Case(block, partial(_layer, step=step, shape=LLAMA_2_7B))
+    words = "a layer, 16 tokens of a prompt at 512"
+    yield f"wide: {words}", Case("harmonia:wide", partial(_layer, step=STEPS[words], shape=SMOLLM2))
+
+
+CASES = dict(_cases())
 
 
 def main(words: Sequence[str]) -> None:

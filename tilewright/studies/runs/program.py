@@ -1,7 +1,6 @@
 """A program on a simulated accelerator, beside the golden machine.
 
-Where none is given, it is one of the accelerator's own: a transformer layer of Anda's with random
-weights, a head of attention and a linear layer of Harmonia's.
+Where none is given, it is a decoder layer with random weights: one token of each of some sequences.
 """
 
 import tempfile
@@ -16,8 +15,9 @@ from numpy.typing import NDArray
 
 from tilewright.base.console import progress
 from tilewright.base.errors import CommandError
-from tilewright.golden.anda_machine.block import transformer_block
-from tilewright.golden.harmonia_machine.attention import random_attention
+from tilewright.compiler.machine import machine_of
+from tilewright.compiler.plan import Step
+from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.machine.assembly import AssemblyError, instruction_lines
 from tilewright.golden.machine.instruction import BaseInstruction
 from tilewright.golden.machine.moves import LATENCY
@@ -26,6 +26,7 @@ from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.runs.simulation import DEFAULT, Simulation, resolve_block
 from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.machine.model_workload import ModelWork, layer_shape
 from tilewright.verify.native import NativeMemory, build_native, run_native
 
 __all__ = [
@@ -37,7 +38,8 @@ BENCH = "tilewright.verify.machine.run"
 PRESET = "small"  # the paper's sizes take minutes to build
 LIMIT = 20_000_000  # cycles
 EMPTY_LINES = 1024  # of the external memory where none is given
-OWN = {"anda": "transformer layer", "harmonia": "head of attention"}
+OWN = "decoder layer"
+SEQUENCES = 4  # of the decoder layer, at most
 
 Memory: TypeAlias = NDArray[np.uint8]
 Program: TypeAlias = Sequence[BaseInstruction]
@@ -97,7 +99,7 @@ def program_on_machine(
         instructions, content = _read_program(params, program), _read_memory(params, memory)
     else:
         instructions, content = own_program(params, simulation.seed)
-    name = str(program) if program else OWN[machine]
+    name = str(program) if program else OWN
     with progress(machine, 1) as tick:
         tick("simulation", steps=0)
         done = run_program(
@@ -203,14 +205,15 @@ def _read_memory(params: Any, path: Path | None) -> Memory:
 
 
 def own_program(params: Any, seed: int) -> tuple[Program, Memory]:
-    """Return a program of the accelerator's own that fits its memories, and its external memory."""
-    if params.block == "anda":
-        width = 3 * params.group // 2
-        rng = np.random.default_rng(seed)
-        layer = transformer_block(params, rng, tokens=params.rows, width=width, hidden=2 * width)
-        return layer.builder.program, layer.builder.memory
-    builder = random_attention(params, seed).builder
-    return builder.program, builder.memory
+    """Return the program of a decoder layer, and its external memory."""
+    machine = machine_of(params)
+    model = tiny_model(seed=seed, config=layer_shape(machine))
+    lengths = dict(enumerate(range(min(params.rows, SEQUENCES))))
+    work = ModelWork(machine, model, context=SEQUENCES, sequences=len(lengths), seed=seed)
+    for sequence, tokens in lengths.items():
+        work.feed(sequence, tokens)
+    memory = work.memory
+    return work.step(Step.batch(lengths)).program.instructions, memory
 
 
 def simulate_program(

@@ -6,10 +6,10 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from tilewright.golden.anda_machine.builder import Builder
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.vector import Operation
 from tilewright.verify import job
+from tilewright.verify.anda_machine.builder import Builder
 from tilewright.verify.anda_machine.workload import random_program
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.streams import Harness

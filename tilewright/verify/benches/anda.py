@@ -46,7 +46,7 @@ class AndaCompressorBench(StreamBench[AndaCompressorParams]):
             for k in range(params.lanes)
         ]
         values = np.stack(lanes, axis=1).reshape(cases, -1)
-        return {"i": {"mantissa": mantissas(rng, cases), "values": values}}
+        return {"i": {"mantissa": mantissas(rng, cases, MAX_MANTISSA_BITS), "values": values}}
 
     def expected(self, params: AndaCompressorParams, columns: PortColumns) -> PortColumns:
         x = columns["i"]
@@ -64,7 +64,7 @@ class AndaCompressorLaneBench(StreamBench[AndaCompressorLaneParams]):
 
     def stimulus(self, params: AndaCompressorLaneParams, rng: Generator, cases: int) -> PortColumns:
         values = activations(rng, cases, params.group, finite=False)
-        return {"i": {"mantissa": mantissas(rng, cases), "values": values}}
+        return {"i": {"mantissa": mantissas(rng, cases, MAX_MANTISSA_BITS), "values": values}}
 
     def expected(self, params: AndaCompressorLaneParams, columns: PortColumns) -> PortColumns:
         x = columns["i"]
@@ -93,7 +93,7 @@ class AndaApuBench(TimedBench[AndaApuParams], ComparedPE[AndaApuParams]):
             planes_in["plane"] = with_signs(planes_in)
         planes_in["exponent"] = planes_in.pop("exponents")[:, 0]
         operands: Columns = {
-            "weights": weights(rng, params.numerics, groups),
+            "weights": weights(rng, params.numerics.weight_format, groups, params.numerics.group),
             "scale": scales(rng, groups),
         }
         cancel(params.numerics, rng, beats, operands)
@@ -148,7 +148,7 @@ class AndaMxuBench(TimedBench[AndaMxuParams]):
         numerics = params.numerics
         beats = plane_beats(numerics, rng, cases, params.rows)
         groups = int(beats.pop("groups"))
-        values = weights(rng, numerics, groups * params.columns)
+        values = weights(rng, numerics.weight_format, groups * params.columns, numerics.group)
         words = _weight_words(params, values.reshape(groups, params.columns, params.group))
         # Scales count on the first beat of a group; the others bring anything.
         scale = rng.integers(0, 1 << 16, (groups, params.weight_beats, params.columns))
@@ -225,7 +225,7 @@ def plane_beats(numerics: AndaNumerics, rng: Generator, cases: int, rows: int) -
     """Beats of ``cases`` dot products per row, and the number of ``groups``."""
     lengths = np.concatenate([[1, 2, MAX_GROUPS], rng.integers(1, MAX_GROUPS + 1, cases)])[:cases]
     lengths[RETURNING] = 4
-    bits = mantissas(rng, cases)
+    bits = mantissas(rng, cases, MAX_MANTISSA_BITS)
     if cases >= MAX_MANTISSA_BITS + 2 * BURST:
         # In the end runs of dot products as long as the published drain, 16 cycles, and shorter.
         bits[-2 * BURST : -BURST], lengths[-2 * BURST : -BURST] = 3, 4
@@ -364,5 +364,5 @@ class AndaBench(Bench):
 
     tests = tuple(
         f"tilewright.verify.anda_machine.{name}"
-        for name in ("programs", "errors", "registers", "streams", "attention")
+        for name in ("programs", "errors", "registers", "streams", "models")
     )

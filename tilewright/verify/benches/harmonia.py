@@ -516,5 +516,5 @@ class HarmoniaBench(Bench):
 
     tests = tuple(
         f"tilewright.verify.harmonia_machine.{name}"
-        for name in ("programs", "attention", "errors", "registers", "streams")
+        for name in ("programs", "models", "errors", "registers", "streams")
     )

@@ -139,7 +139,7 @@ class AlignedBench(PEBench[A]):
         return {"i": operands | ends}
 
     def with_lone_products(self, params: A, rng: Generator, columns: Columns) -> Columns:
-        """Return ``columns`` with :func:`lone_products` in some dot products."""
+        """Return ``columns`` with ``lone_products`` in some dot products."""
         bits, beats = params.mantissa_bits, self.weight_beats(params)
         if BENCH_BEATS % beats:
             return columns  # no whole weights

@@ -1,1 +1,1 @@
-"""Bench of the Harmonia accelerator: random programs, a head of attention, dataflows, errors."""
+"""Bench of the Harmonia accelerator: random programs, steps of a model, dataflows, errors."""

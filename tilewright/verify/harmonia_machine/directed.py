@@ -8,7 +8,6 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.isa import Instruction
 from tilewright.golden.machine.assembly import ONE
 from tilewright.golden.params.harmonia_machine import (
@@ -19,6 +18,7 @@ from tilewright.golden.params.harmonia_machine import (
     Operand,
 )
 from tilewright.golden.params.machine import Kind
+from tilewright.verify.harmonia_machine.builder import Builder
 from tilewright.verify.harmonia_machine.workload import Writer
 
 __all__ = ["directed_program"]

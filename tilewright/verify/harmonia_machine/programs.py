@@ -8,8 +8,6 @@ import cocotb
 import numpy as np
 
 from tilewright.golden.harmonia import traffic
-from tilewright.golden.harmonia_machine.attention import heavy_tailed
-from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.isa import TileLines
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Memory, Opcode
@@ -17,9 +15,11 @@ from tilewright.golden.params.machine import SCALARS, Kind
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import quantise
 from tilewright.verify import job
+from tilewright.verify.harmonia_machine.builder import Builder
 from tilewright.verify.harmonia_machine.workload import random_program
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.machine.host import Host
+from tilewright.verify.stimuli.tensors import with_outliers
 from tilewright.verify.streams import Harness
 
 __all__ = ["external_memory_accesses", "random_programs", "scaled_sums_beside_ties"]
@@ -62,7 +62,7 @@ async def external_memory_accesses(dut: Any) -> None:
     weights = quantise(rng.standard_normal((outputs, inputs)), 4, group=inputs)
     for dataflow in Dataflow:
         b = Builder(params)
-        source = b.place_activations(heavy_tailed(rng, tokens, inputs))
+        source = b.place_activations(with_outliers(rng, tokens, inputs))
         b.tiled_gemm(source, tokens, weights, dataflow, keep)
         b.halt()
         memory, wanted = b.memory, b.memory

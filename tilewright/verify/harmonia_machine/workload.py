@@ -6,8 +6,6 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.harmonia_machine.attention import heavy_tailed
-from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.layout import element_bits, row_shape
 from tilewright.golden.machine.assembly import ONE
 from tilewright.golden.params.harmonia_machine import (
@@ -21,6 +19,8 @@ from tilewright.golden.params.harmonia_machine import (
 from tilewright.golden.params.machine import SCALARS, Kind
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import quantise
+from tilewright.verify.harmonia_machine.builder import Builder
+from tilewright.verify.stimuli.tensors import with_outliers
 
 __all__ = ["Writer", "random_program"]
 
@@ -72,7 +72,7 @@ class Writer:
         if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS):
             content: NDArray = self.rng.integers(*EXPONENTS, shape)
         elif memory in (Memory.FP16, Memory.SCALES):
-            content = heavy_tailed(self.rng, 1, int(np.prod(shape))).reshape(shape)
+            content = with_outliers(self.rng, 1, int(np.prod(shape))).reshape(shape)
         else:
             content = self.rng.integers(0, 1 << element_bits(memory), shape)
         self.b.load(memory, self.base(memory), rows, self.b.place(memory, content, rows))
@@ -225,7 +225,7 @@ class Writer:
             return self.choose.choice(places)
         if kind is Kind.SCALAR:
             return self.choose.randrange(SCALARS)
-        return int(heavy_tailed(self.rng, 1, 1)[0, 0])
+        return int(with_outliers(self.rng, 1, 1)[0, 0])
 
     def _learn(self) -> None:
         """A window of one or two token tiles of finite values, then keys less its offsets."""
@@ -267,7 +267,7 @@ class Writer:
         )
         weights = quantise(rng.standard_normal((outputs, inputs)), 4, group=2 * p.group)
         self.b.tiled_gemm(
-            self.b.place_activations(heavy_tailed(rng, tokens, inputs)),
+            self.b.place_activations(with_outliers(rng, tokens, inputs)),
             tokens,
             weights,
             choose.choice(list(Dataflow)),

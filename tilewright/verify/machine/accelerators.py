@@ -28,6 +28,7 @@ class Accelerator:
     disassemble: Callable[[Any], str]
     errors: tuple[Error, ...]  # with which a program can stop
     counter: type[IntEnum]
+    memory: Any  # the enumeration of what loads and stores move
     first_hazard: Callable[..., Hazard | None]  # (params, program); not checked by the hardware
 
 
@@ -41,5 +42,6 @@ def accelerator_of(params: BlockParams) -> Accelerator:
         assembler.disassemble,
         import_module(declared).ERRORS,
         import_module(declared).Counter,
+        import_module(declared).Memory,
         import_module(f"{golden}.hazards").first_hazard,
     )

@@ -25,25 +25,27 @@ async def check_program(
     stall: float,
     where: Any = None,
     stream: bool = False,
+    line: int | None = None,
 ) -> dict:
     """A program that halts; without stalls, cycle for cycle. Its counters.
 
-    With ``stream`` it lies in external memory, behind ``memory``.
+    With ``stream`` it is written to external memory, after ``memory``; with ``line`` it lies there
+    already.
 
     ``where``, a function of a line, names what lies there, for the message.
     """
     system = accelerator_of(params)
-    line = len(memory) // params.line_bytes
     if stream:
+        line = len(memory) // params.line_bytes
         memory = np.concatenate([memory, program_lines(params, program)])
     memory, wanted = memory.copy(), memory.copy()
     machine = system.machine(params, wanted)
-    outcome = machine.run_stream(line) if stream else machine.run(program)
+    outcome = machine.run(program) if line is None else machine.run_stream(line)
     assert outcome.error is Error.NONE, f"golden stops with {outcome.error.name}"
     latency = LATENCIES[seed % len(LATENCIES)]
     host = Host(clock, params, memory, latency=latency, stall=stall, seed=seed)
     await host.start()
-    status = await (host.run_stream(line) if stream else host.run_program(program))
+    status = await (host.run_program(program) if line is None else host.run_stream(line))
     assert (status.error, status.instruction) == (Error.NONE, outcome.instruction), (
         f"ended with {status.error.name} at instruction {status.instruction},"
         f" expected a halt at {outcome.instruction}"

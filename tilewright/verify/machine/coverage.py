@@ -6,10 +6,10 @@ memory, events and counters; without stalls, golden's cycles too. Instructions t
 """
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
-from tilewright.golden.params.harmonia_machine import Conversion, Operand
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
 from tilewright.verify.coverage import Coverage
@@ -51,42 +51,33 @@ def error_coverage(params: Any, stalls: Iterable[float]) -> Coverage:
 
 
 def _names(params: Any) -> list[str]:
-    memory = _memory(params)
+    memory = accelerator_of(params).memory
     names = [f"load {m.name.lower()}" for m in memory]
     names += [f"store {m.name.lower()}" for m in memory if m.stores]
     names += [operation.name.lower() for operation in params.vector.operations]
-    if params.block == "anda":
-        return [*names, "gemm", "compress"]
-    names += [f"gemm of {operand.name.lower()}" for operand in Operand]
-    return [*names, *(f"convert {c.name.lower()}" for c in Conversion), "learn", "clear"]
+    return [*names, *_own(params).NAMES]
 
 
-def _memory(params: Any) -> Any:
-    """The enumeration of what its loads and stores move."""
-    from tilewright.golden.params import anda_machine, harmonia_machine
-
-    return (anda_machine if params.block == "anda" else harmonia_machine).Memory
+def _own(params: Any) -> Any:
+    """What an accelerator's instructions are besides moves and those of vectors."""
+    return import_module(f"tilewright.verify.{params.block}_machine.coverage")
 
 
 def place_of(params: Any, x: BaseInstruction) -> dict[str, str] | None:
     """Return the name and size of an instruction; None where it has no size."""
     kind = x.opcode.name.lower()
-    size, unit = x.fields.get("elements", 0), params.group
     match kind:
         case "load" | "store":
-            name, size, unit = f"{kind} {_memory(params)(x['memory']).name.lower()}", x["rows"], 1
-        case "vector" if not works_on_scalars(x):
+            memory = accelerator_of(params).memory(x["memory"])
+            name, several = f"{kind} {memory.name.lower()}", x["rows"] > 1
+        case "vector":
+            if works_on_scalars(x):
+                return None
             name = Operation(x["operation"]).name.lower()
-        case "gemm" if params.block == "anda":
-            name, size = kind, x["inputs"]
-        case "gemm":
-            name, size, unit = f"gemm of {Operand(x['operand']).name.lower()}", x["groups"], 1
-        case "convert":
-            name = f"convert {Conversion(x['conversion']).name.lower()}"
-        case "clear":
-            name, size, unit = kind, x["rows"], 1
-        case "compress" | "learn":
-            name = kind
+            several = x.fields.get("elements", 0) > params.group
         case _:
-            return None
-    return {"instruction": name, "size": ONE if size <= unit else SEVERAL}
+            own = _own(params).sized(params, x)
+            if own is None:
+                return None
+            name, several = own
+    return {"instruction": name, "size": SEVERAL if several else ONE}

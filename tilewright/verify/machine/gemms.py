@@ -1,12 +1,11 @@
-"""Whole GEMMs and a head of attention on an accelerator, with transfers, cycle for cycle.
+"""Whole GEMMs and steps of a model on an accelerator, with transfers, cycle for cycle.
 
-``TILEWRIGHT_TASK`` has the memory's latency, GEMMs (sizes and options of the accelerator's
-``TiledGemm``), whether a head of attention follows them, and whether a load that fills the memory
-of weights does. Programs of a GEMM run one after the other without a reset; memory and counters are
-golden's. With a ``rate``, channels of the memory bring lines in so many of so many cycles, which
-golden does not know: then counters of time are at least golden's. A GEMM with the option
-``from_memory`` is one program, which streams from external memory. The report has the cycles of
-each and the lines read.
+``TILEWRIGHT_TASK`` has the memory's latency, GEMMs (options of ``gemm_of``), whether steps of a
+small model follow them, and whether a load that fills the memory of weights does. Programs of a
+GEMM run one after the other without a reset; memory and counters are golden's. With a ``rate``,
+channels of the memory bring lines in so many of so many cycles, which golden does not know: then
+counters of time are at least golden's. A GEMM with the option ``from_memory`` is one program, which
+streams from external memory. The report has the cycles of each and the lines read.
 """
 
 import json
@@ -23,6 +22,7 @@ from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.check import require_memory
 from tilewright.verify.machine.host import Host
+from tilewright.verify.machine.model_workload import model_cases
 from tilewright.verify.machine.weights import stream_of_weights
 from tilewright.verify.machine.workload import gemm_of
 from tilewright.verify.streams import Harness
@@ -50,12 +50,10 @@ async def gemms(dut: Any) -> None:
 def _work(params: Any, task: dict[str, Any], seed: int) -> Iterator[tuple[list, np.ndarray]]:
     rng = np.random.default_rng(seed)
     for options in task["gemms"]:
-        yield gemm_of(params, rng, options)
-    if task["attention"]:
-        from tilewright.golden.harmonia_machine.attention import random_attention
-
-        builder = random_attention(params, seed).builder
-        yield [builder.program], builder.memory
+        yield gemm_of(params, rng, {"latency": task["latency"], **options})
+    if task.get("model"):
+        for case in model_cases(params, seed):
+            yield [case.line], case.memory
     if task.get("stream"):
         program, lines = stream_of_weights(params)
         yield [program], rng.integers(0, 256, lines * params.line_bytes, np.uint8)

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.golden.params.anda_machine import AndaParams
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.machine import INSTRUCTION_BASE, SCALARS, Error, Register
 from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of
@@ -17,8 +15,7 @@ __all__ = ["check_registers"]
 
 async def check_registers(dut: Any, move: str, overflow: str) -> None:
     """``move``: a load of row {k} that takes a line; ``overflow``: a value that saturates."""
-    params = job.load().params
-    assert isinstance(params, AndaParams | HarmoniaParams)
+    params: Any = job.load().params
     system = accelerator_of(params)
     assemble, counter = system.assemble, system.counter
     rng = np.random.default_rng(job.load().seed)

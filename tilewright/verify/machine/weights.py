@@ -1,6 +1,5 @@
 """A program that loads as many weights as the accelerator holds."""
 
-from importlib import import_module
 from typing import Any
 
 from tilewright.verify.machine.accelerators import accelerator_of
@@ -12,7 +11,7 @@ def stream_of_weights(params: Any) -> tuple[list, int]:
     """A program that fills the memory of weights, and the lines that it reads."""
     name = "weights" if params.block == "anda" else "operands"
     system = accelerator_of(params)
-    memory = import_module(f"tilewright.golden.params.{params.block}_machine").Memory[name.upper()]
+    memory = system.memory[name.upper()]
     rows = params.depth(memory)
     program = system.assemble(f"load {name}, row=0, rows={rows}, line=0\nhalt")
     return program, params.lines(memory, rows)

@@ -4,38 +4,115 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tilewright.golden.anda_machine.block import heavy_tailed
+from tilewright.compiler.machine import machine_of
+from tilewright.compiler.product import Product, product_program
+from tilewright.compiler.quantise import halved
+from tilewright.golden.llm.block import MODULES
+from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.machine.stream import program_lines
-from tilewright.golden.params.harmonia_machine import Dataflow
-from tilewright.golden.weights import quantise
+from tilewright.golden.weights import Weights, quantise
+from tilewright.verify.stimuli.tensors import heavy_tailed
 
 __all__ = ["gemm_of"]
+
+_KIND = 28  # bits of a product's lines within a kind: activations, weights, results
 
 
 def gemm_of(
     params: Any, rng: np.random.Generator, options: dict[str, Any]
-) -> tuple[list, np.ndarray]:
-    """Programs of a GEMM and the memory that they start with; options of ``TiledGemm``.
+) -> tuple[list, NDArray[np.uint8]]:
+    """Programs of a GEMM and the memory that they start with.
 
-    With ``from_memory``, the only program is in the memory too, and is given by its line.
+    Options are its ``tokens``, ``inputs`` and ``outputs``; ``latency``, for which instructions are
+    ordered; ``mantissa``, of activations where a machine has a choice; and ``from_memory``: the
+    only program is in the memory too, and is given by its line. Others are cut to fit the
+    instruction memory.
     """
-    options = dict(options)
-    from_memory = options.pop("from_memory", False)
-    golden = f"tilewright.golden.{params.block}_machine"
-    make: Any
-    if params.block == "anda":
-        make = import_module(f"{golden}.deep_gemm").any_gemm
-    else:
-        make = import_module(f"{golden}.tiled_gemm").TiledGemm
-    if "dataflow" in options:
-        options = options | {"dataflow": Dataflow(options["dataflow"])}
-    gemm = make(params=params, **options)
-    values = heavy_tailed(rng, gemm.tokens, gemm.inputs)
-    weights = rng.standard_normal((gemm.outputs, gemm.inputs))
-    group = -(-gemm.inputs // params.group) * params.group
-    memory = gemm.memory(values, quantise(weights, 4, group=group))
-    if not from_memory:
-        return gemm.programs(), memory
-    line = len(memory) // params.line_bytes
-    return [line], np.concatenate([memory, program_lines(params, gemm.program())])
+    machine = machine_of(params)
+    if "mantissa" in options:
+        machine = machine.with_mantissas(dict.fromkeys(MODULES, options["mantissa"]))
+    tokens, inputs, outputs = (options[name] for name in ("tokens", "inputs", "outputs"))
+    product = Product(machine, tokens, inputs, outputs)
+    program = product_program(product, options.get("latency", LATENCY))
+    own = import_module(f"tilewright.verify.{params.block}_machine.operands")
+    values = heavy_tailed(rng, tokens, inputs)
+    group = -(-inputs // params.group) * params.group
+    weights = quantise(rng.standard_normal((outputs, inputs)), 4, group=group)
+    kinds = [_activations(product, own, values), _weights(product, weights)]
+    results = max(_end(machine, x) for x in program if x.opcode.name == "STORE")
+    kinds.append(np.zeros((results & ((1 << _KIND) - 1)) * params.line_bytes, np.uint8))
+    firsts = np.cumsum([0, *(len(kind) // params.line_bytes for kind in kinds)])
+    program = [_placed(x, firsts) for x in program]
+    memory = np.concatenate(kinds)
+    if options.get("from_memory"):
+        return [int(firsts[-1])], np.concatenate([memory, program_lines(params, program)])
+    return _cut(machine, program), memory
+
+
+def _end(machine: Any, x: Any) -> int:
+    end: int = x["line"] + machine.lines(machine.memory(x["memory"]), x["rows"])
+    return end
+
+
+def _placed(x: Any, firsts: NDArray) -> Any:
+    """An instruction with its line in the memory at hand."""
+    if "line" not in x.fields:
+        return x
+    kind, line = x["line"] >> _KIND, x["line"] & ((1 << _KIND) - 1)
+    return type(x)(x.opcode, x.fields | {"line": int(firsts[kind - 1]) + line})
+
+
+def _activations(product: Product, own: Any, values: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """Converted activations, tile by tile, each memory's from a beat on."""
+    m, parts = product.machine, []
+    for first in range(0, len(values), m.rows):
+        content = own.activation_rows(m, product.matrix, values[first : first + m.rows])
+        for fields, rows in zip(product.loads, content, strict=True):
+            parts.append(_lined(m, m.to_bytes(m.memory(fields["memory"]), rows)))
+    return np.concatenate(parts)
+
+
+def _weights(product: Product, weights: Weights) -> NDArray[np.uint8]:
+    """Weights and scales, part by part."""
+    m, matrix, size = product.machine, product.matrix, product.machine.params.line_bytes
+    scales_line, lines = product.lines.chunk_lines(matrix)
+    data = np.zeros((len(matrix.parts), lines * size), np.uint8)
+    for k, part in enumerate(matrix.parts):
+        own = slice(part.start, part.stop)
+        chosen = Weights(weights.fmt, weights.values[own], weights.scales[own], weights.group)
+        rows, scales = (
+            m.to_bytes(memory, x)
+            for memory, x in zip(
+                (m.weights_memory, m.scales_memory),
+                m.weight_rows(halved(chosen, m.params.group)),
+                strict=True,
+            )
+        )
+        data[k, : len(rows)] = rows
+        data[k, scales_line * size :][: len(scales)] = scales
+    return data.reshape(-1)
+
+
+def _lined(machine: Any, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """With zeros up to the next beat."""
+    size = machine.params.line_bytes
+    whole = machine.params.beat_line(len(data) // size) * size
+    return np.pad(data, (0, whole - len(data)))
+
+
+def _cut(machine: Any, program: list) -> list[list]:
+    """Programs that fit the instruction memory; each sets what those before it have set."""
+    halt, most = machine.instruction(machine.opcode["HALT"], {}), machine.params.instructions
+    found: list[list] = [[]]
+    settings = machine.defaults
+    for x in program[:-1]:
+        if x.opcode.name == "CONFIGURE":
+            settings = machine.settings(x)
+        if len(found[-1]) + 1 == most:
+            found[-1].append(halt)
+            found.append([machine.configure(settings)])
+        found[-1].append(x)
+    found[-1].append(halt)
+    return found

@@ -4,17 +4,16 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from tilewright.golden.params.anda import MAX_MANTISSA_BITS, AndaNumerics
-from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.formats import FP16, IntFormat
 
 _MAX = FP16.max_finite_bits
 _SIGN = 1 << 15
 
 
-def mantissas(rng: Generator, count: int) -> NDArray[np.int64]:
-    """Draw every M in turn, the longest and the shortest first, then at random."""
-    ends = [MAX_MANTISSA_BITS, 1, *range(2, MAX_MANTISSA_BITS)]
-    return np.concatenate([ends, rng.integers(1, MAX_MANTISSA_BITS + 1, count)])[:count]
+def mantissas(rng: Generator, count: int, most: int) -> NDArray[np.int64]:
+    """Draw every M up to ``most``, the longest and the shortest first, then at random."""
+    ends = [most, 1, *range(2, most)]
+    return np.concatenate([ends, rng.integers(1, most + 1, count)])[:count]
 
 
 def activations(rng: Generator, count: int, group: int, *, finite: bool) -> NDArray[np.uint16]:
@@ -55,11 +54,11 @@ def activations(rng: Generator, count: int, group: int, *, finite: bool) -> NDAr
     return np.concatenate([corners, values])[:count]
 
 
-def weights(rng: Generator, numerics: AndaNumerics, count: int) -> NDArray[np.int64]:
+def weights(rng: Generator, fmt: IntFormat, count: int, group: int) -> NDArray[np.int64]:
     """Draw weights (count, group): the extremes, then random ones."""
-    low, high = numerics.weight_format.minimum, numerics.weight_format.maximum
-    corner = np.array([[low], [high], [-1], [0]]) * np.ones(numerics.group, int)
-    random = rng.integers(low, high + 1, (count, numerics.group))
+    low, high = fmt.minimum, fmt.maximum
+    corner = np.array([[low], [high], [-1], [0]]) * np.ones(group, int)
+    random = rng.integers(low, high + 1, (count, group))
     random[1::4] = rng.choice([low, high], random[1::4].shape)
     return np.concatenate([random[:8], corner, random[8:]])[:count]
 

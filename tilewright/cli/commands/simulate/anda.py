@@ -5,7 +5,7 @@ import argparse
 from tilewright.cli.programs import add_program, run_on
 
 NAME = "anda"
-HELP = "a program on the Anda accelerator, by default a transformer layer"
+HELP = "a program on the Anda accelerator, by default a decoder layer"
 EXAMPLE = "tilewright simulate anda --latency 10"
 
 

@@ -5,7 +5,7 @@ import argparse
 from tilewright.cli.programs import add_program, run_on
 
 NAME = "harmonia"
-HELP = "a program on the Harmonia accelerator, by default a head of attention"
+HELP = "a program on the Harmonia accelerator, by default a decoder layer"
 EXAMPLE = "tilewright simulate harmonia --latency 10"
 
 

@@ -1,0 +1,51 @@
+"""Harmonia's number formats at all sites of a model's activations."""
+
+from dataclasses import dataclass, field
+
+from tilewright.golden.harmonia.cached_attention import CacheFormat, attend
+from tilewright.golden.llm.formats import converted
+from tilewright.golden.llm.sites import LINEAR_SITES, Floats, Format, Site
+from tilewright.golden.params.formats import BlockFormat
+from tilewright.golden.params.harmonia import ACTIVATION_BITS
+
+HARMONIA_GROUP = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarmoniaFormat(Format):
+    """Harmonia: all sites; keys and values by their age, as the cache holds them.
+
+    Scales that are learned offline are no part of the format: they are folded into the model's
+    projections (``tilewright.golden.harmonia.learned_scales``).
+    """
+
+    linear_bits: tuple[int, int, int, int] = (ACTIVATION_BITS,) * 4  # A_qkv, A_o, A_u, A_d
+    query_bits: int = ACTIVATION_BITS
+    weight_bits: int = ACTIVATION_BITS  # of P, the weights of attention
+    group: int = HARMONIA_GROUP
+    cache: CacheFormat = field(default_factory=CacheFormat)
+
+    def __post_init__(self) -> None:
+        for length in self.lengths.values():
+            BlockFormat(group=self.group, mantissa_bits=length)
+
+    @property
+    def lengths(self) -> dict[Site, int]:
+        """Mantissa lengths of all sites but K and V, which the cache decides."""
+        linear = dict(zip(LINEAR_SITES, self.linear_bits, strict=True))
+        return linear | {Site.Q: self.query_bits, Site.P: self.weight_bits}
+
+    def activation(self, site: Site, layer: int, values: Floats) -> Floats:
+        return converted(site, values, self.group, self.lengths[site])
+
+    def attend(
+        self, layer: int, q: Floats, k: Floats, v: Floats, window: int | None = None
+    ) -> Floats:
+        return attend(
+            self.cache,
+            self.activation(Site.Q, layer, q),
+            k,
+            v,
+            lambda weights: self.activation(Site.P, layer, weights),
+            window,
+        )

@@ -1,1 +1,0 @@
-"""A whole decoder-only language model as programs of the Harmonia accelerator."""

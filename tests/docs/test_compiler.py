@@ -1,0 +1,20 @@
+"""The page about the compiler: cycles of a token on both machines."""
+
+from pathlib import Path
+
+from tests.support.examples import table
+from tilewright.golden.params.resolve import resolve
+from tilewright.sim.models import resolve_model
+from tilewright.sim.step_programs import step_time
+from tilewright.sim.workload import Batch, Pass
+
+PAGE = (Path(__file__).parents[2] / "docs" / "compiler.md").read_text()
+
+
+def test_cycles_of_a_token():
+    rows = table(PAGE, "tokens")
+    assert [block for block, *_ in rows] == ["anda", "harmonia"]
+    for block, before, now in rows:
+        found = step_time(resolve(block), resolve_model("smollm2-135m"), Pass(Batch(((1, 256),))))
+        assert f"{found.cycles:,.0f}" == now
+        assert found.cycles < int(before.replace(",", ""))

@@ -1,0 +1,73 @@
+"""Vectors and blocks of the fast executors, against the arithmetic of the specification."""
+
+import numpy as np
+import pytest
+
+from tilewright.golden import bfp
+from tilewright.golden.harmonia_machine.fast_blocks import encoded
+from tilewright.golden.machine.fast_vector import (
+    FUNCTIONS,
+    arithmetic,
+    largest,
+    reduced,
+    table,
+)
+from tilewright.golden.machine.vector import elementwise, reduce_tensor
+from tilewright.golden.params.formats import BlockFormat
+from tilewright.golden.params.vector import Operation
+
+
+def special(rng, shape):
+    """fp16 patterns with every kind of value among them."""
+    values = rng.integers(0, 1 << 16, shape).astype(np.uint16)
+    kinds = np.array([0, 0x8000, 0x7C00, 0xFC00, 0x7E00, 0x0001, 0x8001, 0x7BFF], np.uint16)
+    return np.where(rng.random(shape) < 0.2, rng.choice(kinds, shape), values)
+
+
+def by_bank(words):
+    return words.swapaxes(0, 1).reshape(words.shape[1], -1)
+
+
+@pytest.mark.parametrize("operation", [Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY])
+def test_arithmetic(operation):
+    rng = np.random.default_rng(3)
+    a, b = (special(rng, (400, 8, 4)) for _ in range(2))
+    with np.errstate(all="ignore"):
+        assert np.array_equal(arithmetic(operation, a, b), elementwise(operation, a, b))
+
+
+@pytest.mark.parametrize("finite", [False, True])
+def test_reductions(finite):
+    rng = np.random.default_rng(4)
+    for elements in (4, 5, 63, 64):
+        shape = (-(-elements // 4), 8, 4)
+        a, b = (special(rng, shape) for _ in range(2))
+        if finite:
+            a, b = rng.standard_normal((2, *shape)).astype(np.float16).view(np.uint16)
+        with np.errstate(all="ignore"):
+            found = {
+                Operation.LARGEST: largest(a, elements),
+                Operation.SUM: reduced(a, None, elements, 0x2E66),
+                Operation.DOT: reduced(a, b, elements, 0x2E66),
+            }
+        for operation, got in found.items():
+            want = reduce_tensor(operation, by_bank(a), by_bank(b), elements, 4, 0x2E66)
+            assert np.array_equal(got, want), operation
+
+
+def test_functions():
+    patterns = np.arange(1 << 16, dtype=np.uint16)
+    for operation in FUNCTIONS:
+        assert np.array_equal(table(operation), elementwise(operation, patterns))
+
+
+def test_blocks():
+    rng = np.random.default_rng(6)
+    for shape in ((8, 64), (8, 61), (3, 5, 32)):
+        values = special(rng, shape)
+        for content in (values, values & 0x83FF, values & 0xBFFF):  # subnormals; finite
+            blocks, saturated = encoded(content, 32)
+            want = bfp.encode(BlockFormat(group=32, mantissa_bits=8), content, saturate=True)
+            for name in ("sign", "mantissa", "exponent", "length"):
+                assert np.array_equal(getattr(blocks, name), getattr(want, name))
+            assert saturated == bool(((content & 0x7FFF) > 0x7BFF).any())

@@ -1,0 +1,618 @@
+"""Operations on Anda: everything is in one buffer; attention is fp16 on the vector lanes.
+
+Three arrangements of attention. A single token is the same in all banks: bank r holds the keys of
+tokens r, r + ``rows``, ..., each bank has a softmax of its own, and the banks' sums are merged as
+the parts of a streamed softmax are, through external memory, from which they return to every bank.
+A batch is the same, token by token. In a prompt, bank r has the query of token r, and keys are
+loaded to every bank.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.compiler.anda.machine import AndaMachine
+from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor
+from tilewright.compiler.plan import Matrix, Token
+from tilewright.compiler.rows import Place, Rows
+from tilewright.golden.anda_machine.isa import words_of
+from tilewright.golden.params.anda_machine import FP16_ROWS, Memory, Opcode, group_rows
+from tilewright.golden.params.vector import Operation
+
+__all__ = ["AndaLowering"]
+
+LEAST = -60000.0  # a bank without tokens has this as its largest score
+_TOP, _SUM, _OWN = Scalar(0), Scalar(1), Scalar(5)
+_MERGED_TOP, _MERGED_SUM = Scalar(2), Scalar(3)
+_BLOCKS, _BLOCK_ROWS = 4, 256  # blocks of a context, and rows of a block at most
+
+
+class AndaLowering(Lowering):
+    """Writes a step for Anda."""
+
+    machine: AndaMachine
+    _turn = 0  # region of the last block of a cache
+
+    def _acts_rows(self) -> Rows:
+        return self.fp16
+
+    def needs(self, x: Any) -> tuple:
+        if x.opcode is Opcode.GEMM:
+            return self._mantissa, 0
+        return (None, self._mantissa) if x.opcode is Opcode.COMPRESS else ()
+
+    # Moves.
+
+    def move(
+        self, opcode: str, memory: Memory, row: int, rows: int, line: int, index: int = 0
+    ) -> None:
+        self.emit(
+            opcode, memory=int(memory), stride=1, row=row, rows=rows, line=line, line_index=index
+        )
+
+    def _words(self, elements: int) -> int:
+        return words_of(self.machine.params, elements)
+
+    def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
+        self.move("LOAD", Memory.BROADCAST, into.row, self._words(into.elements), line, index)
+
+    def load_tile(self, into: Tensor, line: int, index: int = 0) -> None:
+        self.move("LOAD", Memory.ACTIVATIONS, into.row, self._words(into.elements), line, index)
+
+    def store_tile(self, x: Tensor, line: int, index: int = 0) -> None:
+        self.move("STORE", Memory.ACTIVATIONS, x.row, self._words(x.elements), line, index)
+
+    def gather(
+        self,
+        held: Held,
+        tile: int,
+        first: int,
+        elements: int,
+        banks: Sequence[int],
+        vectors: Sequence[tuple[int, int]],
+    ) -> None:
+        """Banks without a token hold what the last one's does: zeros may have no norm."""
+        into = held.write(tile, first, elements)
+        if self.step.kind == "token":
+            self.load_vector(into, vectors[0][0])
+        else:
+            for k, (bank, (line, _)) in enumerate(zip(banks, vectors, strict=True)):
+                vector = self.tensor(elements, apart=[into])
+                self.load_vector(vector, line)
+                stop = self.machine.rows if k == len(banks) - 1 else bank + 1
+                self._own(range(bank, stop))
+                self.apply(Operation.MULTIPLY, vector, _OWN, into=vector if k else into)
+                if k:
+                    self.apply(Operation.ADD, into, vector, into=into)
+                self.release(vector)
+        held.wrote(tile, first, into)
+
+    def _own(self, banks: range) -> None:
+        """One in some banks, else zero."""
+        lanes = self.machine.row_values
+        rows = Tensor(self._banks + banks.start, len(banks) * lanes)
+        self.apply(Operation.LARGEST, rows, into=_OWN)
+
+    @property
+    def _banks(self) -> int:
+        """Rows with a one in a single bank."""
+        return self.ones + 1
+
+    def enter(self, embeddings: Sequence[tuple[int, int]]) -> None:
+        rows = 1 + self.machine.rows
+        with self.fp16.within(self.fp16.regions - 1):
+            self.ones = self.fp16.take(rows + FP16_ROWS).first
+        self.move("LOAD", Memory.ACTIVATIONS, self.ones, rows, self.lines.constants)
+        super().enter(embeddings)
+
+    # Products.
+
+    def take_acts(self, matrix: Matrix) -> Place:
+        with self.fp16.within(0):
+            return self.fp16.take(self.machine.planes(matrix))
+
+    def convert(self, x: Tensor, acts: Place, matrix: Matrix, first: int = 0) -> None:
+        self._mantissa = self.machine.mantissa(matrix)
+        each = acts.rows // matrix.copies
+        row = acts.first + first // self.machine.params.group * group_rows(self._mantissa)
+        for copy in range(matrix.copies):
+            self.emit("COMPRESS", source=x.row, destination=row + copy * each, elements=x.elements)
+
+    def multiply(
+        self,
+        acts: Place,
+        weights: Place,
+        scales: Place,
+        into: Tensor,
+        matrix: Matrix,
+    ) -> None:
+        self._mantissa = self.machine.mantissa(matrix)
+        self.emit(
+            "GEMM",
+            source=acts.first,
+            weights=weights.first,
+            scales=scales.first,
+            destination=into.row,
+            inputs=matrix.groups * self.machine.params.group,
+            outputs=into.elements,
+        )
+
+    # Attention.
+
+    def begin_attention(self) -> None:
+        single = self.step.kind == "token"
+        # Wider vectors would leave too few regions to stream keys and values through.
+        narrow = 4 * self.machine.fp16_rows(self.shape.query_width) <= self.fp16.region
+        resident = not self.spill and narrow and (single or self.step.kind == "prompt")
+        self.q = Held(self, "queries", self.shape.query_width, resident=resident)
+        self.attended = Held(self, "attended", self.shape.query_width, resident=not self.spill)
+
+    def end_attention(self) -> None:
+        self.q.release()
+        self.attended.release()
+
+    @property
+    def aside(self) -> int:
+        """The region of vectors that attention works on; blocks of the cache have the others."""
+        return self.fp16.regions - 1
+
+    @property
+    def _sharing(self) -> int:
+        return self.shape.num_attention_heads // self.shape.num_key_value_heads
+
+    def _heads_of(self, name: str, part: int) -> range:
+        outputs = self.plan.matrices[name].parts[part]
+        return range(outputs.start // self.shape.head_dim, outputs.stop // self.shape.head_dim)
+
+    def _first(self, name: str, part: int) -> int:
+        return self.plan.matrices[name].parts[part].start
+
+    def rotated(self, tile: int, name: str, part: int, x: Tensor) -> Tensor:
+        if name == "q":
+            return self.q.write(tile, self._first(name, part), x.elements, apart=[x])
+        return super().rotated(tile, name, part, x)
+
+    def _queries(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        self.q.wrote(tile, self._first(name, part), outputs[0])
+        return []
+
+    def _append_keys(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        return self._append(tile, name, part, outputs)
+
+    def _append_values(
+        self, tile: int, name: str, part: int, outputs: list[Tensor]
+    ) -> list[Tensor]:
+        return self._append(tile, name, part, outputs)
+
+    def _append(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        (new,) = outputs
+        tokens = self.tiles[tile]
+        match self.step.kind:
+            case "token":
+                self._join(new, name, self._heads_of(name, part), tokens[0])
+            case "prompt":
+                self._whole(new, name, self._heads_of(name, part), tokens)
+            case "batch":  # copied to every bank, head by head, when the head is attended to
+                m = self.machine
+                first = m.lines(Memory.ACTIVATIONS, m.row_of(self._first(name, part)))
+                self.store_tile(new, self._new_line(tile, name) + first)
+        return outputs
+
+    def _new_line(self, tile: int, name: str) -> int:
+        """New keys or values of a tile, one of every sequence."""
+        m, number = self.machine, 2 * tile + (name == "v")
+        first = self.lines.scratch + 2 * self._sharing * m.merged_lines(self.shape)
+        return first + number * m.tile_lines(self.shape.kv_width)
+
+    def _cache_line(self, token: Token, name: str, head: int, tile: int) -> int:
+        """A tile of tokens of a head's keys or values."""
+        m = self.machine
+        number = 2 * head + (name == "v")
+        first = self.lines.cache_of(token.sequence) + number * m.head_lines(self.plan)
+        return first + tile * m.cached_tile(self.plan)
+
+    def _join(self, new: Tensor, name: str, heads: range, token: Token) -> None:
+        """A token's keys or values, the same in all banks, to their bank of the last tile."""
+        words = self._words(self.shape.head_dim)
+        tile, bank = divmod(token.position, self.machine.rows)
+        kept = self.tensor(new.elements, apart=[new])
+        self._own(range(bank, bank + 1))
+        self.apply(Operation.MULTIPLY, new, _OWN, into=kept)
+        lines = [self._cache_line(token, name, head, tile) for head in heads]
+        if bank:
+            old = self.tensor(new.elements, apart=[kept])
+            for k, line in enumerate(lines):
+                row = old.row + k * words
+                self.move("LOAD", Memory.ACTIVATIONS, row, words, line, CACHE_INDEX)
+            self.apply(Operation.ADD, kept, old, into=kept)
+            self.release(old)
+        for k, line in enumerate(lines):
+            self.move("STORE", Memory.ACTIVATIONS, kept.row + k * words, words, line, CACHE_INDEX)
+        self.release(kept)
+
+    def _whole(self, new: Tensor, name: str, heads: range, tokens: dict[int, Token]) -> None:
+        """A tile of a prompt as it lies, with zeros in banks that have no token."""
+        words, source = self._words(self.shape.head_dim), new
+        if len(tokens) < self.machine.rows:
+            source = self.tensor(new.elements, apart=[new])
+            self._own(range(len(tokens)))
+            self.apply(Operation.MULTIPLY, new, _OWN, into=source)
+        tile = tokens[0].position // self.machine.rows
+        for k, head in enumerate(heads):
+            line = self._cache_line(tokens[0], name, head, tile)
+            self.move("STORE", Memory.ACTIVATIONS, source.row + k * words, words, line, CACHE_INDEX)
+        if source is not new:
+            self.release(source)
+
+    def attend(self, tiles: Sequence[int]) -> None:
+        if self.step.kind == "prompt":
+            self._attend_prompt(tiles)
+            return
+        for tile in tiles:
+            self.tile, tokens = tile, self.tiles[tile]
+            if self.step.kind == "token":
+                self._attend_alone(tokens[0])
+            else:
+                self._attend_batch(tile, tokens)
+
+    def _attend_alone(self, token: Token) -> None:
+        channels = self.shape.head_dim
+        for head in range(self.shape.num_key_value_heads):
+            own = range(head * self._sharing, (head + 1) * self._sharing)
+            queries = [(self.q.read(0, k * channels, channels).row, 1) for k in own]
+            results = [self.attended.write(0, k * channels, channels) for k in own]
+            self._attend_token(token, head, queries, results)
+            for k, result in zip(own, results, strict=True):
+                self.attended.wrote(0, k * channels, result)
+
+    def _attend_batch(self, tile: int, tokens: dict[int, Token]) -> None:
+        """Head by head, its queries, keys and values of all tokens in every bank."""
+        m, channels, rows = self.machine, self.shape.head_dim, self.machine.rows
+        words = self._words(channels)
+        size = words * rows
+
+        def spread(line: int) -> Place:
+            with self.fp16.within(self.aside):
+                place = self.fp16.take(size)
+            self.move("LOAD", Memory.BROADCAST, place.first, size, line)
+            return place
+
+        for head in range(self.shape.num_key_value_heads):
+            own = range(head * self._sharing, (head + 1) * self._sharing)
+            at = m.lines(Memory.ACTIVATIONS, m.row_of(head * channels))
+            for name in ("k", "v"):
+                news = spread(self._new_line(tile, name) + at)
+                for bank, token in tokens.items():
+                    self._append_one(news.first + bank, name, head, token)
+                self.fp16.give(news)
+            queries = [spread(self.q.line(tile, k * channels)) for k in own]
+            results = [self.attended.write(tile, k * channels, channels) for k in own]
+            for bank, token in tokens.items():
+                places = [(place.first + bank, rows) for place in queries]
+                with self.fp16.within(self.aside):
+                    ones = [self.tensor(channels) for _ in results]
+                self._attend_token(token, head, places, ones)
+                self._own(range(bank, bank + 1))
+                for one, result in zip(ones, results, strict=True):
+                    if bank:
+                        self.apply(Operation.MULTIPLY, one, _OWN, into=one)
+                        self.apply(Operation.ADD, result, one, into=result)
+                    else:
+                        self.apply(Operation.MULTIPLY, one, _OWN, into=result)
+                self.release(*ones)
+            for place in queries:
+                self.fp16.give(place)
+            for k, result in zip(own, results, strict=True):
+                self.attended.wrote(tile, k * channels, result)
+
+    def _append_one(self, row: int, name: str, head: int, token: Token) -> None:
+        """The key or value of a token whose words lie in every bank, ``rows`` rows apart."""
+        channels = self.shape.head_dim
+        with self.fp16.within(self.aside):
+            new = self.tensor(channels)
+        self._sums(
+            Operation.WEIGH,
+            row,
+            self.ones,
+            new.row,
+            elements=1,
+            results=self._words(channels),
+            pitch=self.machine.rows,
+        )
+        self._join(new, name, range(head, head + 1), token)
+        self.release(new)
+
+    def _sums(
+        self,
+        operation: Operation,
+        a: int,
+        b: int,
+        into: int,
+        *,
+        elements: int,
+        results: int,
+        step: int = 1,
+        pitch: int = 1,
+        scale: float = 1.0,
+    ) -> None:
+        """DOTS or WEIGH on rows."""
+        fields = {"results": results, "step": step, "pitch": pitch}
+        self.apply(
+            operation,
+            Tensor(a, elements),
+            Tensor(b, elements),
+            into=Tensor(into, elements),
+            scale=scale,
+            **fields,
+        )
+
+    def _block(self, tiles: int, queries: int) -> int:
+        """Tiles of keys or values that are loaded at once, whole words of scores."""
+        words, lanes = self._words(self.shape.head_dim), self.machine.row_values
+        most = self.fp16.region // 2 // words // lanes * lanes
+        if queries > _BLOCKS // 2:  # the load is short compared with the work
+            return most
+        wanted = max(-(-tiles // _BLOCKS), -(-_BLOCK_ROWS // words))
+        return min(most, -(-wanted // lanes) * lanes)
+
+    def _attend_token(
+        self,
+        token: Token,
+        head: int,
+        queries: Sequence[tuple[int, int]],
+        results: Sequence[Tensor],
+    ) -> None:
+        """Queries of one token, the same in all banks, at rows with steps; results likewise."""
+        m, channels, lanes = self.machine, self.shape.head_dim, self.machine.row_values
+        words, tokens = self._words(channels), token.position + 1
+        tiles = -(-tokens // m.rows)
+        block = self._block(tiles, len(queries))
+        padded = m.fp16_rows(channels)
+        near = [Place(row, row + 1) for row, _ in queries]
+        # Scores are followed by the elements that the mask of the last tile clears.
+        with self.fp16.within(self.aside):
+            places = [self.fp16.take(m.fp16_rows(tiles) + FP16_ROWS) for _ in queries]
+            entries = [self.fp16.take(padded + 1 + FP16_ROWS) for _ in queries]
+        scores = [Tensor(place.first, tiles) for place in places]
+        for begin in range(0, tiles, block):
+            count = min(block, tiles - begin)
+            line = self._cache_line(token, "k", head, begin)
+            keys = self._streamed(count * words, near)
+            self.move("LOAD", Memory.ACTIVATIONS, keys.first, keys.rows, line, CACHE_INDEX)
+            for (row, step), score in zip(queries, scores, strict=True):
+                self._sums(
+                    *(Operation.DOTS, keys.first, row, score.row + begin // lanes),
+                    elements=channels,
+                    results=count,
+                    step=step,
+                    pitch=words,
+                    scale=channels**-0.5,
+                )
+            self.fp16.give(keys)
+        self._mask(scores, tokens % m.rows)
+        for score, entry in zip(scores, entries, strict=True):
+            self._softmax(score, entry.first + padded)
+        with self.fp16.within(self.aside):
+            spare = self.tensor(channels) if tiles > block else None
+        for begin in range(0, tiles, block):
+            count = min(block, tiles - begin)
+            line = self._cache_line(token, "v", head, begin)
+            values = self._streamed(count * words, places)
+            self.move("LOAD", Memory.ACTIVATIONS, values.first, values.rows, line, CACHE_INDEX)
+            for score, entry in zip(scores, entries, strict=True):
+                sums = Tensor(entry.first, channels)
+                into = spare if begin and spare else sums
+                self._sums(
+                    *(Operation.WEIGH, values.first, score.row + begin // lanes, into.row),
+                    elements=count,
+                    results=words,
+                    step=words,
+                )
+                if begin and spare:
+                    self.apply(Operation.ADD, sums, spare, into=sums)
+            self.fp16.give(values)
+        if spare:
+            self.release(spare)
+        for place in places:
+            self.fp16.give(place)
+        for k, (entry, result) in enumerate(zip(entries, results, strict=True)):
+            self._merge(head % 2 * self._sharing + k, entry, result)
+        for entry in entries:
+            self.fp16.give(entry)
+
+    def _streamed(self, rows: int, apart: Sequence[Place]) -> Place:
+        """Room for a block of the cache, in another region than the block before it."""
+        self._turn = (self._turn + 1) % max(1, self.aside)
+        with self.fp16.within(self._turn):
+            return self.fp16.take(rows, apart=apart)
+
+    def _mask(self, scores: Sequence[Tensor], tokens: int) -> None:
+        """Scores of the last tile's missing tokens become -inf."""
+        if not tokens:
+            return
+        m = self.machine
+        place, lane = divmod(scores[0].elements - 1, m.row_values)
+        masks = self.fp16.take(m.rows + FP16_ROWS, apart=map(self.place, scores))
+        line = self.lines.constants + m.mask_line(lane)
+        self.move("LOAD", Memory.ACTIVATIONS, masks.first, m.rows, line)
+        for score in scores:
+            last = Tensor(score.row + place, lane + 1)
+            self.apply(Operation.ADD, last, Tensor(masks.first + tokens, lane + 1), into=last)
+        self.fp16.give(masks)
+
+    def _softmax(self, x: Tensor, note: int) -> None:
+        """Powers in place of scores; largest and sum of every bank at the rows ``note``."""
+        self.apply(Operation.LARGEST, x, into=_TOP)
+        self.apply(Operation.MAXIMUM, _TOP, LEAST, into=_TOP)
+        self.apply(Operation.SUBTRACT, x, _TOP, into=x)
+        self.apply(Operation.EXPONENTIAL, x, into=x)
+        self.apply(Operation.SUM, x, into=_SUM)
+        ones = Tensor(self.ones, 1)
+        self.apply(Operation.MULTIPLY, ones, _TOP, into=Tensor(note, 1))
+        self.apply(Operation.MULTIPLY, ones, _SUM, into=Tensor(note + 1, 1))
+
+    def _merge(self, k: int, entry: Place, result: Tensor) -> None:
+        """The sums of all banks, each times its share of all powers."""
+        m, rows, channels = self.machine, self.machine.rows, self.shape.head_dim
+        padded = m.fp16_rows(channels)
+        line = self.lines.scratch + k * m.merged_lines(self.shape)
+        self.move("STORE", Memory.ACTIVATIONS, entry.first, padded + 2, line)
+        all_banks = self._streamed((padded + 2) * rows, [self.place(result)])
+        self.move("LOAD", Memory.BROADCAST, all_banks.first, all_banks.rows, line)
+        with self.fp16.within(self.aside):
+            tops, sums = self.tensor(rows), self.tensor(rows)
+        for place, into in ((padded, tops), (padded + 1, sums)):
+            first = all_banks.first + place * rows
+            self._sums(Operation.DOTS, first, self.ones, into.row, elements=1, results=rows)
+        self.apply(Operation.LARGEST, tops, into=_MERGED_TOP)
+        self.apply(Operation.SUBTRACT, tops, _MERGED_TOP, into=tops)
+        self.apply(Operation.EXPONENTIAL, tops, into=tops)
+        self.apply(Operation.DOT, tops, sums, into=_MERGED_SUM)
+        self.apply(Operation.RECIPROCAL, _MERGED_SUM, into=_MERGED_SUM)
+        self.apply(Operation.MULTIPLY, tops, _MERGED_SUM, into=tops)
+        self._sums(
+            *(Operation.WEIGH, all_banks.first, tops.row, result.row),
+            elements=rows,
+            results=self._words(channels),
+            pitch=rows,
+        )
+        self.release(tops, sums)
+        self.fp16.give(all_banks)
+
+    # A prompt.
+
+    def _attend_prompt(self, tiles: Sequence[int]) -> None:
+        """Tiles of queries of all heads that share keys, as many at a time as there is room for."""
+        m = self.machine
+        first = self.step.tokens[0].position // m.rows
+        block_rows = self._prompt_block * m.rows * self._words(self.shape.head_dim)
+        longest = first + tiles[-1] + 1
+        mask = self.fp16.take(2 * FP16_ROWS)
+        line = self.lines.constants + m.prompt_mask_line
+        self.move("LOAD", Memory.ACTIVATIONS, mask.first, FP16_ROWS, line)
+        item_rows = self._prompt_rows(longest)
+        for head in range(self.shape.num_key_value_heads):
+            items = [
+                (tile, head * self._sharing + k) for tile in tiles for k in range(self._sharing)
+            ]
+            free = self.fp16.depth - sum(p.rows for p in (*self.x.places, *self.q.places))
+            free -= sum(p.rows for p in self.attended.places) + 3 * block_rows
+            together = max(1, free // item_rows)
+            for k in range(0, len(items), together):
+                self._attend_items(head, items[k : k + together], first, mask.first)
+        self.fp16.give(mask)
+
+    @property
+    def _prompt_block(self) -> int:
+        """Tiles of keys in half a region; a field of an instruction counts their tokens."""
+        words = self._words(self.shape.head_dim)
+        return max(1, min(self.fp16.region // 2 // words, 255) // self.machine.rows)
+
+    def _prompt_rows(self, tiles: int) -> int:
+        m = self.machine
+        scores = m.fp16_rows(tiles * m.rows) + FP16_ROWS
+        return scores + 3 * m.fp16_rows(self.shape.head_dim) + 1 + FP16_ROWS
+
+    def _attend_items(
+        self, head: int, items: Sequence[tuple[int, int]], first: int, mask: int
+    ) -> None:
+        m, channels, rows = self.machine, self.shape.head_dim, self.machine.rows
+        words, lanes, token = self._words(channels), m.row_values, self.step.tokens[0]
+        tiles = [first + tile + 1 for tile, _ in items]  # of keys that each sees
+        padded = m.fp16_rows(channels)
+        # Operands of one instruction lie in different regions; else a row takes two cycles.
+        with self.fp16.within(0):
+            queries = [self.q.read(tile, k * channels, channels) for tile, k in items]
+            sums = [self.fp16.take(padded + FP16_ROWS + 1) for _ in items]
+        with self.fp16.within(1):
+            places = [self.fp16.take(m.fp16_rows(n * rows) + FP16_ROWS) for n in tiles]
+            spare = self.tensor(channels)
+        longest, size = max(tiles), self._prompt_block
+        blocks = {k: range(k, min(k + size, longest)) for k in range(0, longest, size)}
+
+        def seen(begin: int, n: int) -> int:
+            return min(self._prompt_block, n - begin) * rows
+
+        for begin in blocks:
+            keys = self._broadcast(token, "k", head, blocks[begin])
+            for query, place, n in zip(queries, places, tiles, strict=True):
+                if (count := seen(begin, n)) <= 0:
+                    continue
+                row = place.first + begin * rows // lanes
+                self._sums(
+                    *(Operation.DOTS, keys.first, query.row, row),
+                    elements=channels,
+                    results=count,
+                    pitch=words,
+                    scale=channels**-0.5,
+                )
+                if begin * rows + count == n * rows:
+                    own = Tensor(row + (count - rows) // lanes, rows)
+                    self.apply(Operation.ADD, own, Tensor(mask, rows), into=own)
+            self.fp16.give(keys)
+        for query in queries:
+            self.q.done(query)
+        for begin in blocks:
+            values = self._broadcast(token, "v", head, blocks[begin])
+            for place, kept, n in zip(places, sums, tiles, strict=True):
+                if (count := seen(begin, n)) <= 0:
+                    continue
+                if not begin:
+                    self._prompt_softmax(Tensor(place.first, n * rows), kept.first + padded)
+                total = Tensor(kept.first, channels)
+                into = spare if begin else total
+                row = place.first + begin * rows // lanes
+                self._sums(
+                    *(Operation.WEIGH, values.first, row, into.row),
+                    elements=count,
+                    results=words,
+                    step=words,
+                )
+                if begin:
+                    self.apply(Operation.ADD, total, spare, into=total)
+            self.fp16.give(values)
+        self.release(spare)
+        for (tile, k), place, kept in zip(items, places, sums, strict=True):
+            self.tile = tile
+            result = self.attended.write(tile, k * channels, channels)
+            self.apply(Operation.LARGEST, Tensor(kept.first + padded, 1), into=_SUM)
+            self.apply(Operation.RECIPROCAL, _SUM, into=_SUM)
+            self.apply(Operation.MULTIPLY, Tensor(kept.first, channels), _SUM, into=result)
+            self.attended.wrote(tile, k * channels, result)
+            self.fp16.give(place)
+            self.fp16.give(kept)
+
+    def _broadcast(self, token: Token, name: str, head: int, tiles: range) -> Place:
+        """Tiles of keys or values to every bank, the words of a token side by side."""
+        p, words = self.machine.params, self._words(self.shape.head_dim)
+        with self.fp16.within(*range(2, self.fp16.regions)):
+            place = self.fp16.take(len(tiles) * p.rows * words)
+        for k, tile in enumerate(tiles):
+            line = self._cache_line(token, name, head, tile)
+            for word in range(words):
+                self.emit(
+                    "LOAD",
+                    memory=int(Memory.BROADCAST),
+                    stride=words,
+                    row=place.first + k * p.rows * words + word,
+                    rows=p.rows,
+                    line=line + self.machine.lines(Memory.ACTIVATIONS, word),
+                    line_index=CACHE_INDEX,
+                )
+        return place
+
+    def _prompt_softmax(self, x: Tensor, note: int) -> None:
+        self.apply(Operation.LARGEST, x, into=_TOP)
+        self.apply(Operation.SUBTRACT, x, _TOP, into=x)
+        self.apply(Operation.EXPONENTIAL, x, into=x)
+        self.apply(Operation.SUM, x, into=_SUM)
+        self.apply(Operation.MULTIPLY, Tensor(self.ones, 1), _SUM, into=Tensor(note, 1))
+
+    def attended_acts(self, tile: int) -> Place:
+        self.tile = tile
+        matrix = self.plan.matrices["output"]
+        acts = self.take_acts(matrix)
+        for piece in self.pieces(self.attended):
+            x = self.attended.read(tile, piece.start, len(piece))
+            self.convert(x, acts, matrix, piece.start)
+            self.attended.done(x)
+        return acts

@@ -1,0 +1,316 @@
+"""The Anda accelerator to the compiler: one buffer of activations, weights, scales."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.machine import Bytes, Machine
+from tilewright.compiler.plan import Matrix, Plan, Step, Token
+from tilewright.compiler.schedule import Access, Item
+from tilewright.golden.anda_machine import cycles
+from tilewright.golden.anda_machine.assembler import disassemble
+from tilewright.golden.anda_machine.fast import FastMachine
+from tilewright.golden.anda_machine.hazards import first_hazard, split
+from tilewright.golden.anda_machine.isa import Formats, Instruction, extents, words_of
+from tilewright.golden.anda_machine.layout import (
+    fp16_rows,
+    fp16_values,
+    from_bytes,
+    to_bytes,
+    weight_rows,
+    word_dtype,
+)
+from tilewright.golden.anda_machine.mantissas import Mantissas
+from tilewright.golden.bits import encode
+from tilewright.golden.machine.clock import Task
+from tilewright.golden.machine.instruction import scalar_accesses
+from tilewright.golden.params.anda import MAX_MANTISSA_BITS
+from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams, Memory, Opcode, group_rows
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.llm import LlmShape
+from tilewright.golden.weights import Weights
+
+__all__ = ["AndaMachine"]
+
+MODULES = {
+    **{"q": "qkv", "k": "qkv", "v": "qkv", "head": "qkv"},
+    **{"output": "o", "gate": "u", "up": "u", "down": "d"},
+}
+MOST_TOKENS = 128  # of a step: tiles of queries that share what streams from the cache
+
+
+class AndaMachine(Machine):
+    """An Anda accelerator, and the mantissas of its activations."""
+
+    name = "anda"
+    units = ("load", "gemm", "vector", "store")
+    memory, opcode, instruction = Memory, Opcode, Instruction
+    weights_memory, scales_memory = Memory.WEIGHTS, Memory.SCALES
+    fp16_memory = Memory.ACTIVATIONS
+    defaults = (0, 0)
+    vector_fields: ClassVar = {"results": 0, "step": 0, "pitch": 0}
+    query_scale = 1.0  # sums of products are scaled instead
+
+    def __init__(self, params: AndaParams, mantissas: Mantissas | None = None):
+        self.params = params
+        self.mantissas = mantissas or Mantissas(8, 8, 8, 8)
+        for bits in vars(self.mantissas).values():
+            require(1 <= bits <= MAX_MANTISSA_BITS, f"a mantissa has 1..16 bits, not {bits}")
+        self._tasks: dict[Any, Task] = {}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AndaMachine):
+            return NotImplemented
+        return (self.params, self.mantissas) == (other.params, other.mantissas)
+
+    def __hash__(self) -> int:
+        return hash((self.params, self.mantissas))
+
+    def __repr__(self) -> str:
+        return f"AndaMachine({self.params!r}, {self.mantissas!r})"
+
+    def mantissa(self, matrix: Matrix) -> int:
+        """Bits of a product's activations."""
+        return getattr(self.mantissas, MODULES[matrix.name])
+
+    # Sizes.
+
+    @property
+    def row_values(self) -> int:
+        return self.params.vector.row_lanes
+
+    def fp16_rows(self, elements: int) -> int:
+        return -(-elements // self.params.group) * FP16_ROWS
+
+    @property
+    def output_unit(self) -> int:
+        return self.params.group
+
+    @property
+    def chunk_unit(self) -> int:
+        return self.params.group
+
+    @property
+    def step_unit(self) -> int:
+        return self.params.rows
+
+    @property
+    def queries_in_banks(self) -> bool:
+        """Whether rows of keys can be loaded one by one, and tiles of keys begin with a word."""
+        p = self.params
+        row = p.row_bits(Memory.ACTIVATIONS)
+        return row % p.line_bits == 0 and p.rows % p.vector.row_lanes == 0
+
+    @property
+    def step_tokens(self) -> int:
+        return MOST_TOKENS if self.queries_in_banks else 1
+
+    def tile_weight_rows(self, groups: int) -> int:
+        return groups * self.params.mxu.weight_beats
+
+    @property
+    def part_rows(self) -> int:
+        return self.params.region_rows(Memory.WEIGHTS)
+
+    @property
+    def most_part_rows(self) -> int:
+        return self.params.weight_rows
+
+    def check_shape(self, shape: LlmShape) -> None:
+        p = self.params
+        unit = max(1, p.line_bits // p.row_bits(Memory.ACTIVATIONS)) * p.vector.row_lanes
+        unit = max(unit, 2 * p.vector.row_lanes)
+        require(
+            shape.head_dim % unit == 0,
+            f"head_dim is {shape.head_dim}; on {p.slug} it must be a multiple of {unit}",
+        )
+        for name, value in (
+            ("hidden_size", shape.hidden_size),
+            ("intermediate_size", shape.intermediate_size),
+            ("the channels of all keys", shape.kv_width),
+            ("the channels of all queries", shape.query_width),
+        ):
+            require(value % p.group == 0, f"{name} is {value}, no multiple of {p.group}, the group")
+
+    # Layout.
+
+    def vector_lines(self, elements: int) -> int:
+        return self.lines(Memory.BROADCAST, words_of(self.params, elements))
+
+    def vector_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
+        rows = fp16_rows(self.params, patterns[np.newaxis])[: words_of(self.params, len(patterns))]
+        return to_bytes(self.params, Memory.BROADCAST, rows[:, :1])
+
+    def tile_values(self, data: Bytes, elements: int) -> NDArray[np.uint16]:
+        rows = from_bytes(self.params, Memory.ACTIVATIONS, data, self.fp16_rows(elements))
+        return fp16_values(self.params, rows, elements)
+
+    def weight_rows(self, weights: Weights) -> tuple[NDArray, NDArray]:
+        return weight_rows(self.params, weights)
+
+    def to_bytes(self, memory: Memory, rows: NDArray) -> Bytes:
+        return to_bytes(self.params, memory, rows)
+
+    def packed_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
+        words, hidden = patterns.shape
+        data = np.zeros((words, self.vector_lines(hidden) * self.params.line_bytes), np.uint8)
+        octets = np.ascontiguousarray(patterns, "<u2").view(np.uint8)
+        data[:, : octets.shape[1]] = octets
+        return data.reshape(-1)
+
+    # Constants of attention: a row of ones, one in a single bank, masks.
+
+    def constants(self, shape: LlmShape) -> Bytes:
+        """Ones, rows with a one in a single bank; masks of unfinished tiles, lane by lane; and the
+        mask of a tile of a prompt, in which bank r does not see the tokens after token r."""
+        p = self.params
+        lanes = p.vector.row_lanes
+        minus = np.uint16(0x8000 | (FP16.infinity_bits or 0))
+        ones = np.zeros((1 + p.rows, p.rows, lanes), np.uint16)
+        masks = np.zeros((lanes, p.rows, p.rows, lanes), np.uint16)
+        ones[0] = one = int(encode(FP16, 1.0))
+        for bank in range(p.rows):
+            ones[1 + bank, bank] = one
+            for lane in range(lanes):
+                masks[lane, bank, bank:, lane] = minus
+        prompt = np.zeros((p.rows, FP16_ROWS * lanes), np.uint16)
+        prompt[:, : p.rows][np.arange(p.rows) > np.arange(p.rows)[:, np.newaxis]] = minus
+        later = prompt.reshape(p.rows, FP16_ROWS, lanes).swapaxes(0, 1)
+        parts = [np.ascontiguousarray(v).view(word_dtype(p))[..., 0] for v in (ones, *masks, later)]
+        return np.concatenate([to_bytes(p, Memory.ACTIVATIONS, rows) for rows in parts])
+
+    @cached_property
+    def _constant_lines(self) -> tuple[int, int]:
+        p = self.params
+        ones = self.lines(Memory.ACTIVATIONS, 1 + p.rows)
+        return ones, self.lines(Memory.ACTIVATIONS, p.rows)
+
+    def mask_line(self, lane: int) -> int:
+        """Lines from the first constant to the masks of a lane."""
+        ones, masks = self._constant_lines
+        return ones + lane * masks
+
+    @property
+    def prompt_mask_line(self) -> int:
+        return self.mask_line(self.params.vector.row_lanes)
+
+    # The cache: tiles of tokens of K, then of V, head by head.
+
+    def cache_lines(self, plan: Plan) -> int:
+        return 2 * plan.shape.num_key_value_heads * self.head_lines(plan)
+
+    def head_lines(self, plan: Plan) -> int:
+        """Lines of the keys, or of the values, of one head."""
+        return -(-plan.context // self.rows) * self.cached_tile(plan)
+
+    def cached_tile(self, plan: Plan) -> int:
+        return self.lines(Memory.ACTIVATIONS, words_of(self.params, plan.shape.head_dim))
+
+    def scratch_lines(self, plan: Plan) -> int:
+        """Sums of the heads that share keys while banks are merged; new keys and values."""
+        shape = plan.shape
+        sharing = shape.num_attention_heads // shape.num_key_value_heads
+        tiles = -(-plan.sequences // self.rows)
+        return 2 * sharing * self.merged_lines(shape) + 2 * tiles * self.tile_lines(shape.kv_width)
+
+    def merged_lines(self, shape: LlmShape) -> int:
+        """Lines of a query's sums while they are merged."""
+        return self.lines(Memory.ACTIVATIONS, self.fp16_rows(shape.head_dim) + 2)
+
+    # Programs.
+
+    def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
+        x = item.instruction
+        reads, writes = split(x, extents(self.params, _formats(item), x))
+        both = [[Access(e.memory.buffer, e.first, e.end) for e in part] for part in (reads, writes)]
+        match x.opcode:
+            case Opcode.LOAD | Opcode.STORE:
+                count = self.lines(Memory(x["memory"]), x["rows"])
+                where = Access(("lines", x["line_index"]), x["line"], x["line"] + count)
+                both[x.opcode is Opcode.STORE].append(where)
+            case Opcode.VECTOR:
+                for part, numbers in zip(both, scalar_accesses(x), strict=True):
+                    part += [Access("scalars", n, n + 1) for n in numbers]
+        return both[0], both[1]
+
+    def task(self, item: Item, latency: int) -> Task:
+        x, channels = item.instruction, self.params.memory_channels
+        fields = x.fields
+        line = fields.get("line", 0)
+        others = tuple(v for name, v in fields.items() if name != "line")
+        key = (latency, x.opcode, item.needs, line % channels, others)
+        found = self._tasks.get(key)
+        if found is None:
+            made = cycles.task(self.params, x, _formats(item), latency)
+            assert made is not None
+            found = self._tasks[key] = made
+        return found
+
+    def configure(self, settings: tuple) -> Instruction:
+        source, result = settings
+        fields = {"source_mantissa": source, "result_mantissa": result}
+        return Instruction(Opcode.CONFIGURE, fields)
+
+    def acts_loads(self, matrix: Matrix) -> list[dict[str, int]]:
+        each = group_rows(self.mantissa(matrix))
+        planes = {"memory": int(Memory.ACTIVATIONS), "rows": matrix.groups * each, "stride": 1}
+        return [planes, {"memory": int(Memory.EXPONENTS), "rows": matrix.groups, "stride": each}]
+
+    def settings(self, x: Instruction) -> tuple:
+        return x["source_mantissa"], x["result_mantissa"]
+
+    def sums(self, item: Item) -> tuple[int, int] | None:
+        x = item.instruction
+        if x.opcode is not Opcode.GEMM:
+            return None
+        groups, tiles = (
+            -(-x["inputs"] // self.params.group),
+            -(-x["outputs"] // self.params.columns),
+        )
+        return _formats(item).source, groups * tiles
+
+    def lowering(self, plan: Plan, lines: Any, step: Step, together: int, spill: int) -> Any:
+        from tilewright.compiler.anda.lowering import AndaLowering
+
+        return AndaLowering(self, plan, lines, step, together, spill)
+
+    def bank(self, token: Token, index: int, step: Step) -> int:
+        return token.position % self.rows if step.kind == "prompt" else index % self.rows
+
+    # The golden machine.
+
+    def executor(self, external: Bytes, constant: int) -> FastMachine:
+        return FastMachine(self.params, external, constant)
+
+    def program_cycles(self, outcome: Any, latency: int) -> dict:
+        return dict(cycles.program_cycles(self.params, outcome, latency))
+
+    def first_hazard(self, program: list) -> Any:
+        return first_hazard(self.params, program)
+
+    def disassemble(self, program: list) -> str:
+        return disassemble(program)
+
+    def with_mantissas(self, lengths: Mapping[str, int]) -> "AndaMachine":
+        return AndaMachine(self.params, Mantissas(**asdict(self.mantissas) | dict(lengths)))
+
+    def about(self) -> dict[str, Any]:
+        return {"mantissas": asdict(self.mantissas), "cache": "fp16"}
+
+    @property
+    def activations(self) -> str:
+        lengths = "/".join(map(str, asdict(self.mantissas).values()))
+        return f"Anda, mantissas of {lengths} bits (qkv, o, u, d), groups of {self.params.group}"
+
+    def planes(self, matrix: Matrix) -> int:
+        """Rows of a product's activations, with their copies."""
+        return matrix.groups * group_rows(self.mantissa(matrix))
+
+
+def _formats(item: Item) -> Formats:
+    return Formats(*((n or 0) for n in item.needs or (0, 0)))

@@ -1,0 +1,289 @@
+"""Cycles, bytes and sums of programs from their instructions alone: nothing is computed.
+
+The clock is that of :mod:`tilewright.golden.machine.clock`, which benches hold against the RTL, and
+the programs are those that :mod:`tilewright.compiler.program` writes for a run, so that a count
+equals the run's counters. Loops are followed as the accelerator follows them.
+
+One rule extrapolates: of a step through many layers the first few are counted, and every further
+layer takes as long as the last of these. A layer takes what is added between its first instruction
+and that of the next.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import Any
+
+from tilewright.compiler.image import Lines
+from tilewright.compiler.machine import Machine
+from tilewright.compiler.plan import Plan, Step, step_sizes
+from tilewright.compiler.program import Program, head_program, step_program
+from tilewright.compiler.schedule import Item
+from tilewright.golden.machine.clock import Clock, Task, Work
+from tilewright.golden.machine.loops import Fetch, Loops
+from tilewright.golden.machine.machine import Outcome
+from tilewright.golden.machine.machine import Step as Executed
+from tilewright.golden.params.machine import Error, UnitOfWork
+
+__all__ = [
+    *("PARTS", "ProgramTime", "batch_steps", "head_time", "operation_times", "program_time"),
+    *("prompt_steps", "step_time", "timeline"),
+]
+
+FEW_LAYERS = 2  # that are counted: the first, and one as all others are
+PROGRAM_LINES = 1 << 16  # reserved for a program; how many there are changes no cycle
+MOST_TOGETHER = 64  # sequences of a step
+
+# Parts of a step, and the operations of each; all others are projections.
+PARTS = {
+    "projections": ("k", "v", "q", "output"),
+    "attention": ("attention",),
+    "feed-forward": ("feed_norm", "gate+up", "down", "leave"),
+    "head": ("head",),
+}
+_PART_OF = {operation: part for part, operations in PARTS.items() for operation in operations}
+
+
+@dataclass(frozen=True)
+class ProgramTime:
+    """Cycles of programs that run one after the other; those in which each unit works; traffic."""
+
+    programs: int = 0
+    cycles: int = 0
+    control: int = 0  # that fetch, decode, measure or check
+    load: int = 0
+    store: int = 0
+    gemm: int = 0
+    vector: int = 0
+    convert: int = 0  # 0 where conversions are the vector unit's
+    lines_read: int = 0  # of external memory; instructions are not among them
+    lines_written: int = 0
+    sums: tuple[tuple[int, int], ...] = ()  # mantissas, and the groups that a tile summed with each
+
+    def __add__(self, other: "ProgramTime") -> "ProgramTime":
+        return self.plus(other, 1)
+
+    def plus(self, other: "ProgramTime", times: int) -> "ProgramTime":
+        """Return the time of these programs and of ``times`` runs of the others."""
+        sums = dict(self.sums)
+        for mantissa, count in other.sums:
+            sums[mantissa] = sums.get(mantissa, 0) + times * count
+        numbers = {n: getattr(self, n) + times * getattr(other, n) for n in _NUMBERS}
+        return ProgramTime(**numbers, sums=tuple(sorted((m, n) for m, n in sums.items() if n)))
+
+    def times(self, count: int) -> "ProgramTime":
+        """Return the time of ``count`` runs of these programs."""
+        return ProgramTime().plus(self, count)
+
+    def scaled(self, share: Fraction | int) -> "ProgramTime":
+        """Return a share of everything, in whole cycles."""
+        numbers = {n: round(getattr(self, n) * share) for n in _NUMBERS}
+        return ProgramTime(**numbers, sums=tuple((m, round(n * share)) for m, n in self.sums))
+
+    @classmethod
+    def of_data(cls, data: dict[str, Any]) -> "ProgramTime":
+        """The inverse of ``vars``, after JSON."""
+        return cls(**data | {"sums": tuple((m, n) for m, n in data["sums"])})
+
+
+BUSY = ("load", "store", "gemm", "vector", "convert")  # fields by unit
+_NUMBERS = tuple(field.name for field in fields(ProgramTime) if field.name != "sums")
+
+
+class _Counted:
+    """Sums over the instructions of one operation."""
+
+    def __init__(self) -> None:
+        self.cycles = self.control = self.lines_read = self.lines_written = 0
+        self.busy = [0] * len(UnitOfWork)
+        self.sums: dict[int, int] = {}
+
+    @property
+    def time(self) -> ProgramTime:
+        busy = {BUSY[unit]: cycles for unit, cycles in enumerate(self.busy)}
+        return ProgramTime(
+            cycles=self.cycles,
+            control=self.control,
+            lines_read=self.lines_read,
+            lines_written=self.lines_written,
+            sums=tuple(sorted(self.sums.items())),
+            **busy,
+        )
+
+
+def program_time(
+    machine: Machine, program: Sequence[Any] | Program, latency: Any, *, streamed: bool = True
+) -> ProgramTime:
+    """Cycles of a program that halts; unless ``streamed``, it lies in the instruction memory."""
+    found = operation_times(machine, program, latency, streamed=streamed)
+    return replace(sum(found.values(), ProgramTime()), programs=1)
+
+
+def timeline(
+    machine: Machine, program: Sequence[Any] | Program, latency: Any, *, streamed: bool = True
+) -> list[Work]:
+    """The work of every unit in a program that halts, with its cycles, in program order."""
+    work: list[Work] = []
+    operation_times(machine, program, latency, streamed=streamed, listen=work.append)
+    return work
+
+
+def operation_times(
+    machine: Machine,
+    program: Sequence[Any] | Program,
+    latency: Any,
+    *,
+    streamed: bool = True,
+    listen: Callable[[Work], None] | None = None,
+    layers: "list[dict[str, ProgramTime]] | None" = None,
+) -> dict[str, ProgramTime]:
+    """Cycles of a program by operation.
+
+    Operations overlap; a cycle is that of the instruction that ends last of all issued by then.
+    Times up to every layer, and up to the end of the last, are added to ``layers``.
+    """
+    if not isinstance(program, Program):
+        program = Program(list(program), [""] * len(program), 0, range(0), 1, True)
+    instructions, names = program.instructions, program.operations
+    marks = (
+        {program.first_of_layer(k) for k in range(program.layers + 1)} if layers is not None else ()
+    )
+    found: dict[str, _Counted] = {}
+    clock, frontier, operation = Clock(), 0, next((n for n in names if n), "")
+    clock.follow(machine.params, Outcome(Error.NONE, 0, False, {}, streamed=streamed), latency)
+    task_of = _tasks(machine, program, latency)
+    for step in _executed(machine, instructions):
+        x, settings, fetch = step
+        assert fetch is not None
+        if fetch.number in marks:
+            assert layers is not None
+            layers.append({name: counted.time for name, counted in found.items()})
+        operation = names[fetch.number] or operation
+        counted = found.get(operation)
+        if counted is None:
+            counted = found[operation] = _Counted()
+        before = clock.control
+        clock.reach(step)
+        known = task_of(x, settings, fetch.number)
+        if known is None:
+            if x.opcode.name in ("WAIT", "HALT"):
+                clock.wait()
+            else:
+                clock.skip()
+        else:
+            task, sums = known
+            begin = clock.issue(task)
+            end = begin + task.cycles
+            counted.busy[task.unit] += task.cycles - 1
+            if end > frontier:
+                counted.cycles += end - frontier
+                frontier = end
+            if task.unit == UnitOfWork.LOAD:
+                counted.lines_read += len(task.lines)
+            elif task.unit == UnitOfWork.STORE:
+                counted.lines_written += len(task.lines)
+            elif sums is not None:
+                counted.sums[sums[0]] = counted.sums.get(sums[0], 0) + sums[1]
+            if listen is not None:
+                listen(Work(task.unit, begin, end, fetch.number, x))
+        counted.control += clock.control - before
+    found[operation].cycles += clock.now - frontier
+    return {name: counted.time for name, counted in found.items()}
+
+
+def _executed(machine: Machine, program: Sequence[Any]) -> Iterator[Executed]:
+    """The instructions of a program that halts, in the order in which they are executed."""
+    settings, loops, fetch = machine.defaults, Loops(), Fetch(0, 0, 0)
+    while True:
+        x = program[fetch.number]
+        name = x.opcode.name
+        if name == "LOOP":
+            yield Executed(x, settings, fetch)
+            loops.enter(x, fetch.number)
+        else:
+            if name == "CONFIGURE":
+                settings = machine.settings(x)
+            yield Executed(loops.effective(x) if loops.levels else x, settings, fetch)
+            if name == "HALT":
+                return
+        fetch = loops.go_on(fetch.number + 1)
+
+
+_Known = tuple[Task, tuple[int, int] | None]
+
+
+def _tasks(
+    machine: Machine, program: Program, latency: Any
+) -> Callable[[Any, tuple, int], _Known | None]:
+    """Return a function for an instruction's task and sums, or None where no unit runs it.
+
+    Every layer executes an instruction with other lines: only their channels change its cycles.
+    """
+    known: dict[tuple[int, tuple, int], _Known] = {}
+    channels = machine.params.memory_channels
+    first, size = program.body.start, max(1, len(program.body))
+    end = first + (1 if program.looped else program.layers) * len(program.body)
+
+    def task_of(x: Any, settings: tuple, number: int) -> _Known | None:
+        if x.opcode.name in ("CONFIGURE", "LOOP", "WAIT", "HALT"):
+            return None
+        line = x.fields.get("line")
+        if first <= number < end:
+            number = first + (number - first) % size
+        key = (number, settings, -1 if line is None else line % channels)
+        found = known.get(key)
+        if found is None:
+            item = Item(x, settings, "")
+            found = known[key] = machine.task(item, latency), machine.sums(item)
+        task = found[0]
+        if task.lines:
+            moved = range(line, line + len(task.lines))
+            found = Task(task.unit, task.cycles, task.regions, moved), found[1]
+        return found
+
+    return task_of
+
+
+# Steps of models.
+
+
+def step_time(plan: Plan, step: Step, latency: Any) -> dict[str, ProgramTime]:
+    """Cycles of a step through all layers by part."""
+    machine, lines = plan.machine, Lines(plan, PROGRAM_LINES)
+    layers = plan.shape.num_hidden_layers
+
+    program = step_program(lines, step, latency=latency, layers=min(layers, FEW_LAYERS))
+    seen: list[dict[str, ProgramTime]] = []
+    found = operation_times(machine, program, latency, layers=seen)
+    further = layers - program.layers
+    if further:
+        before, after = seen[-2:]
+        for name, time in after.items():
+            layer = time.plus(before.get(name, ProgramTime()), -1)
+            found[name] = found[name].plus(layer, further)
+    parts = {part: ProgramTime() for part in PARTS if part != "head"}
+    for operation, time in found.items():
+        part = _PART_OF.get(operation, "projections")
+        parts[part] = parts[part] + time
+    return parts | {"projections": replace(parts["projections"], programs=1)}
+
+
+def head_time(plan: Plan, step: Step, latency: Any) -> ProgramTime:
+    """Cycles of the vocabulary head: of every token tile of a batch, of the last of a prompt."""
+    lines, total = Lines(plan, PROGRAM_LINES), ProgramTime()
+    tiles = range(len(plan.machine.tiles(step)))
+    for tile in tiles if step.kind == "batch" else tiles[-1:]:
+        program = head_program(lines, tile, step=step, latency=latency)
+        total += program_time(plan.machine, program, latency)
+    return total
+
+
+def prompt_steps(plan: Plan, tokens: int) -> list[Step]:
+    """The steps in which a sequence's prompt is fed."""
+    return [Step.prompt(first, count) for first, count in step_sizes(plan, 0, tokens)]
+
+
+def batch_steps(lengths: Sequence[int]) -> list[Step]:
+    """The steps that decode the last token of sequences of these lengths."""
+    groups = (lengths[k : k + MOST_TOGETHER] for k in range(0, len(lengths), MOST_TOGETHER))
+    return [Step.batch({n: tokens - 1 for n, tokens in enumerate(group)}) for group in groups]

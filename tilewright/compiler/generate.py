@@ -1,0 +1,192 @@
+"""Text that continues prompts, its cost on the accelerator, and runs that are continued."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from tilewright.base.errors import CommandError
+from tilewright.compiler.energy import Powered, energy
+from tilewright.compiler.host import ProgramRun, Runner
+from tilewright.compiler.states import SavedRun, load_state, save_state
+from tilewright.compiler.text import chosen, decoded, prompt_tokens
+from tilewright.compiler.timing import LayerTime, Timing
+
+__all__ = ["Cost", "Generation", "Session"]
+
+_Key = TypeVar("_Key")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Time, traffic and energy of some programs."""
+
+    programs: int
+    tokens: int
+    cycles: int
+    milliseconds: float
+    bytes_read: int
+    bytes_written: int
+    millijoules: dict[str, float]  # by component
+    busy_cycles: dict[str, int]  # of every unit; they work at the same time
+    bound: str  # the busiest unit
+
+    @classmethod
+    def of(
+        cls, runner: Runner, runs: Sequence[ProgramRun], tokens: int, accelerator: Powered
+    ) -> "Cost":
+        """The cost of programs that passed or generated a number of tokens."""
+        total = _summed([run.counters for run in runs])
+        size = runner.machine.params.line_bytes
+        joules = energy(accelerator, total, _summed([dict(run.sums) for run in runs]), size)
+        busy = {name: total[name] for name in runner.machine.units}
+        return cls(
+            programs=len(runs),
+            tokens=tokens,
+            cycles=total["cycles"],
+            milliseconds=1e3 * total["cycles"] / accelerator.clock,
+            bytes_read=total["lines_read"] * size,
+            bytes_written=total["lines_written"] * size,
+            millijoules={name: 1e3 * value for name, value in joules.items()},
+            busy_cycles=busy,
+            bound=max(busy, key=lambda name: busy[name]),
+        )
+
+    @property
+    def tokens_per_second(self) -> float:
+        return 1e3 * self.tokens / self.milliseconds
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the cycles in which units are busy, then of the energy."""
+        cycles = {name: value / self.cycles for name, value in self.busy_cycles.items()}
+        total = sum(self.millijoules.values())
+        return cycles | {
+            f"{name} energy": value / total for name, value in self.millijoules.items()
+        }
+
+
+def _summed(parts: Sequence[dict[_Key, int]]) -> dict[_Key, int]:
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: sum(part.get(name, 0) for part in parts) for name in names}
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One sequence; cycles are those of the cycle model, which equals the RTL's."""
+
+    model: str
+    block: str  # as it was named
+    clock_mhz: float
+    sequences: int  # that were generated at once
+    prompt: list[int]
+    tokens: list[int]
+    text: str
+    prefill: Cost | None  # up to the logits of the first token; None where a run was continued
+    decode: Cost | None  # all tokens but the first, of all sequences
+    programs: list[ProgramRun]  # in which the sequence took part
+    layers: list[LayerTime] | None = None  # of the last step, on request
+
+
+class Session:
+    """Prompts on one accelerator; ``state`` is a file that holds the run after every token."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        prompts: str | Sequence[str],
+        accelerator: Powered,
+        *,
+        state: Path | None = None,
+    ):
+        self.runner, self.accelerator, self._state = runner, accelerator, state
+        self.prompts = [
+            prompt_tokens(
+                prompt,
+                runner.folder.tokenizer,
+                start=runner.folder.start,
+                vocabulary=runner.plan.shape.vocab_size,
+            )
+            for prompt in ([prompts] if isinstance(prompts, str) else prompts)
+        ]
+        self.begun: list[list[int]] = [[] for _ in self.prompts]  # tokens of an earlier run
+        if state is not None and state.exists():
+            saved = load_state(state, runner)
+            if saved.prompts != self.prompts:
+                raise CommandError(f"{state} is the state of another prompt")
+            self.begun = saved.tokens
+
+    def timing(self, *, trace: bool = False) -> Timing:
+        """A listener that records, from now on, where the cycles of programs go."""
+        return Timing(self.runner, self.accelerator.clock, trace=trace)
+
+    def generate(
+        self,
+        tokens: int,
+        *,
+        temperature: float = 0.0,
+        seed: int = 0,
+        memory_error: int | None = None,
+        tell: Callable[[int, int], None] = lambda sequence, token: None,
+    ) -> list[Generation]:
+        """Feed the prompts, then tokens of all sequences at once, up to ``tokens`` of each.
+
+        The machine chooses the most likely token; with a ``temperature`` the host chooses at
+        random. ``tell`` hears of each sequence's token as it is chosen. With ``memory_error`` a
+        line of a layer's weights answers with an error while the token of that number, from 0, is
+        computed.
+        """
+        runner, found = self.runner, [list(own) for own in self.begun]
+        complete = len(found[0])
+        if tokens <= complete:
+            raise CommandError(f"tokens must be at least {complete + 1}, not {tokens}")
+        if memory_error is not None and memory_error < complete:
+            raise CommandError(f"token {memory_error} is complete already")
+        first = prefilled = len(runner.runs)
+        while len(found[0]) < tokens:
+            if len(found[0]) == memory_error:
+                layer = runner.plan.shape.num_hidden_layers // 2
+                runner.break_line(layer * runner.lines.layer + runner.lines.of_layer("up"))
+            fed = [own[-1:] or prompt for own, prompt in zip(found, self.prompts, strict=True)]
+            logits = runner.feed(dict(enumerate(fed)))
+            if not found[0]:
+                prefilled = len(runner.runs)
+            for sequence, own in enumerate(found):
+                # A generator for each place, so that an interrupted run chooses the same tokens.
+                rng = np.random.default_rng((seed, len(own)))
+                token = runner.choices[sequence]
+                if temperature > 0:
+                    token = chosen(logits[sequence], temperature, rng)
+                own.append(token)
+            if self._state is not None:
+                save_state(self._state, runner, SavedRun(self.prompts, found))
+            for sequence, own in enumerate(found):
+                tell(sequence, own[-1])
+        count = len(found) * (tokens - max(1, complete))
+        return self._generations(found, runner.runs[first:prefilled], prefilled, count)
+
+    def _generations(
+        self, found: list[list[int]], prefill: list[ProgramRun], prefilled: int, count: int
+    ) -> list[Generation]:
+        runner, accelerator = self.runner, self.accelerator
+        decode, done = runner.runs[prefilled:], []
+        cost = Cost.of(runner, decode, count, accelerator) if decode else None
+        for sequence, prompt in enumerate(self.prompts):
+            own = [run for run in prefill if sequence in run.sequences]
+            done.append(
+                Generation(
+                    model=runner.folder.manifest["model"],
+                    block=runner.folder.manifest["target"],
+                    clock_mhz=accelerator.clock / 1e6,
+                    sequences=len(self.prompts),
+                    prompt=prompt,
+                    tokens=found[sequence],
+                    text=decoded(runner.folder.tokenizer, found[sequence]),
+                    prefill=Cost.of(runner, own, len(prompt), accelerator) if own else None,
+                    decode=cost,
+                    programs=[*own, *decode],
+                )
+            )
+        return done

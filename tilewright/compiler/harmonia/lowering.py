@@ -1,0 +1,686 @@
+"""Operations on Harmonia: fp16 in one memory, activations in another, operands in a third.
+
+Attention runs on the array. The cache lies in external memory in parts, each in the form of the
+operand memories; a context that fits is one part. In a prompt, bank r has the query of token r of
+the tile. For a single token, the heads that share keys are loaded to banks of their own, so that
+the array multiplies all of them at once; their results return to the token's bank the same way.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tilewright.compiler.attention import attend_parts
+from tilewright.compiler.harmonia.machine import CACHED, Cached, HarmoniaMachine
+from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor
+from tilewright.compiler.plan import Matrix, Token
+from tilewright.compiler.rows import Place, Rows
+from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of, words_of
+from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand
+from tilewright.golden.params.vector import Operation
+
+__all__ = ["HarmoniaLowering"]
+
+
+class Part(NamedTuple):
+    """A part of a head's keys or values on chip, low halves after it."""
+
+    tensor: Cached
+    number: int
+    place: Place
+
+    @property
+    def low(self) -> int:
+        return self.place.first + self.tensor.part_rows
+
+    def row(self, unit: int) -> int:
+        """A unit of the whole cache."""
+        within = unit - self.number * self.tensor.part_units
+        return self.place.first + within * self.tensor.across
+
+    def slot(self, machine: HarmoniaMachine, unit: int) -> int:
+        """The row of a unit's low halves."""
+        within = unit - self.number * self.tensor.part_units
+        return self.low + machine.params.low_slot(self.tensor.operand, within) * self.tensor.across
+
+
+class Job(NamedTuple):
+    """Queries that see the same keys at once: of tokens of a tile, or of heads of a token."""
+
+    token: Token  # the last that the first bank sees, or the newest
+    head: int  # of keys and values
+    queries: Place  # activations
+    lanes: int
+    seen: int  # tokens
+    limit: int  # tokens that bank 0 sees where each bank sees one more; 0: all see all
+    result: Tensor
+    number: int
+
+
+class HarmoniaLowering(Lowering):
+    """Writes a step for Harmonia."""
+
+    machine: HarmoniaMachine
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        p = self.machine.params
+        self.all_lanes = (1 << p.rows) - 1
+        self.lanes, self.tokens, self.limit = self.all_lanes, 0, 0
+        self._turn = 0
+        self.keys_of = self.machine.cached(self.plan, Operand.KEYS)
+        self.values_of = self.machine.cached(self.plan, Operand.VALUES)
+        self._parts: dict[tuple[Token, int, str, int], Part] = {}
+
+    def _scales_rows(self) -> Rows:
+        return self.weights  # scales lie in the rows of their weights
+
+    def _acts_rows(self) -> Rows:
+        return self.machine.rows_of(Memory.MANTISSAS)
+
+    def needs(self, x: Any) -> tuple:
+        match x.opcode:
+            case Opcode.STORE:
+                return ()
+            case Opcode.LOAD if x["memory"] != Memory.FP16:
+                return ()
+            case Opcode.GEMM:
+                tokens = None if x["operand"] == Operand.WEIGHTS else self.tokens
+                return self.lanes, tokens, None, self.limit if x["maxima"] else None
+        return self.lanes, None, None, None
+
+    def banks(self, tile: int) -> int:
+        """The lanes of a tile's tokens."""
+        return sum(1 << bank for bank in self.tiles[tile])
+
+    # Moves.
+
+    def move(
+        self, opcode: str, memory: Memory, row: int, rows: int, line: int, index: int = 0
+    ) -> None:
+        self.emit(opcode, memory=int(memory), row=row, rows=rows, line=line, line_index=index)
+
+    def _words(self, elements: int) -> int:
+        return words_of(self.machine.params, elements)
+
+    def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
+        self.load_tile(into, line, index)
+
+    def load_tile(self, into: Tensor, line: int, index: int = 0) -> None:
+        before, self.lanes = self.lanes, self.all_lanes
+        self.move("LOAD", Memory.FP16, into.row, self._words(into.elements), line, index)
+        self.lanes = before
+
+    def store_tile(self, x: Tensor, line: int, index: int = 0) -> None:
+        self.move("STORE", Memory.FP16, x.row, self._words(x.elements), line, index)
+
+    def spread(self, into: Tensor, line: int, source: int, lanes: int, index: int = 0) -> None:
+        """The values of bank ``source`` of a tile to some banks."""
+        before, self.lanes = self.lanes, lanes
+        self.emit(
+            "LOAD",
+            memory=int(Memory.FP16),
+            row=into.row,
+            rows=self._words(into.elements),
+            line=line,
+            line_index=index,
+            spread=source + 1,
+        )
+        self.lanes = before
+
+    def gather(
+        self,
+        held: Held,
+        tile: int,
+        first: int,
+        elements: int,
+        banks: Sequence[int],
+        vectors: Sequence[tuple[int, int]],
+    ) -> None:
+        """Banks without a token hold what the first one's does: its norm exists."""
+        into = held.write(tile, first, elements)
+        line = vectors[0][0]
+        if len(banks) == self.machine.rows and list(vectors) == [(line, b) for b in banks]:
+            self.load_tile(into, line)
+        else:
+            for k, (bank, (at, source)) in enumerate(zip(banks, vectors, strict=True)):
+                self.spread(into, at, source, 1 << bank if k else self.all_lanes)
+        held.wrote(tile, first, into)
+
+    # Products.
+
+    def take_chunk(self, matrix: Matrix, part: int, k: int) -> tuple[Place, Place]:
+        p = self.machine.params
+        weights, scales = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
+        align = max(1, p.beat_rows(Memory.OPERANDS), p.beat_rows(Memory.SCALES))
+        own = range(self.weights.regions - 1) or range(1)
+        with self.weights.within(*own):
+            place = self.weights.take(max(weights, scales), align=align)
+        return place, place
+
+    def give_chunk(self, places: tuple[Place, Place]) -> None:
+        self.weights.give(places[0])
+
+    def take_chunk_at(self, places: tuple[Place, Place]) -> None:
+        self.weights.take_at(places[0])
+
+    def take_acts(self, matrix: Matrix) -> Place:
+        return self._acts(matrix.groups)
+
+    def _acts(self, rows: int) -> Place:
+        """Rows in another region than the last: the array reads one while another is written."""
+        self._turn += 1
+        with self.acts.within(self._turn % self.acts.regions):
+            return self.acts.take(rows)
+
+    def convert(self, x: Tensor, acts: Place, matrix: Matrix, first: int = 0) -> None:
+        each = matrix.groups // matrix.copies
+        row = acts.first + first // self.machine.params.group
+        for copy in range(matrix.copies):
+            self._convert(x, row + copy * each)
+
+    def _convert(self, x: Tensor, row: int) -> None:
+        self._conversion(Conversion.ACTIVATIONS, x, row)
+
+    def _conversion(self, kind: Conversion, x: Tensor, destination: int, **fields: int) -> None:
+        given = dict.fromkeys(("low_halves", "metadata", "part", "tokens", "short"), 0) | fields
+        self.emit(
+            "CONVERT",
+            conversion=int(kind),
+            source=x.row,
+            elements=x.elements,
+            destination=destination,
+            **given,
+        )
+
+    def multiply(
+        self,
+        acts: Place,
+        weights: Place,
+        scales: Place,
+        into: Tensor,
+        matrix: Matrix,
+    ) -> None:
+        p = self.machine.params
+        self._gemm(
+            Operand.WEIGHTS,
+            acts.first,
+            weights.first,
+            into,
+            groups=matrix.groups,
+            tiles=tiles_of(p, into.elements),
+        )
+
+    def _gemm(
+        self,
+        operand: Operand,
+        source: int,
+        operands: int,
+        into: Tensor,
+        *,
+        groups: int,
+        tiles: int,
+        low_halves: int = 0,
+        maxima: int | None = None,
+    ) -> None:
+        self.emit(
+            "GEMM",
+            operand=int(operand),
+            source=source,
+            operands=operands,
+            low_halves=low_halves,
+            metadata=operands,
+            destination=into.row,
+            groups=groups,
+            tiles=tiles,
+            token_tiles=1,
+            maxima=int(maxima is not None),
+            register=maxima or 0,
+        )
+
+    # A layer.
+
+    def turn_to(self, tile: int, name: str) -> None:
+        super().turn_to(tile, name)
+        self.lanes = self._lanes_of(name, tile)
+
+    def _lanes_of(self, name: str, tile: int) -> int:
+        """All banks where a tile is stored with those that have no token: they must be known."""
+        stored = name in ("attention_norm", "k", "v", "q") and self.step.kind != "prompt"
+        return self.all_lanes if stored or name == "final_norm" else self.banks(tile)
+
+    def result(self, matrix: Matrix, part: int, others: Sequence[Tensor]) -> Tensor:
+        if matrix.name == "v" and self.new["v"].resident:
+            first, size = self._first("v", part), len(matrix.parts[part])
+            return self.new["v"].write(self.tile, first, size)
+        return super().result(matrix, part, others)
+
+    # Attention.
+
+    @property
+    def _sharing(self) -> int:
+        return self.shape.num_attention_heads // self.shape.num_key_value_heads
+
+    @property
+    def _moves_queries(self) -> bool:
+        """Whether queries go to banks of their own by way of external memory."""
+        return self.step.kind == "batch" or (self.step.kind == "token" and self._sharing > 1)
+
+    def begin_attention(self) -> None:
+        width = self.shape.query_width
+        resident = not self.spill and not self._moves_queries
+        self.q = Held(self, "queries", width, resident=resident)
+        self.attended = Held(self, "attended", width, resident=not self.spill)
+        self.new = {name: self._new_held(name) for name in ("k", "v")}
+
+    def _new_held(self, name: str) -> "New":
+        resident = self.step.kind != "batch" and not self.spill
+        return New(self, name, self.shape.kv_width, resident=resident)
+
+    def end_attention(self) -> None:
+        self.attended.release()
+
+    def _first(self, name: str, part: int) -> int:
+        return self.plan.matrices[name].parts[part].start
+
+    def rotated(self, tile: int, name: str, part: int, x: Tensor) -> Tensor:
+        held = self.q if name == "q" else self.new["k"]
+        return held.write(tile, self._first(name, part), x.elements, apart=[x])
+
+    def _queries(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        self.q.wrote(tile, self._first(name, part), outputs[0])
+        return []
+
+    def _append_keys(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        self.new["k"].wrote(tile, self._first(name, part), outputs[0])
+        return []
+
+    def _append_values(
+        self, tile: int, name: str, part: int, outputs: list[Tensor]
+    ) -> list[Tensor]:
+        (y,) = outputs
+        self.new["v"].wrote(tile, self._first(name, part), y)
+        return []
+
+    def attend(self, tiles: Sequence[int]) -> None:
+        heads = range(self.shape.num_key_value_heads)
+        number = 0
+        for tile, tokens in enumerate(self.tiles):
+            if self.step.kind == "prompt" and tile:
+                break  # all tiles of a prompt are worked on head by head
+            for bank, token in tokens.items():
+                if self.step.kind == "prompt" and token != self.step.tokens[0]:
+                    continue
+                for head in heads:
+                    number = self._attend_head(tile, bank, token, head, number)
+        self.q.release()
+        for held in self.new.values():
+            held.release()
+        self.lanes, self.tokens, self.limit = self.all_lanes, 0, 0
+
+    def _attend_head(self, tile: int, bank: int, token: Token, head: int, number: int) -> int:
+        """Append to the cache of a head, then attend with all queries that share it."""
+        self._append(tile, bank, token, head)
+        channels = self.shape.head_dim
+        own = range(head * self._sharing, (head + 1) * self._sharing)
+        if self._moves_queries:
+            for first in range(0, self._sharing, self.machine.rows):
+                several = own[first : first + self.machine.rows]
+                self._attend_heads(tile, bank, token, head, several, number)
+                number += 1
+        else:
+            for query in own:
+                for k in range(len(self.tiles)):
+                    self.lanes = self.banks(k)
+                    x = self.q.read(k, query * channels, channels)
+                    result = self.attended.write(k, query * channels, channels)
+                    limit = 0
+                    if self.step.kind == "prompt":
+                        position = next(iter(self.tiles[k].values())).position
+                        limit = position // self.machine.rows * self.machine.rows + 1
+                    self._attend(token, head, x, result, limit, number)
+                    self.q.done(x)
+                    self.attended.wrote(k, query * channels, result)
+                    number += 1
+        self._drop_parts()
+        return number
+
+    def _attend_heads(
+        self, tile: int, bank: int, token: Token, head: int, queries: range, number: int
+    ) -> None:
+        """Heads of queries of one token, each in a bank of its own."""
+        channels = self.shape.head_dim
+        with self.fp16.within(self.work_regions[number % len(self.work_regions)]):
+            x, result = self.tensor(channels), self.tensor(channels)
+        for k, query in enumerate(queries):
+            # Banks without a head hold the first one's: all are known.
+            lanes = 1 << k if k else self.all_lanes
+            self.spread(x, self.q.line(tile, query * channels), bank, lanes)
+        self.lanes = self.all_lanes
+        self._attend(token, head, x, result, 0, number)
+        line = self.attended_line(tile, bank, queries[0])
+        self.store_tile(result, line)
+        self.release(x, result)
+        if self.step.kind == "batch" and not self.attended.resident:
+            return  # results of all tokens are collected when they are converted
+        for k, query in enumerate(queries):
+            into = self.attended.write(tile, query * channels, channels)
+            self.spread(into, line, k, 1 << bank if self.step.kind == "batch" else self.banks(tile))
+            self.attended.wrote(tile, query * channels, into)
+
+    def attended_line(self, tile: int, bank: int, query: int) -> int:
+        """Results of heads on their way to a token's bank."""
+        m, tiles = self.machine, max(1, -(-self.plan.sequences // self.machine.rows))
+        first = self.lines.scratch + 2 * tiles * m.tile_lines(self.shape.kv_width)
+        number = (tile * m.rows + bank) if self.step.kind == "batch" else 0
+        number = number * self.shape.num_attention_heads + query
+        return m.params.beat_line(first) + number * m.attended_lines(self.shape)
+
+    # The cache.
+
+    def _seen(self, token: Token) -> int:
+        return dict(self.step.seen)[token.sequence]
+
+    def _line(self, token: Token, head: int, name: str) -> int:
+        lines = self.machine.head_lines(self.plan)
+        return self.lines.cache_of(token.sequence) + head * lines["end"] + lines[name]
+
+    def _append(self, tile: int, bank: int, token: Token, head: int) -> None:
+        channels, batch = self.shape.head_dim, self.step.kind == "batch"
+        tiles = [tile] if batch else range(len(self.tiles))
+        keys, values = list[Tensor](), list[Tensor]()
+        for k in tiles:
+            for name, found in (("k", keys), ("v", values)):
+                held = self.new[name]
+                if batch:
+                    x = self.tensor(channels)
+                    lanes = 1 << token.position % self.machine.rows
+                    self.spread(x, held.line(k, head * channels), bank, lanes)
+                    found.append(x)
+                else:
+                    found.append(held.read(k, head * channels, channels))
+        places = (
+            [{token.position % self.machine.rows: token}]
+            if batch
+            else [self.tiles[k] for k in tiles]
+        )
+        self._append_key(token, head, keys, places)
+        self._append_value(token, head, values, places)
+        for name, found in (("k", keys), ("v", values)):
+            for x in found:
+                self.release(x) if batch else self.new[name].done(x)
+
+    def _append_key(
+        self, token: Token, head: int, keys: list[Tensor], tiles: list[dict[int, Token]]
+    ) -> None:
+        """Offsets from the first step's keys, in fp16; then conversion, less the offsets."""
+        m, p, channels = self.machine, self.machine.params, self.shape.head_dim
+        words, seen, first = self._words(channels), self._seen(token), token.position == 0
+        line = self._line(token, head, "window")
+        window = Tensor(self.fp16.take(p.parts * words).first, p.parts * channels)
+        self.load_tile(window, line, CACHE_INDEX)
+        if first:
+            for k, (key, tokens) in enumerate(zip(keys, tiles, strict=True)):
+                self.lanes = sum(1 << bank for bank in tokens)
+                self.apply(Operation.COPY, key, into=Tensor(window.row + k * words, channels))
+            self.store_tile(window, line, CACHE_INDEX)
+        self.lanes = self.all_lanes
+        for k in range(p.parts):
+            self.emit(
+                "LEARN",
+                source=window.row + k * words,
+                elements=channels,
+                first=int(k == 0),
+                last=int(k + 1 == p.parts),
+            )
+        self.fp16.give(Place(window.row, window.row + p.parts * words))
+        unit = token.position // p.columns
+        part = self._part(token, head, "k", unit // self.keys_of.part_units)
+        changed = {unit}
+        for key, tokens in zip(keys, tiles, strict=True):
+            position = next(iter(tokens.values())).position
+            number = position // p.rows
+            self.lanes = sum(1 << bank for bank in tokens)
+            self._conversion(
+                Conversion.KEYS,
+                key,
+                part.row(unit),
+                low_halves=part.slot(m, unit),
+                metadata=part.row(unit),
+                part=number % p.parts,
+            )
+            leaving = (number * p.rows - p.local) // p.columns
+            if leaving >= p.initial_slots(Operand.KEYS) and p.has_low(Operand.KEYS, leaving, seen):
+                old = self._part(token, head, "k", leaving // self.keys_of.part_units)
+                self.emit(
+                    "CLEAR",
+                    low_halves=old.slot(m, leaving),
+                    rows=self.keys_of.across,
+                    part=number % p.parts,
+                )
+                changed.add(leaving)
+        self._store_unit(token, head, "k", part, unit)
+        for low in changed:
+            owner = self._part(token, head, "k", low // self.keys_of.part_units)
+            self._store_low(token, head, "k", owner, low)
+
+    def _append_value(
+        self, token: Token, head: int, values: list[Tensor], tiles: list[dict[int, Token]]
+    ) -> None:
+        """The group that is not complete, again, with the newest values."""
+        m, p, channels = self.machine, self.machine.params, self.shape.head_dim
+        words, loops = self._words(channels), self.machine.params.converter.loops
+        line = self._line(token, head, "open")
+        opened = Tensor(self.fp16.take(loops * words).first, loops * channels)
+        self.load_tile(opened, line, CACHE_INDEX)
+        for value, tokens in zip(values, tiles, strict=True):
+            number = next(iter(tokens.values())).position // p.rows % loops
+            self.lanes = sum(1 << bank for bank in tokens)
+            self.apply(Operation.COPY, value, into=Tensor(opened.row + number * words, channels))
+        group = token.position // p.group
+        part = self._part(token, head, "v", group // self.values_of.part_units)
+        self._conversion(
+            Conversion.VALUES,
+            Tensor(opened.row, channels),
+            part.row(group),
+            low_halves=part.slot(m, group),
+            metadata=part.row(group),
+            tokens=self._seen(token) - group * p.group,
+        )
+        self.store_tile(opened, line, CACHE_INDEX)
+        self.fp16.give(Place(opened.row, opened.row + loops * words))
+        self._store_unit(token, head, "v", part, group)
+        self._store_low(token, head, "v", part, group)
+
+    def _part(self, token: Token, head: int, name: str, number: int) -> Part:
+        """A part of a head's keys or values, loaded where it is not on chip."""
+        key = token, head, name, number
+        if key not in self._parts:
+            self._parts[key] = self._load_cached(token, head, name, number)
+        return self._parts[key]
+
+    def _drop_parts(self, keep: Iterable[Part] = ()) -> None:
+        """Give parts back that are not needed any more."""
+        kept = list(keep)
+        for key, part in list(self._parts.items()):
+            if part not in kept:
+                self.weights.give(part.place)
+                del self._parts[key]
+
+    def _load_cached(self, token: Token, head: int, name: str, number: int) -> Part:
+        m, p = self.machine, self.machine.params
+        tensor = self.keys_of if name == "k" else self.values_of
+        seen = self._seen(token)
+        slots = p.low_slots(tensor.operand) * tensor.across
+        align = max(1, *(p.beat_rows(memory) for memory in CACHED))
+        size = tensor.part_rows + slots
+        # Keys and values of two heads in one region leave the other regions to weights; a larger
+        # cache, or one in parts, rotates through all of them.
+        small = tensor.parts == 1 and 4 * size <= self.weights.region
+        with self.weights.within(*([self.weights.regions - 1] if small else [])):
+            part = Part(tensor, number, self.weights.take(size, align=align))
+        first = number * tensor.part_units
+        units = min(tensor.part_units, -(-seen // tensor.unit) - first)
+        rows = -(-units * tensor.across // m.line_rows) * m.line_rows
+        begin = self._line(token, head, name) + number * tensor.part_lines
+        for memory in CACHED:
+            line = begin + tensor.lines[memory]
+            self.move("LOAD", memory, part.place.first, rows, line, CACHE_INDEX)
+        low_line = self._line(token, head, f"{name} low")
+        whole = tensor.across * p.row_bits(Memory.OPERANDS) % p.line_bits == 0
+        if not number and whole:
+            self.move("LOAD", Memory.OPERANDS, part.low, slots, low_line, CACHE_INDEX)
+            return part
+        if number:  # the array takes the first units of a part for those of the initial window
+            before, self.lanes = self.lanes, self.all_lanes
+            rows = p.initial_slots(tensor.operand) * tensor.across
+            for columns in range(p.parts):
+                self.emit("CLEAR", low_halves=part.low, rows=rows, part=columns)
+            self.lanes = before
+        used = set()
+        for unit in range(first, first + units):
+            if p.has_low(tensor.operand, unit, seen) or not number:
+                slot = p.low_slot(tensor.operand, unit)
+                if slot in used:
+                    continue
+                used.add(slot)
+                line = low_line + slot * tensor.low_lines
+                row = part.slot(m, unit)
+                self.move("LOAD", Memory.OPERANDS, row, tensor.across, line, CACHE_INDEX)
+        return part
+
+    def _store_unit(self, token: Token, head: int, name: str, part: Part, unit: int) -> None:
+        """High halves, signs and exponents of a unit, in whole lines."""
+        tensor, each = part.tensor, self.machine.line_rows
+        first = part.row(unit) - part.place.first
+        begin = first // each * each
+        end = -(-(first + tensor.across) // each) * each
+        line = self._line(token, head, name) + part.number * tensor.part_lines
+        for memory in CACHED:
+            at = line + tensor.lines[memory] + self.machine.lines(memory, begin)
+            self.move("STORE", memory, part.place.first + begin, end - begin, at, CACHE_INDEX)
+
+    def _store_low(self, token: Token, head: int, name: str, part: Part, unit: int) -> None:
+        tensor, p = part.tensor, self.machine.params
+        line = self._line(token, head, f"{name} low")
+        line += p.low_slot(tensor.operand, unit) * tensor.low_lines
+        row = part.slot(self.machine, unit)
+        self.move("STORE", Memory.OPERANDS, row, tensor.across, line, CACHE_INDEX)
+
+    # Streamed softmax.
+
+    def _attend(
+        self, token: Token, head: int, x: Tensor, result: Tensor, limit: int, number: int
+    ) -> None:
+        p, channels = self.machine.params, self.shape.head_dim
+        queries = self._acts(groups_of(p, channels))
+        self._convert(x, queries.first)
+        seen, part = self._seen(token), self.machine.part_tokens(self.plan)
+        if limit:
+            seen = min(seen, limit - 1 + p.rows)
+        job = Job(token, head, queries, self.lanes, seen, limit, result, number)
+        attend_parts(self, job, range(-(-seen // part)))
+        self.acts.give(queries)
+        self.tokens = self.limit = 0
+
+    def _size(self, job: Job, part: int) -> int:
+        """Tokens of a part that are seen."""
+        each = self.machine.part_tokens(self.plan)
+        return min(each, job.seen - part * each)
+
+    def _limit(self, job: Job, part: int) -> int:
+        each = self.machine.part_tokens(self.plan)
+        if not job.limit or (part + 1) * each < job.seen:
+            return 0
+        return job.limit - part * each
+
+    def _cached_tokens(self, job: Job, part: int) -> int:
+        """Tokens from a part's first on: the array counts windows from there."""
+        return self._seen(job.token) - part * self.machine.part_tokens(self.plan)
+
+    def scores(self, job: Job, part: int, top: Scalar) -> Tensor:
+        """Products of the queries and a part of the keys; the largest of every bank."""
+        p, tensor = self.machine.params, self.keys_of
+        keys = self._part(job.token, job.head, "k", part)
+        size = self._size(job, part)
+        turn = (job.number + part) % len(self.work_regions)
+        with self.fp16.within(self.work_regions[turn]):
+            scores = self.tensor(size)
+        self.tokens, self.limit = self._cached_tokens(job, part), self._limit(job, part)
+        self._gemm(
+            Operand.KEYS,
+            job.queries.first,
+            keys.place.first,
+            scores,
+            groups=tensor.across,
+            tiles=tiles_of(p, size),
+            low_halves=keys.low,
+            maxima=top.number,
+        )
+        return scores
+
+    def powers(self, job: Job, part: int, scores: Tensor, top: Scalar, total: Scalar) -> None:
+        """Powers in place of scores, and their sum."""
+        self.apply(
+            Operation.POWERS,
+            scores,
+            top,
+            into=scores,
+            causal_limit=self._limit(job, part),
+            total=total.number,
+        )
+
+    def weigh(self, job: Job, part: int, scores: Tensor, into: Tensor) -> None:
+        """The powers times a part of the values."""
+        p, tensor = self.machine.params, self.values_of
+        values = self._part(job.token, job.head, "v", part)
+        acts = self._acts(groups_of(p, scores.elements))
+        self._convert(scores, acts.first)
+        self.tokens, self.limit = self._cached_tokens(job, part), 0
+        self._gemm(
+            Operand.VALUES,
+            acts.first,
+            values.place.first,
+            into,
+            groups=groups_of(p, scores.elements),
+            tiles=tensor.across,
+            low_halves=values.low,
+        )
+        self.acts.give(acts)
+        if self.keys_of.parts > 1:
+            self._drop_parts()
+
+    def attended_acts(self, tile: int) -> Place:
+        self.tile, self.lanes = tile, self.banks(tile)
+        matrix = self.plan.matrices["output"]
+        acts = self.take_acts(matrix)
+        if self.step.kind == "batch" and not self.attended.resident:
+            self._collect(tile, acts, matrix)
+            return acts
+        for piece in self.pieces(self.attended):
+            x = self.attended.read(tile, piece.start, len(piece))
+            self.convert(x, acts, matrix, piece.start)
+            self.attended.done(x)
+        return acts
+
+    def _collect(self, tile: int, acts: Place, matrix: Matrix) -> None:
+        """Results of all tokens of a batch, head by head."""
+        channels, rows = self.shape.head_dim, self.machine.rows
+        for query in range(self.shape.num_attention_heads):
+            head, k = divmod(query, self._sharing)
+            first = head * self._sharing + k // rows * rows
+            x = self.tensor(channels)
+            for bank in self.tiles[tile]:
+                line = self.attended_line(tile, bank, first)
+                self.spread(x, line, k % rows, 1 << bank)
+            self.convert(x, acts, matrix, query * channels)
+            self.release(x)
+
+
+class New(Held):
+    """New keys or values of a step."""
+
+    def _line(self, tile: int, first: int) -> int:
+        low = self.lowering
+        m, number = low.machine, 2 * tile + (self.name == "v")
+        begin = low.lines.scratch + number * m.tile_lines(self.elements)
+        return begin + m.lines(m.fp16_memory, m.row_of(first))

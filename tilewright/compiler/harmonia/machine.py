@@ -1,0 +1,355 @@
+"""The Harmonia accelerator to the compiler: fp16, activations, and operands that cache and weights
+share."""
+
+from dataclasses import asdict
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.machine import Bytes, Machine
+from tilewright.compiler.plan import Matrix, Plan, Step, Token
+from tilewright.compiler.schedule import Access, Item
+from tilewright.golden.harmonia_machine import cycles
+from tilewright.golden.harmonia_machine.assembler import disassemble
+from tilewright.golden.harmonia_machine.fast import FastMachine
+from tilewright.golden.harmonia_machine.hazards import first_hazard, ranges
+from tilewright.golden.harmonia_machine.isa import (
+    Instruction,
+    Settings,
+    groups_of,
+    tiles_of,
+    words_of,
+)
+from tilewright.golden.harmonia_machine.layout import (
+    from_bytes,
+    halves_rows,
+    halves_values,
+    to_bytes,
+    weight_rows,
+)
+from tilewright.golden.machine.clock import Task
+from tilewright.golden.machine.instruction import scalar_accesses
+from tilewright.golden.params.block import require
+from tilewright.golden.params.harmonia import ACTIVATION_BITS
+from tilewright.golden.params.harmonia_machine import (
+    Conversion,
+    Dataflow,
+    HarmoniaParams,
+    Memory,
+    Opcode,
+    Operand,
+)
+from tilewright.golden.params.llm import LlmShape
+from tilewright.golden.params.machine import SCALARS
+from tilewright.golden.weights import Weights
+
+__all__ = ["CACHED", "Cached", "HarmoniaMachine"]
+
+CACHED = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
+PART_TOKENS = 1024  # tokens of a part of the cache, at most
+
+
+class Cached(NamedTuple):
+    """Keys or values of a head: rows and lines of a part, and of its low halves."""
+
+    operand: Operand
+    unit: int  # tokens that share a precision
+    across: int  # rows of a unit
+    part_units: int
+    part_rows: int  # with those that fill the last lines up
+    lines: dict[Memory, int]  # from the first line of a part
+    part_lines: int
+    low_lines: int  # of a unit's low halves
+    parts: int
+
+    @property
+    def size(self) -> int:
+        """Lines of all parts; low halves follow."""
+        return self.parts * self.part_lines
+
+
+class HarmoniaMachine(Machine):
+    """A Harmonia accelerator."""
+
+    name = "harmonia"
+    units = ("load", "gemm", "vector", "convert", "store")
+    memory, opcode, instruction = Memory, Opcode, Instruction
+    weights_memory, scales_memory = Memory.OPERANDS, Memory.SCALES
+    fp16_memory = Memory.FP16
+    vector_fields: ClassVar = {"causal_limit": 0, "total": 0}
+    query_scale = 0.0  # 1 / sqrt(C): the array has no scale of its own
+
+    def __init__(self, params: HarmoniaParams, part: int | None = None):
+        """``part``: tokens of a part of the cache; by default as many as there is room for."""
+        require(
+            part is None or (part > 0 and part % params.group == 0),
+            f"part must be a multiple of {params.group}, the group, not {part!r}",
+        )
+        self.params, self.part = params, part
+        self.defaults = ((1 << params.rows) - 1, 0, int(Dataflow.COLUMN_MAJOR), 0)
+        self._tasks: dict[Any, Task] = {}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HarmoniaMachine):
+            return NotImplemented
+        return (self.params, self.part) == (other.params, other.part)
+
+    def __hash__(self) -> int:
+        return hash((self.params, self.part))
+
+    def __repr__(self) -> str:
+        return f"HarmoniaMachine({self.params!r}, {self.part!r})"
+
+    # Sizes.
+
+    @property
+    def row_values(self) -> int:
+        return self.params.word_values
+
+    def fp16_rows(self, elements: int) -> int:
+        return tiles_of(self.params, elements) * self.params.tile_words
+
+    @property
+    def output_unit(self) -> int:
+        return self.params.group
+
+    @property
+    def chunk_unit(self) -> int:
+        return self.params.columns
+
+    @property
+    def step_unit(self) -> int:
+        return self.params.columns
+
+    @property
+    def step_tokens(self) -> int:
+        """A tile of keys: what is old and what is recent is the same for all of a step."""
+        return self.params.columns
+
+    def tile_weight_rows(self, groups: int) -> int:
+        return groups
+
+    @property
+    def part_rows(self) -> int:
+        return self.params.region_rows(Memory.OPERANDS)
+
+    @property
+    def most_part_rows(self) -> int:
+        return self.params.operand_rows // 2
+
+    def check_shape(self, shape: LlmShape) -> None:
+        p = self.params
+        require(
+            shape.head_dim % p.group == 0 and shape.head_dim <= p.channels,
+            f"head_dim is {shape.head_dim}; on {p.slug} it must be a multiple of {p.group}, "
+            f"at most {p.channels}",
+        )
+        for name in ("hidden_size", "intermediate_size"):
+            value = getattr(shape, name)
+            require(value % p.group == 0, f"{name} is {value}, no multiple of {p.group}, the group")
+
+    # Layout.
+
+    def vector_lines(self, elements: int) -> int:
+        return self.lines(Memory.FP16, words_of(self.params, elements))
+
+    def vector_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
+        return self._tile_bytes(np.tile(patterns, (self.params.rows, 1)))
+
+    def _tile_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
+        return to_bytes(self.params, Memory.FP16, halves_rows(self.params, patterns))
+
+    def tile_values(self, data: Bytes, elements: int) -> NDArray[np.uint16]:
+        words = words_of(self.params, elements)
+        rows = from_bytes(self.params, Memory.FP16, data[: self._tile_size(words)], words)
+        return halves_values(self.params, rows, elements)
+
+    def _tile_size(self, words: int) -> int:
+        return words * self.params.row_bits(Memory.FP16) // 8
+
+    def weight_rows(self, weights: Weights) -> tuple[NDArray, NDArray]:
+        return weight_rows(self.params, weights)
+
+    def to_bytes(self, memory: Memory, rows: NDArray) -> Bytes:
+        return to_bytes(self.params, memory, rows)
+
+    @property
+    def packed(self) -> int:
+        return self.params.rows
+
+    def packed_lines(self, elements: int) -> int:
+        return self.params.beat_line(self.vector_lines(elements))
+
+    def packed_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
+        count, elements = patterns.shape
+        rows = self.params.rows
+        words = halves_rows(self.params, patterns).astype("<u2")
+        tiles = words.reshape(-(-count // rows), -1)
+        data = np.zeros((len(tiles), self.packed_lines(elements) * self.params.line_bytes), "u1")
+        data[:, : 2 * tiles.shape[1]] = tiles.view(np.uint8)
+        return data.reshape(-1)
+
+    # The cache: keys, then values, of every head, in parts; low halves; what is not converted yet.
+
+    def part_tokens(self, plan: Plan) -> int:
+        """Tokens of a part of the cache: all where keys, values and scores fit."""
+        p, group = self.params, self.params.group
+        if self.part is not None:
+            return min(self.part, -(-plan.context // group) * group)
+        most = PART_TOKENS
+        while most > group and 8 * self._cached_rows(plan.shape, most) > 3 * p.operand_rows:
+            most //= 2
+        while most > group and 3 * most // p.word_values > p.halves_rows // 2:
+            most //= 2
+        return min(most, -(-plan.context // group) * group)
+
+    def _cached_rows(self, shape: LlmShape, tokens: int) -> int:
+        p = self.params
+        keys = tokens // p.columns + p.low_slots(Operand.KEYS)
+        values = tokens // p.group + p.low_slots(Operand.VALUES)
+        return keys * groups_of(p, shape.head_dim) + values * tiles_of(p, shape.head_dim)
+
+    @property
+    def line_rows(self) -> int:
+        """Rows that fill lines of each of the operand memories."""
+        p = self.params
+        return max(max(1, p.line_bits // p.row_bits(memory)) for memory in CACHED)
+
+    def cached(self, plan: Plan, operand: Operand) -> Cached:
+        p, channels = self.params, plan.shape.head_dim
+        across = groups_of(p, channels) if operand is Operand.KEYS else tiles_of(p, channels)
+        unit, part = p.unit(operand), self.part_tokens(plan)
+        each, units = self.line_rows, -(-part // unit)
+        rows = -(-units * across // each) * each
+        found, line = {}, 0
+        for memory in CACHED:
+            found[memory] = line
+            line = p.beat_line(line + self.lines(memory, rows))
+        low, parts = self.lines(Memory.OPERANDS, across), -(-plan.context // part)
+        return Cached(operand, unit, across, units, rows, found, line, low, parts)
+
+    def head_lines(self, plan: Plan) -> dict[str, int]:
+        """First lines of what a head has, from the head's first, and where the next begins."""
+        p, line = self.params, 0
+        found: dict[str, int] = {}
+        for name, operand in (("k", Operand.KEYS), ("v", Operand.VALUES)):
+            tensor = self.cached(plan, operand)
+            found[name] = line
+            found[f"{name} low"] = line + tensor.size
+            slots = p.low_slots(operand)
+            line = p.beat_line(line + tensor.size + slots * tensor.low_lines)
+        words = words_of(p, plan.shape.head_dim)
+        found["window"] = line
+        line += self.lines(Memory.FP16, p.parts * words)
+        found["open"] = line
+        line += self.lines(Memory.FP16, p.converter.loops * words)
+        return found | {"end": p.beat_line(line)}
+
+    def cache_lines(self, plan: Plan) -> int:
+        return plan.shape.num_key_value_heads * self.head_lines(plan)["end"]
+
+    def scratch_lines(self, plan: Plan) -> int:
+        """New keys and values of a batch, and results of heads on their way to a token's bank."""
+        tiles = max(1, -(-plan.sequences // self.rows))
+        attended = plan.shape.num_attention_heads * self.attended_lines(plan.shape)
+        return 2 * tiles * self.tile_lines(plan.shape.kv_width) + tiles * self.rows * attended
+
+    def attended_lines(self, shape: LlmShape) -> int:
+        """Lines of the results of heads that share keys."""
+        return self.params.beat_line(self.tile_lines(shape.head_dim))
+
+    # Programs.
+
+    def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
+        x = item.instruction
+        reads, writes = (
+            [Access(e.memory, e.first, e.end) for e in part] for part in ranges(self.params, x)
+        )
+        match x.opcode:
+            case Opcode.LOAD | Opcode.STORE:
+                count = self.lines(Memory(x["memory"]), x["rows"])
+                where = Access(("lines", x["line_index"]), x["line"], x["line"] + count)
+                (writes if x.opcode is Opcode.STORE else reads).append(where)
+            case Opcode.VECTOR:
+                for part, numbers in zip((reads, writes), scalar_accesses(x), strict=True):
+                    part += [Access("scalars", n, n + 1) for n in numbers]
+            case Opcode.GEMM if x["maxima"]:
+                for k in range(x["token_tiles"]):
+                    number = (x["register"] + k) % SCALARS
+                    writes.append(Access("scalars", number, number + 1))
+            case Opcode.LEARN:
+                writes.append(Access("offsets", 0, 1))
+            case Opcode.CONVERT if x["conversion"] == Conversion.KEYS:
+                reads.append(Access("offsets", 0, 1))
+        return reads, writes
+
+    def task(self, item: Item, latency: int) -> Task:
+        x, channels = item.instruction, self.params.memory_channels
+        fields = x.fields
+        others = tuple(v for name, v in fields.items() if name != "line")
+        key = (latency, x.opcode, item.needs, fields.get("line", 0) % channels, others)
+        found = self._tasks.get(key)
+        if found is None:
+            given = item.needs or self.defaults
+            lanes, tokens, flow, limit = (
+                d if n is None else n for n, d in zip(given, self.defaults, strict=True)
+            )
+            settings = Settings(lanes, tokens, Dataflow(flow), limit)
+            made = cycles.task(self.params, x, settings, latency)
+            assert made is not None
+            found = self._tasks[key] = made
+        return found
+
+    def configure(self, settings: tuple) -> Instruction:
+        names = ("lanes", "tokens", "dataflow", "causal_limit")
+        return Instruction(Opcode.CONFIGURE, dict(zip(names, settings, strict=True)))
+
+    def settings(self, x: Instruction) -> tuple:
+        return x["lanes"], x["tokens"], x["dataflow"], x["causal_limit"]
+
+    def acts_loads(self, matrix: Matrix) -> list[dict[str, int]]:
+        memories = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
+        return [{"memory": int(memory), "rows": matrix.groups} for memory in memories]
+
+    def sums(self, item: Item) -> tuple[int, int] | None:
+        """Keys and values of 8 bits are summed twice."""
+        x, p = item.instruction, self.params
+        if x.opcode is not Opcode.GEMM:
+            return None
+        count, operand = x["groups"] * x["tiles"], Operand(x["operand"])
+        if operand is not Operand.WEIGHTS:
+            keys = operand is Operand.KEYS
+            units, across = (x["tiles"], x["groups"]) if keys else (x["groups"], x["tiles"])
+            tokens = item.needs[1] or 0
+            count += across * sum(p.has_low(operand, unit, tokens) for unit in range(units))
+        return ACTIVATION_BITS, count * x["token_tiles"]
+
+    def lowering(self, plan: Plan, lines: Any, step: Step, together: int, spill: int) -> Any:
+        from tilewright.compiler.harmonia.lowering import HarmoniaLowering
+
+        return HarmoniaLowering(self, plan, lines, step, together, spill)
+
+    def bank(self, token: Token, index: int, step: Step) -> int:
+        return index % self.rows if step.kind == "batch" else token.position % self.rows
+
+    # The golden machine.
+
+    def executor(self, external: Bytes, constant: int) -> FastMachine:
+        return FastMachine(self.params, external, constant)
+
+    def program_cycles(self, outcome: Any, latency: int) -> dict:
+        return dict(cycles.program_cycles(self.params, outcome, latency))
+
+    def first_hazard(self, program: list) -> Any:
+        return first_hazard(self.params, program)
+
+    def disassemble(self, program: list) -> str:
+        return disassemble(program)
+
+    def about(self) -> dict[str, Any]:
+        return {"cache": asdict(self.params.cache)}
+
+    @property
+    def activations(self) -> str:
+        return f"block floating point, 8-bit mantissas, groups of {self.params.group}"

@@ -1,0 +1,354 @@
+"""The layout of a model's image in lines of external memory, and its contents.
+
+Constants are first (weights, head, embeddings, tables), then programs, then lines that steps
+write: spilled tensors, logits, and the caches of all sequences and layers.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from math import lcm
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.plan import Matrix, Plan
+from tilewright.compiler.quantise import halved
+from tilewright.golden.bits import encode
+from tilewright.golden.llm.model import Layer, Linear, Model
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.weights import Weights
+
+__all__ = ["NORM_SHARE", "ROTATIONS", "Lines", "constants"]
+
+Bytes = NDArray[np.uint8]
+# Mean squares are computed as this share of themselves, so that those of outlying tokens, up to
+# four million, are finite in fp16; gains carry its root.
+NORM_SHARE = 2.0**-6
+ROTATIONS = ("cosines", "upper", "lower")  # tables of a head's channels: of each channel itself,
+# of the one half a head after it, and of the one half a head before it
+ROTATED = 256  # channels that are rotated at a time
+_PIECE = 1 << 20  # numbers of a piece of the embeddings
+_PIECE_WEIGHTS = 1 << 22
+
+
+class Lines:
+    """First lines of everything; ``program_lines`` are reserved for the program of a step."""
+
+    def __init__(self, plan: Plan, program_lines: int = 0):
+        self.plan, self.machine, self.program_lines = plan, plan.machine, program_lines
+
+    def _beat(self, line: int) -> int:
+        return self.machine.params.beat_line(line)
+
+    # A chunk of a matrix, relative to the matrix: weights, then scales, each from a beat on.
+
+    def chunk_lines(self, matrix: Matrix) -> tuple[int, int]:
+        """Lines to a chunk's scales, and to the next chunk."""
+        m = self.machine
+        weights, scales = self.chunk_rows(matrix, matrix.chunk)
+        first = self._beat(m.lines(m.weights_memory, weights))
+        return first, self._beat(first + m.lines(m.scales_memory, scales))
+
+    def chunk_rows(self, matrix: Matrix, outputs: int) -> tuple[int, int]:
+        """Rows of weights and of scales for a number of outputs."""
+        m = self.machine
+        tiles = -(-outputs // m.params.columns)
+        return tiles * m.tile_weight_rows(matrix.groups), tiles * matrix.groups
+
+    def matrix_lines(self, matrix: Matrix, parts: int | None = None) -> int:
+        """Lines of a matrix, or of its first parts."""
+        count = len(matrix.parts) if parts is None else parts
+        return count * matrix.part_chunks * self.chunk_lines(matrix)[1]
+
+    # One layer, relative to its first line.
+
+    @cached_property
+    def _layer(self) -> tuple[dict[str, int], int]:
+        plan, m, line = self.plan, self.machine, 0
+        found: dict[str, int] = {}
+        for name in ("attention_norm", "feed_norm"):
+            found[name] = line
+            line += m.vector_lines(plan.shape.hidden_size)
+        for name in ("k", "v", "q") if plan.shape.query_bias else ():
+            found[f"{name} bias"] = line
+            line += len(plan.matrices[name].parts) * m.vector_lines(plan.matrices[name].part)
+        for name, matrix in plan.matrices.items():
+            if name == "head":
+                continue
+            line = self._beat(line)
+            found[name] = line
+            line += self.matrix_lines(matrix)
+        return found, self._beat(line)
+
+    def of_layer(self, name: str) -> int:
+        return self._layer[0][name]
+
+    @property
+    def layer(self) -> int:
+        """Lines of a layer."""
+        return self._layer[1]
+
+    # The image.
+
+    @cached_property
+    def head(self) -> int:
+        return self.plan.shape.num_hidden_layers * self.layer
+
+    @cached_property
+    def final_norm(self) -> int:
+        return self.head + self.matrix_lines(self.plan.matrices["head"])
+
+    @cached_property
+    def _embeddings(self) -> int:
+        return self._beat(self.final_norm + self.machine.vector_lines(self.plan.shape.hidden_size))
+
+    def embedding(self, token: int) -> tuple[int, int]:
+        """Line and bank of the vector of a word of the vocabulary."""
+        words = self.plan.shape.vocab_size
+        require(0 <= token < words, f"token {token} is not in the vocabulary of {words}")
+        tile, bank = divmod(token, self.machine.packed)
+        return self._embeddings + tile * self.machine.packed_lines(
+            self.plan.shape.hidden_size
+        ), bank
+
+    @cached_property
+    def countdown(self) -> int:
+        """Numbers that count down over the elements of a part of the head."""
+        m, shape = self.machine, self.plan.shape
+        tiles = -(-shape.vocab_size // m.packed)
+        return self._embeddings + tiles * m.packed_lines(shape.hidden_size)
+
+    @cached_property
+    def _rotations(self) -> int:
+        size = self.machine.vector_lines(self.plan.matrices["head"].part)
+        return self._beat(self.countdown + size)
+
+    @property
+    def rotated(self) -> int:
+        """Elements of a table of rotations: those of some heads."""
+        longest = max(self.plan.matrices[name].part for name in ("q", "k"))
+        head = self.plan.shape.head_dim
+        unit = lcm(head, self.machine.output_unit)
+        return min(longest, max(unit, ROTATED // unit * unit))
+
+    @property
+    def rotation_tables(self) -> int:
+        """Tables of a position: queries have some of their own where these are scaled."""
+        return len(ROTATIONS) * (1 if self.machine.query_scale == 1 else 2)
+
+    def rotation(self, position: int, table: int = 0) -> tuple[int, int]:
+        """Line and bank of a table of a position; keys' tables are first."""
+        tile, bank = divmod(position, self.machine.packed)
+        number = tile * self.rotation_tables + table
+        return self._rotations + number * self.machine.packed_lines(self.rotated), bank
+
+    @cached_property
+    def constants(self) -> int:
+        tiles = -(-self.plan.context // self.machine.packed)
+        return self._beat(self.rotation(tiles * self.machine.packed)[0])
+
+    @cached_property
+    def zeros(self) -> int:
+        """Zeros, half a head's channels and more."""
+        return self.constants + self.machine.constants_lines(self.plan.shape)
+
+    @cached_property
+    def programs(self) -> int:
+        return self._beat(self.zeros + self.machine.vector_lines(self.plan.shape.head_dim))
+
+    @cached_property
+    def state(self) -> int:
+        """The first line that a program changes."""
+        return self._beat(self.programs + self.program_lines)
+
+    # Lines that steps write.
+
+    @cached_property
+    def step_tiles(self) -> int:
+        """Token tiles of a step, at most."""
+        m = self.machine
+        return max(-(-m.step_tokens // m.rows), -(-self.plan.sequences // m.rows))
+
+    def leaving(self, tile: int) -> int:
+        """A token tile that has left the last layer."""
+        return self.state + tile * self._width
+
+    @property
+    def _width(self) -> int:
+        return self.machine.tile_lines(self.plan.shape.hidden_size)
+
+    def spilled(self, name: str, tile: int) -> int:
+        """A token tile of a tensor that does not stay on chip."""
+        order = {"x": 0, "queries": self._width}
+        order["attended"] = order["queries"] + self._queries
+        order["rotations"] = order["attended"] + self._queries
+        order["gated"] = order["rotations"] + self._tables
+        first = self.state + self.step_tiles * self._width
+        return self._beat(first) + tile * self._tile + order[name]
+
+    @property
+    def _queries(self) -> int:
+        return self.machine.tile_lines(self.plan.shape.query_width)
+
+    @property
+    def _tables(self) -> int:
+        return self.rotation_tables * self.machine.tile_lines(self.rotated)
+
+    @cached_property
+    def _tile(self) -> int:
+        gate = self.plan.matrices["gate"]
+        gated = len(gate.parts) * self.machine.tile_lines(gate.part)
+        return self._width + 2 * self._queries + self._tables + gated
+
+    @cached_property
+    def scratch(self) -> int:
+        """Lines that the machine's attention uses."""
+        return self._beat(self.spilled("x", self.step_tiles))
+
+    @cached_property
+    def logits(self) -> int:
+        return self._beat(self.scratch + self.machine.scratch_lines(self.plan))
+
+    @cached_property
+    def logit_part(self) -> int:
+        """Lines of the logits of one part of the head."""
+        return self.machine.tile_lines(self.plan.matrices["head"].part)
+
+    @cached_property
+    def choice(self) -> int:
+        """The likeliest token: a part of the vocabulary, and a place in it."""
+        return self.logits + len(self.plan.matrices["head"].parts) * self.logit_part
+
+    @cached_property
+    def caches(self) -> int:
+        return self._beat(self.choice + self.machine.tile_lines(4 * self.machine.params.group))
+
+    @cached_property
+    def cache(self) -> int:
+        """Lines of the cache of one layer of a sequence."""
+        return self._beat(self.machine.cache_lines(self.plan))
+
+    def cache_of(self, sequence: int) -> int:
+        """The first layer's cache of a sequence; the next layer's follows after ``cache`` lines."""
+        return self.caches + sequence * self.plan.shape.num_hidden_layers * self.cache
+
+    @cached_property
+    def end(self) -> int:
+        return self.cache_of(self.plan.sequences)
+
+
+# Contents.
+
+
+def constants(lines: Lines, model: Model, head: Weights) -> Iterator[tuple[str, int, Bytes]]:
+    """Name, first line and bytes of everything that no program changes, one tensor at a time."""
+    plan, m = lines.plan, lines.machine
+    for number, layer in enumerate(model.layers):
+        first = number * lines.layer
+        for name, norm in (
+            ("attention_norm", layer.attention_norm),
+            ("feed_norm", layer.feed_norm),
+        ):
+            yield f"layers.{number}.{name}", first + lines.of_layer(name), _gain(lines, norm.gain)
+        for name, linear in _linears(layer).items():
+            matrix, at = plan.matrices[name], first + lines.of_layer(name)
+            if linear.bias is not None:
+                bias = first + lines.of_layer(f"{name} bias")
+                yield f"layers.{number}.{name} bias", bias, _bias(lines, matrix, linear.bias)
+            assert linear.integers is not None
+            yield f"layers.{number}.{name}", at, _matrix(lines, matrix, linear.integers)
+    yield from _head(lines, head)
+    yield "final_norm", lines.final_norm, _gain(lines, model.final_norm.gain)
+    yield from _embedded(lines, model)
+    count = np.arange(plan.matrices["head"].part, 0, -1.0)
+    yield "countdown", lines.countdown, m.vector_bytes(encode(FP16, count))
+    yield from _rotated(lines, model)
+    if lines.zeros > lines.constants:
+        yield "constants", lines.constants, m.constants(plan.shape)
+
+
+def _linears(layer: Layer) -> dict[str, Linear]:
+    assert layer.gate is not None
+    return {
+        **{"k": layer.key, "v": layer.value, "q": layer.query, "output": layer.output},
+        **{"gate": layer.gate, "up": layer.up, "down": layer.down},
+    }
+
+
+def _gain(lines: Lines, gain: NDArray[np.float32]) -> Bytes:
+    return lines.machine.vector_bytes(encode(FP16, gain.astype(np.float64) * np.sqrt(NORM_SHARE)))
+
+
+def _bias(lines: Lines, matrix: Matrix, bias: NDArray[np.float32]) -> Bytes:
+    m = lines.machine
+    data = np.zeros((len(matrix.parts), m.vector_lines(matrix.part) * m.params.line_bytes), "u1")
+    for k, part in enumerate(matrix.parts):
+        values = m.vector_bytes(encode(FP16, bias[part.start : part.stop].astype(np.float64)))
+        data[k, : len(values)] = values
+    return data.reshape(-1)
+
+
+def _matrix(lines: Lines, matrix: Matrix, weights: Weights, first: int = 0) -> Bytes:
+    """Parts from ``first`` on, of which ``weights`` are the outputs."""
+    m, line_bytes = lines.machine, lines.machine.params.line_bytes
+    begin = matrix.parts[first].start
+    scales_line, size = lines.chunk_lines(matrix)
+    parts = sum(p.start < begin + weights.outputs for p in matrix.parts[first:])
+    data = np.zeros((parts * matrix.part_chunks, size * line_bytes), np.uint8)
+    chunks = [
+        (part * matrix.part_chunks + k, chunk)
+        for part in range(parts)
+        for k, chunk in enumerate(matrix.chunks(first + part))
+    ]
+    for k, chunk in chunks:
+        outputs = slice(chunk.start - begin, chunk.stop - begin)
+        chosen = Weights(
+            weights.fmt, weights.values[outputs], weights.scales[outputs], weights.group
+        )
+        rows, scales = m.weight_rows(halved(chosen, m.params.group))
+        content = m.to_bytes(m.weights_memory, rows)
+        data[k, : len(content)] = content
+        content = m.to_bytes(m.scales_memory, scales)
+        data[k, scales_line * line_bytes :][: len(content)] = content
+    return data.reshape(-1)
+
+
+def _head(lines: Lines, head: Weights) -> Iterator[tuple[str, int, Bytes]]:
+    """The head in pieces of some parts each: it is the largest matrix by far."""
+    matrix = lines.plan.matrices["head"]
+    step = max(1, _PIECE_WEIGHTS // (matrix.part * matrix.inputs))
+    for number, first in enumerate(range(0, len(matrix.parts), step)):
+        rows = slice(first * matrix.part, (first + step) * matrix.part)
+        piece = Weights(head.fmt, head.values[rows], head.scales[rows], head.group)
+        line = lines.head + lines.matrix_lines(matrix, first)
+        yield f"head.{number}", line, _matrix(lines, matrix, piece, first)
+
+
+def _embedded(lines: Lines, model: Model) -> Iterator[tuple[str, int, Bytes]]:
+    """Vectors of the vocabulary, some at a time: of a lazy model no more are read."""
+    m, width = lines.machine, lines.plan.shape.hidden_size
+    step = max(1, _PIECE // (m.rows * width)) * m.rows
+    for first in range(0, lines.plan.shape.vocab_size, step):
+        vectors = encode(FP16, model.embedding[first : first + step].astype(np.float64))
+        yield f"embedding.{first}", lines.embedding(first)[0], m.packed_bytes(vectors)
+
+
+def _rotated(lines: Lines, model: Model) -> Iterator[tuple[str, int, Bytes]]:
+    """For every position: cosines, and sines for each half of a head's channels."""
+    m, shape = lines.machine, lines.plan.shape
+    frequency = shape.rope_theta ** -(np.arange(0, shape.head_dim, 2) / shape.head_dim)
+    if model.rope_factors is not None:
+        frequency = frequency / model.rope_factors
+    heads = lines.rotated // shape.head_dim
+    scales = [1.0, m.query_scale or shape.head_dim**-0.5]
+    for first in range(0, lines.plan.context, m.packed):
+        angle = np.arange(first, first + m.packed)[:, np.newaxis] * frequency
+        cosine, sine = np.cos(angle), np.sin(angle)
+        none = np.zeros_like(sine)
+        halves = ((cosine, cosine), (-sine, none), (none, sine))
+        for table in range(lines.rotation_tables):
+            scale, which = divmod(table, len(ROTATIONS))
+            values = np.concatenate(halves[which], axis=1) * scales[scale]
+            content = m.packed_bytes(np.tile(encode(FP16, values), heads))
+            yield "rotations", lines.rotation(first, table)[0], content

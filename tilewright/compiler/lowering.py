@@ -1,0 +1,624 @@
+"""Operations of a layer as instructions, in the plain order of the algorithm.
+
+What is the same on every machine is written here, in terms of a vector unit on fp16 rows, an array
+that multiplies converted activations by parts of a matrix, and loads and stores. A machine's own
+lowering says how it converts, multiplies, moves and attends.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from tilewright.compiler.graph import Attend, Matmul, Norm
+from tilewright.compiler.image import NORM_SHARE, ROTATIONS, Lines
+from tilewright.compiler.machine import Machine
+from tilewright.compiler.plan import Matrix, Plan, Step
+from tilewright.compiler.rows import Place, Rows
+from tilewright.compiler.schedule import Code, Item
+from tilewright.golden.bits import encode
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.machine import Kind
+from tilewright.golden.params.vector import Operation
+
+__all__ = ["CACHE_INDEX", "LAYER_INDEX", "Held", "Lowering", "Operand", "Scalar", "Tensor"]
+
+LAYER_INDEX, CACHE_INDEX = 1, 2  # index registers that a loop over layers moves
+_NORM, _SQUARES = 7, 6  # scalar registers
+
+
+class Tensor(NamedTuple):
+    """``elements`` fp16 values of every token of a tile, from ``row`` on."""
+
+    row: int
+    elements: int
+
+
+class Scalar(NamedTuple):
+    """A scalar register: one fp16 value for every token of a tile."""
+
+    number: int
+
+
+Operand = Tensor | Scalar | float
+
+
+@lru_cache(maxsize=256)  # long programs repeat a few constants
+def half(value: float) -> int:
+    """The fp16 pattern nearest to a number."""
+    return int(encode(FP16, value))
+
+
+class Held:
+    """A tensor of every token tile: on chip all the time, or spilled and moved piece by piece."""
+
+    def __init__(self, lowering: "Lowering", name: str, elements: int, *, resident: bool):
+        self.lowering, self.name, self.elements, self.resident = lowering, name, elements, resident
+        self.places: list[Place] = []
+        if resident:
+            rows = lowering.machine.fp16_rows(elements)
+            with lowering.fp16.within(lowering.fp16.regions - 1):
+                self.places = [lowering.fp16.take(rows) for _ in lowering.tiles]
+
+    def write(
+        self, tile: int, first: int, elements: int, apart: "Iterable[Place | Tensor]" = ()
+    ) -> Tensor:
+        """Where elements from ``first`` on are to be written; :meth:`wrote` follows."""
+        m, low = self.lowering.machine, self.lowering
+        if self.resident:
+            return Tensor(self.places[tile].first + m.row_of(first), elements)
+        return low.tensor(elements, apart)
+
+    def read(
+        self, tile: int, first: int, elements: int, apart: "Iterable[Place | Tensor]" = ()
+    ) -> Tensor:
+        """Elements from ``first`` on; :meth:`done` follows their last use."""
+        found = self.write(tile, first, elements, apart)
+        if not self.resident:
+            self.lowering.load_tile(found, self._line(tile, first))
+        return found
+
+    def wrote(self, tile: int, first: int, tensor: Tensor) -> None:
+        if not self.resident:
+            self.lowering.store_tile(tensor, self._line(tile, first))
+            self.done(tensor)
+
+    def done(self, tensor: Tensor) -> None:
+        if not self.resident:
+            self.lowering.release(tensor)
+
+    def line(self, tile: int, first: int = 0) -> int:
+        """Where a spilled tile's elements lie."""
+        return self._line(tile, first)
+
+    def _line(self, tile: int, first: int) -> int:
+        m = self.lowering.machine
+        begin = self.lowering.lines.spilled(self.name, tile)
+        return begin + m.lines(m.fp16_memory, m.row_of(first))
+
+    def release(self) -> None:
+        for place in self.places:
+            self.lowering.fp16.give(place)
+        self.places = []
+
+
+class Gated(Held):
+    """Results of SiLU that are spilled, every part in lines of its own."""
+
+    def _line(self, tile: int, first: int) -> int:
+        low, gate = self.lowering, self.lowering.plan.matrices["gate"]
+        begin = low.lines.spilled(self.name, tile)
+        return begin + first // gate.part * low.machine.tile_lines(gate.part)
+
+
+class Lowering(ABC):
+    """Writes one step; ``together`` token tiles share each part of the weights.
+
+    ``spill``: 0 all tensors stay on chip, 1 those of attention do not, 2 none does but activations
+    of products, 3 nor do the activations of the last product while others are needed.
+    """
+
+    def __init__(
+        self, machine: Machine, plan: Plan, lines: Lines, step: Step, together: int, spill: int
+    ):
+        self.machine, self.plan, self.lines, self.step = machine, plan, lines, step
+        self.shape, self.together, self.spill = plan.shape, together, spill
+        self.tiles = machine.tiles(step)
+        self.code = Code()
+        self.fp16 = machine.rows_of(machine.fp16_memory)
+        self.weights = machine.rows_of(machine.weights_memory)
+        self.scales = self._scales_rows()
+        self.acts = self._acts_rows()
+        # Tensors that stay are in the last region; parts of a product have others in turn, so that
+        # units work on one while the array leaves the next.
+        own = range(self.fp16.regions - 1) or range(1)
+        self.work_regions = own[1:] if self.acts is self.fp16 and len(own) > 1 else own
+        self.memories = {r.name: r for r in (self.fp16, self.weights, self.scales, self.acts)}
+        self.first_chunk: tuple[Place, Place] | None = None  # rows that the first weights are in
+        self.tile = 0  # at work
+        self.sections: tuple[list[Item], list[Item], list[Item]] = ([], [], [])
+
+    def _scales_rows(self) -> Rows:
+        return self.machine.rows_of(self.machine.scales_memory)
+
+    @abstractmethod
+    def _acts_rows(self) -> Rows:
+        """Rows of converted activations."""
+
+    # Emission.
+
+    @contextmanager
+    def operation(self, name: str) -> Iterator[None]:
+        """Attribute the instructions that follow to this operation."""
+        before, self.code.operation = self.code.operation, name
+        yield
+        self.code.operation = before
+
+    def emit(self, opcode: str, **fields: int) -> None:
+        x = self.machine.instruction(self.machine.opcode[opcode], fields)
+        self.code.add(x, self.needs(x))
+
+    @abstractmethod
+    def needs(self, x: Any) -> tuple:
+        """Settings that an instruction needs, as they are wanted now."""
+
+    def apply(
+        self,
+        operation: Operation,
+        a: Operand,
+        b: Operand = 0.0,
+        *,
+        into: Tensor | Scalar,
+        scale: float = 1.0,
+        **fields: int,
+    ) -> None:
+        """One vector instruction."""
+        tensors = [x for x in (a, b, into) if isinstance(x, Tensor)]
+        (a_kind, a_field), (b_kind, b_field) = encoded(a), encoded(b)
+        self.emit(
+            "VECTOR",
+            operation=int(operation),
+            a_kind=a_kind,
+            b_kind=b_kind,
+            a=a_field,
+            b=b_field,
+            destination=into[0],
+            elements=tensors[0].elements if tensors else 0,
+            scale=half(scale),
+            **(self.machine.vector_fields | fields),
+        )
+
+    # fp16 tensors.
+
+    def tensor(self, elements: int, apart: Iterable[Place | Tensor] = ()) -> Tensor:
+        """Room for a tensor, in other regions than ``apart``."""
+        rows = self.machine.fp16_rows(elements)
+        return Tensor(self.fp16.take(rows, apart=map(self.place, apart)).first, elements)
+
+    def place(self, x: Place | Tensor) -> Place:
+        if isinstance(x, Place):
+            return x
+        return Place(x.row, x.row + self.machine.fp16_rows(x.elements))
+
+    def release(self, *tensors: Tensor) -> None:
+        for tensor in tensors:
+            self.fp16.give(self.place(tensor))
+
+    @abstractmethod
+    def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
+        """Values that all tokens share, to every bank."""
+
+    @abstractmethod
+    def load_tile(self, into: Tensor, line: int, index: int = 0) -> None: ...
+
+    @abstractmethod
+    def store_tile(self, x: Tensor, line: int, index: int = 0) -> None: ...
+
+    # Activations and products.
+
+    @abstractmethod
+    def take_acts(self, matrix: Matrix) -> Place:
+        """Room for the converted activations of a product."""
+
+    @abstractmethod
+    def convert(self, x: Tensor, acts: Place, matrix: Matrix, first: int = 0) -> None:
+        """Activations of a product from input ``first`` on, a copy for each 4 bits of a weight."""
+
+    @abstractmethod
+    def multiply(
+        self,
+        acts: Place,
+        weights: Place,
+        scales: Place,
+        into: Tensor,
+        matrix: Matrix,
+    ) -> None:
+        """Activations times a chunk of a matrix."""
+
+    def load_chunk(
+        self, matrix: Matrix, line: int, part: int, k: int, index: int = LAYER_INDEX
+    ) -> tuple[Place, Place]:
+        """A chunk's weights and scales; ``line`` is the matrix's first."""
+        if self.first_chunk is not None:
+            found, self.first_chunk = self.first_chunk, None
+            return found
+        places = self.take_chunk(matrix, part, k)
+        self.move_chunk(matrix, line, part, k, index, places)
+        return places
+
+    def take_chunk(self, matrix: Matrix, part: int, k: int) -> tuple[Place, Place]:
+        """Room for a chunk's weights and scales, from the start of a beat on."""
+        m = self.machine
+        weights, scales = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
+        beats = [
+            max(1, m.params.beat_rows(memory)) for memory in (m.weights_memory, m.scales_memory)
+        ]
+        return self.weights.take(weights, align=beats[0]), self.scales.take(scales, align=beats[1])
+
+    def take_chunk_at(self, places: tuple[Place, Place]) -> None:
+        self.weights.take_at(places[0])
+        self.scales.take_at(places[1])
+
+    def give_chunk(self, places: tuple[Place, Place]) -> None:
+        self.weights.give(places[0])
+        self.scales.give(places[1])
+
+    def move_chunk(
+        self, matrix: Matrix, line: int, part: int, k: int, index: int, places: tuple[Place, Place]
+    ) -> None:
+        m = self.machine
+        scales_line, size = self.lines.chunk_lines(matrix)
+        first = line + (part * matrix.part_chunks + k) * size
+        rows = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
+        # The longer load is issued last: it runs while others are.
+        for memory, place, count, at in (
+            (m.scales_memory, places[1], rows[1], first + scales_line),
+            (m.weights_memory, places[0], rows[0], first),
+        ):
+            self.move("LOAD", memory, place.first, count, at, index)
+
+    @abstractmethod
+    def move(
+        self, opcode: str, memory: Any, row: int, rows: int, line: int, index: int = 0
+    ) -> None:
+        """A load or a store of rows."""
+
+    def product(
+        self,
+        names: Sequence[str],
+        acts: Sequence[Place],
+        tiles: Sequence[int],
+        then: Callable[[int, Matrix, int, list[Tensor]], None],
+    ) -> None:
+        """Matrices times activations of some token tiles; ``then`` takes each part's outputs."""
+        matrices = [self.plan.matrices[name] for name in names]
+        for part in range(len(matrices[0].parts)):
+            with self.fp16.within(self.work_regions[part % len(self.work_regions)]):
+                self._product_part(names, matrices, acts, tiles, part, then)
+
+    def _product_part(
+        self,
+        names: Sequence[str],
+        matrices: Sequence[Matrix],
+        acts: Sequence[Place],
+        tiles: Sequence[int],
+        part: int,
+        then: Callable[[int, Matrix, int, list[Tensor]], None],
+    ) -> None:
+        """One part, in a region in which the array does not work on the next."""
+        outputs: dict[int, list[Tensor]] = {tile: [] for tile in tiles}
+        for name, matrix in zip(names, matrices, strict=True):
+            for tile in tiles:
+                self.turn_to(tile, name)
+                outputs[tile].append(self.result(matrix, part, outputs[tile]))
+            for k, chunk in enumerate(matrix.chunks(part)):
+                loaded = self.load_chunk(matrix, self.lines.of_layer(name), part, k)
+                rows = self.machine.row_of(chunk.start - matrix.parts[part].start)
+                for place, tile in zip(acts, tiles, strict=True):
+                    self.turn_to(tile, name)
+                    into = Tensor(outputs[tile][-1].row + rows, len(chunk))
+                    self.multiply(place, *loaded, into, matrix)
+                self.give_chunk(loaded)
+        for tile in tiles:
+            self.turn_to(tile, names[0])
+            then(tile, matrices[0], part, outputs[tile])
+
+    def turn_to(self, tile: int, name: str) -> None:
+        """Turn to a tile, for the operation or matrix of this name."""
+        self.tile = tile
+
+    def result(self, matrix: Matrix, part: int, others: Sequence[Tensor]) -> Tensor:
+        """Room for a part's outputs, away from those that they are combined with."""
+        elements = len(matrix.parts[part])
+        if matrix.name in ("q", "k"):
+            return self.guarded(elements)
+        return self.tensor(elements, apart=others)
+
+    # A layer.
+
+    def enter(self, embeddings: Sequence[tuple[int, int]]) -> None:
+        """Vectors of the step's tokens, at these lines and banks; tables of their positions."""
+        self.x = Held(self, "x", self.shape.hidden_size, resident=self.spill < 2)
+        self.gated = Gated(self, "gated", self.shape.intermediate_size, resident=False)
+        numbers = iter(embeddings)
+        for tile, tokens in enumerate(self.tiles):
+            self.tile = tile
+            found = [next(numbers) for _ in tokens]
+            self.gather(self.x, tile, 0, self.shape.hidden_size, list(tokens), found)
+        self.begin()
+
+    def begin(self) -> None:
+        """Load the tokens' vectors, before the first layer."""
+        single = len(self.tiles) == 1
+        tables, size = self.lines.rotation_tables, self.lines.rotated
+        resident = single and self.spill < 2
+        self.rotations = Held(self, "rotations", size * tables, resident=resident)
+        for tile, tokens in enumerate(self.tiles):
+            self.tile = tile
+            for table in range(tables):
+                lines = [self.lines.rotation(t.position, table) for t in tokens.values()]
+                self.gather(self.rotations, tile, table * size, size, list(tokens), lines)
+
+    @abstractmethod
+    def gather(
+        self,
+        held: Held,
+        tile: int,
+        first: int,
+        elements: int,
+        banks: Sequence[int],
+        vectors: Sequence[tuple[int, int]],
+    ) -> None:
+        """Vectors that lie at lines and banks of external memory, each to a token's bank."""
+
+    def layer(self) -> None:
+        """All operations of a layer; index registers say which."""
+        graph = list(self.plan.graph)
+        middle = next(k for k, op in enumerate(graph) if isinstance(op, Attend))
+        tiles = range(len(self.tiles))
+        groups = [tiles[k : k + self.together] for k in range(0, len(tiles), self.together)]
+        self.begin_attention()
+        for group in groups:
+            self._run(graph[:middle], group)
+        with self.operation("attention"):
+            self.attend(tiles)
+        for group in groups:
+            self._run(graph[middle + 1 :], group)
+        self.end_attention()
+
+    def _run(self, graph: Sequence[Norm | Matmul], tiles: Sequence[int]) -> None:
+        """Some operations on some tiles; operands of products are given back after their last."""
+        acts: dict[str, list[Place]] = {}
+        last = {op.source: k for k, op in enumerate(graph)}
+        for k, op in enumerate(graph):
+            with self.operation(op.name):
+                if isinstance(op, Norm):
+                    matrix = self._first_product(graph[k:], op.result)
+                    acts[op.result] = [self.norm(op.name, tile, matrix) for tile in tiles]
+                    continue
+                if op.source == "attended":
+                    acts[op.source] = [self.attended_acts(tile) for tile in tiles]
+                if op.result and self.spill < 3:
+                    matrix = self._first_product(graph[k:], op.result)
+                    acts[op.result] = [self.take_acts(matrix) for _ in tiles]
+                self.operands = dict(zip(tiles, acts.get(op.result, []), strict=False))
+                self.product(op.weights, acts[op.source], tiles, self._after(op))
+                if last[op.source] == k:
+                    for place in acts.pop(op.source):
+                        self.acts.give(place)
+                if op.result and self.spill >= 3:
+                    matrix = self._first_product(graph[k:], op.result)
+                    acts[op.result] = [self._spilled_acts(tile, matrix) for tile in tiles]
+
+    def _spilled_acts(self, tile: int, matrix: Matrix) -> Place:
+        """Activations of a product from the tensor that was spilled for it."""
+        self.turn_to(tile, matrix.name)
+        acts = self.take_acts(matrix)
+        for part in self.plan.matrices["gate"].parts:
+            x = self.gated.read(tile, part.start, len(part))
+            self.convert(x, acts, matrix, part.start)
+            self.gated.done(x)
+        return acts
+
+    def _first_product(self, graph: Sequence[Norm | Matmul], source: str) -> Matrix:
+        """A matrix that these activations are multiplied by."""
+        names = [op.weights[0] for op in graph if isinstance(op, Matmul) and op.source == source]
+        return self.plan.matrices[names[0]]
+
+    def _after(self, op: Matmul) -> Callable[[int, Matrix, int, list[Tensor]], None]:
+        steps = [getattr(self, f"_{name}") for name in op.then]
+        name = op.weights[0]
+
+        def then(tile: int, matrix: Matrix, part: int, outputs: list[Tensor]) -> None:
+            for step in steps:
+                outputs = step(tile, name, part, outputs)
+            self.release(*outputs)
+
+        return then
+
+    # Element by element. Each gives back the tensors that are left.
+
+    def norm(self, name: str, tile: int, matrix: Matrix) -> Place:
+        """RMS norm of a token tile as activations; the gain holds the root of NORM_SHARE."""
+        self.turn_to(tile, name)
+        width, norm = self.shape.hidden_size, Scalar(_NORM)
+        pieces = self.pieces(self.x)
+        for k, piece in enumerate(pieces):
+            x = self.x.read(tile, piece.start, len(piece))
+            into = norm if k == 0 else Scalar(_SQUARES)
+            self.apply(Operation.DOT, x, x, into=into, scale=NORM_SHARE / width)
+            if k:
+                self.apply(Operation.ADD, norm, Scalar(_SQUARES), into=norm)
+            self.x.done(x)
+        self.apply(Operation.ADD, norm, self.shape.norm_eps * NORM_SHARE, into=norm)
+        self.apply(Operation.RECIPROCAL_ROOT, norm, into=norm)
+        acts = self.take_acts(matrix)
+        for piece in pieces:
+            x = self.x.read(tile, piece.start, len(piece))
+            gain = self.tensor(len(piece))
+            line = self.lines.final_norm if name == "final_norm" else self.lines.of_layer(name)
+            index = 0 if name == "final_norm" else LAYER_INDEX
+            self.load_vector(gain, line + self.vector_line(piece.start), index)
+            y = self.tensor(len(piece), apart=[gain])
+            self.apply(Operation.MULTIPLY, x, norm, into=y)
+            self.x.done(x)
+            self.apply(Operation.MULTIPLY, y, gain, into=y)
+            self.release(gain)
+            self.convert(y, acts, matrix, piece.start)
+            self.release(y)
+        return acts
+
+    def pieces(self, held: Held) -> list[range]:
+        """Elements that are worked on at a time: all where they stay on chip."""
+        elements = held.elements
+        if held.resident:
+            return [range(elements)]
+        unit = self.machine.params.group
+        rows = self.fp16.depth // 16
+        step = max(unit, rows * self.machine.row_values // unit * unit)
+        return [range(k, min(k + step, elements)) for k in range(0, elements, step)]
+
+    def vector_line(self, first: int) -> int:
+        """Lines from the start of a vector to the element of this number."""
+        return self.machine.vector_lines(first) if first else 0
+
+    def _bias(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        (y,) = outputs
+        matrix = self.plan.matrices[name]
+        bias = self.tensor(y.elements, apart=[y])
+        line = self.lines.of_layer(f"{name} bias")
+        line += part * self.machine.vector_lines(matrix.part)
+        self.load_vector(bias, line, LAYER_INDEX)
+        self.apply(Operation.ADD, y, bias, into=y)
+        self.release(bias)
+        return outputs
+
+    def _rotary(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        """Every channel by its cosine, and the channel half a head away by its sine.
+
+        Channels beyond the part's are multiplied by zeros of the tables: they must be finite.
+        """
+        (x,) = outputs
+        y = self.rotated(tile, name, part, x)
+        for first in range(0, x.elements, self.lines.rotated):
+            row, size = self.machine.row_of(first), min(self.lines.rotated, x.elements - first)
+            self._rotate(tile, name, Tensor(x.row + row, size), Tensor(y.row + row, size))
+        self.release_guarded(x)
+        return [y]
+
+    def _rotate(self, tile: int, name: str, x: Tensor, y: Tensor) -> None:
+        shift = self.machine.row_of(self.shape.head_dim // 2)
+        scaled = name == "q" and self.lines.rotation_tables > len(ROTATIONS)
+        other = self.tensor(x.elements, apart=[y])
+        for k, rows in enumerate((0, shift, -shift)):
+            at = (len(ROTATIONS) * scaled + k) * self.lines.rotated
+            table = self.rotations.read(tile, at, x.elements, apart=[x])
+            into = other if k else y
+            self.apply(Operation.MULTIPLY, Tensor(x.row + rows, x.elements), table, into=into)
+            self.rotations.done(table)
+            if k:
+                self.apply(Operation.ADD, y, other, into=y)
+        self.release(other)
+
+    def rotated(self, tile: int, name: str, part: int, x: Tensor) -> Tensor:
+        """Where rotated queries or keys go."""
+        return self.tensor(x.elements, apart=[x])
+
+    @property
+    def _guard(self) -> int:
+        """Rows of half a head."""
+        return self.machine.row_of(self.shape.head_dim // 2)
+
+    def guarded(self, elements: int) -> Tensor:
+        """Room for outputs that are rotated: half a head before and after them is zero."""
+        guard, zeros = self._guard, self.shape.head_dim // 2
+        rows = self.machine.fp16_rows(elements)
+        first = self.fp16.take(rows + 2 * guard).first
+        for row in (first, first + guard + rows):
+            self.load_vector(Tensor(row, zeros), self.lines.zeros)
+        return Tensor(first + guard, elements)
+
+    def release_guarded(self, x: Tensor) -> None:
+        rows = self.machine.fp16_rows(x.elements)
+        self.fp16.give(Place(x.row - self._guard, x.row + rows + self._guard))
+
+    def _silu(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        """SiLU(gate) times up, as activations of the next product."""
+        gate, up = outputs
+        s = self.tensor(gate.elements, apart=[gate])
+        self.apply(Operation.MULTIPLY, gate, -1.0, into=s)
+        self.apply(Operation.EXPONENTIAL, s, into=s)
+        self.apply(Operation.ADD, s, 1.0, into=s)
+        self.apply(Operation.RECIPROCAL, s, into=s)
+        self.apply(Operation.MULTIPLY, gate, s, into=gate)
+        self.release(s)
+        self.apply(Operation.MULTIPLY, gate, up, into=gate)
+        first = self.plan.matrices[name].parts[part].start
+        if self.spill < 3:
+            self.convert(gate, self.operands[tile], self.plan.matrices["down"], first)
+            return outputs
+        self.gated.wrote(tile, first, gate)
+        return [up]
+
+    def _add(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        """To the token's vector."""
+        (y,) = outputs
+        first = self.plan.matrices[name].parts[part].start
+        x = self.x.read(tile, first, y.elements, apart=[y])
+        self.apply(Operation.ADD, x, y, into=x)
+        self.x.wrote(tile, first, x)
+        return outputs
+
+    # Attention, which every machine has in its own way.
+
+    @abstractmethod
+    def begin_attention(self) -> None:
+        """Room that attention has throughout a layer."""
+
+    @abstractmethod
+    def end_attention(self) -> None:
+        """Give it back."""
+
+    @abstractmethod
+    def _append_keys(
+        self, tile: int, name: str, part: int, outputs: list[Tensor]
+    ) -> list[Tensor]: ...
+
+    @abstractmethod
+    def _append_values(
+        self, tile: int, name: str, part: int, outputs: list[Tensor]
+    ) -> list[Tensor]: ...
+
+    @abstractmethod
+    def _queries(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]: ...
+
+    @abstractmethod
+    def attend(self, tiles: Sequence[int]) -> None:
+        """All heads of some tiles."""
+
+    @abstractmethod
+    def attended_acts(self, tile: int) -> Place:
+        """Results of attention as activations."""
+
+    def leave(self) -> None:
+        """Tokens of the last layer to external memory."""
+        for tile in range(len(self.tiles)):
+            self.tile = tile
+            for piece in self.pieces(self.x):
+                x = self.x.read(tile, piece.start, len(piece))
+                line = self.lines.leaving(tile)
+                line += self.machine.lines(
+                    self.machine.fp16_memory, self.machine.row_of(piece.start)
+                )
+                self.store_tile(x, line)
+                self.x.done(x)
+
+
+def encoded(operand: Operand) -> tuple[int, int]:
+    """Kind and field of a vector operand."""
+    if isinstance(operand, Tensor):
+        return int(Kind.TENSOR), operand.row
+    if isinstance(operand, Scalar):
+        return int(Kind.SCALAR), operand.number
+    return int(Kind.IMMEDIATE), half(operand)

@@ -1,0 +1,278 @@
+"""A machine as the compiler sees it: memories, layouts, costs, and the lowering of operations.
+
+A machine is added by subclassing :class:`Machine` and :class:`~tilewright.compiler.lowering
+.Lowering` in a package of its own and registering it; nothing else in the compiler names one.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.plan import Matrix, Plan, Step, Token
+from tilewright.compiler.rows import Rows
+from tilewright.compiler.schedule import Access, Item
+from tilewright.golden.machine.clock import Task
+from tilewright.golden.params.llm import LlmShape
+from tilewright.golden.params.machine import MachineParams
+from tilewright.golden.weights import Weights
+
+__all__ = ["Machine", "machine_of", "machines", "register"]
+
+Bytes = NDArray[np.uint8]
+_MACHINES: dict[str, Callable[..., "Machine"]] = {}
+
+
+class Machine(ABC):
+    """An accelerator of one size, with the formats that a model has on it."""
+
+    name: str
+    units: tuple[str, ...]  # counters of their busy cycles
+    params: Any
+    memory: Any  # the enumeration of its memories
+    opcode: Any  # that of its opcodes
+    instruction: type  # of golden instructions
+    weights_memory: Any
+    scales_memory: Any
+    fp16_memory: Any
+    defaults: tuple  # settings that no instruction has asked for
+    vector_fields: ClassVar[dict[str, int]]  # fields of vector instructions that are 0 for most
+
+    # Sizes.
+
+    @property
+    def control_cycles(self) -> int:
+        return self.params.control_cycles
+
+    @property
+    def rows(self) -> int:
+        """Tokens of a tile."""
+        return self.params.rows
+
+    @property
+    @abstractmethod
+    def row_values(self) -> int:
+        """fp16 values of a token in a row."""
+
+    @property
+    @abstractmethod
+    def output_unit(self) -> int:
+        """Outputs that are worked on together, at least."""
+
+    @property
+    @abstractmethod
+    def chunk_unit(self) -> int:
+        """Outputs that a product writes as a whole."""
+
+    @property
+    @abstractmethod
+    def step_unit(self) -> int:
+        """Positions at multiples of this may begin a step of several tokens."""
+
+    @property
+    @abstractmethod
+    def step_tokens(self) -> int:
+        """Tokens of one sequence in a step, at most."""
+
+    most_counted = 2048  # fp16 counts no further: elements of a part of the head
+
+    @abstractmethod
+    def check_shape(self, shape: LlmShape) -> None:
+        """Refuse a model whose sizes the machine cannot lay out."""
+
+    @abstractmethod
+    def tile_weight_rows(self, groups: int) -> int:
+        """Rows of the weights' memory that a tile of columns takes."""
+
+    @property
+    @abstractmethod
+    def part_rows(self) -> int:
+        """Rows of weights that a part should have: several parts fit at once."""
+
+    @property
+    @abstractmethod
+    def most_part_rows(self) -> int:
+        """Rows of weights that a part can have."""
+
+    def fp16_rows(self, elements: int) -> int:
+        """Rows that a vector instruction writes for a number of elements."""
+        return -(-elements // self.row_values)
+
+    def row_of(self, elements: int) -> int:
+        """Rows before the element of this number."""
+        return elements // self.row_values
+
+    def rows_of(self, memory: Any) -> Rows:
+        """A fresh allocator of a memory."""
+        p = self.params
+        return Rows(memory.name.lower(), p.depth(memory), p.region_rows(memory))
+
+    # Layout of external memory.
+
+    def lines(self, memory: Any, rows: int) -> int:
+        return self.params.lines(memory, rows)
+
+    @abstractmethod
+    def vector_lines(self, elements: int) -> int:
+        """Lines of fp16 values that all tokens share."""
+
+    @abstractmethod
+    def vector_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
+        """The content of these lines."""
+
+    def tile_lines(self, elements: int) -> int:
+        """Lines of a token tile of fp16 values."""
+        return self.lines(self.fp16_memory, self.fp16_rows(elements))
+
+    @abstractmethod
+    def tile_values(self, data: Bytes, elements: int) -> NDArray[np.uint16]:
+        """fp16 patterns (banks, elements) of a token tile in external memory."""
+
+    @abstractmethod
+    def weight_rows(self, weights: Weights) -> tuple[NDArray, NDArray]:
+        """Rows of 4-bit weights, and of their scales."""
+
+    @abstractmethod
+    def to_bytes(self, memory: Any, rows: NDArray) -> Bytes:
+        """Rows of a memory as whole lines."""
+
+    @property
+    def packed(self) -> int:
+        """Vectors of a table that share lines, each in a bank of its own."""
+        return 1
+
+    def packed_lines(self, elements: int) -> int:
+        """Lines of as many vectors of a table as share them."""
+        return self.vector_lines(elements)
+
+    @abstractmethod
+    def packed_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
+        """Vectors (number, elements) of a table."""
+
+    def constants(self, shape: LlmShape) -> Bytes:
+        """Constants that programs of the machine need besides weights and tables."""
+        return np.zeros(0, np.uint8)
+
+    def constants_lines(self, shape: LlmShape) -> int:
+        return len(self.constants(shape)) // self.params.line_bytes
+
+    query_scale: float  # of the cosines and sines that queries are rotated with; 0: 1 / sqrt(C)
+
+    @abstractmethod
+    def cache_lines(self, plan: Plan) -> int:
+        """Lines of the cache of one layer of one sequence."""
+
+    @abstractmethod
+    def scratch_lines(self, plan: Plan) -> int:
+        """Lines that steps use and leave undefined."""
+
+    # Programs.
+
+    @abstractmethod
+    def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
+        """Rows, lines and registers that an instruction reads, and those that it writes."""
+
+    @abstractmethod
+    def task(self, item: Item, latency: int) -> Task:
+        """Unit, duration and regions of an instruction."""
+
+    @abstractmethod
+    def configure(self, settings: tuple) -> Any:
+        """The instruction that sets these."""
+
+    def acts_loads(self, matrix: Matrix) -> list[dict[str, int]]:
+        """Fields of the loads of a token tile's converted activations, but for row and line."""
+        raise ValueError(f"{self.name} has no programs of single products")
+
+    @abstractmethod
+    def settings(self, x: Any) -> tuple:
+        """The settings of an instruction that :meth:`configure` returned."""
+
+    @abstractmethod
+    def sums(self, item: Item) -> tuple[int, int] | None:
+        """Mantissa of a product's activations, and the groups that a tile sums; None for others."""
+
+    @abstractmethod
+    def lowering(self, plan: Plan, lines: Any, step: Step, together: int, spill: int) -> Any:
+        """The lowering that writes the operations of a step.
+
+        ``together`` token tiles share weights on chip; ``spill`` says which tensors are stored
+        between operations, as :class:`~tilewright.compiler.lowering.Lowering` says.
+        """
+
+    def bank(self, token: Token, index: int, step: Step) -> int:
+        """The bank of the step's token of this index, within its tile."""
+        return index % self.rows
+
+    def tiles(self, step: Step) -> list[dict[int, Token]]:
+        """Tokens by bank, tile by tile."""
+        found: list[dict[int, Token]] = []
+        for index, token in enumerate(step.tokens):
+            bank = self.bank(token, index, step)
+            if not found or bank in found[-1] or bank < max(found[-1]):
+                found.append({})
+            found[-1][bank] = token
+        return found
+
+    # The golden machine, and what is asked of a program on it.
+
+    @abstractmethod
+    def executor(self, external: Bytes, constant: int) -> Any:
+        """The golden machine with this memory, whose first ``constant`` lines nothing changes."""
+
+    @abstractmethod
+    def program_cycles(self, outcome: Any, latency: int) -> dict:
+        """Counters of time of a program that halted."""
+
+    @abstractmethod
+    def first_hazard(self, program: list) -> Any: ...
+
+    @abstractmethod
+    def disassemble(self, program: list) -> str: ...
+
+    def with_mantissas(self, lengths: Mapping[str, int]) -> "Machine":
+        """The machine with activations of other lengths by module, where a model may choose."""
+        return self
+
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """Formats, for a manifest."""
+
+    @property
+    @abstractmethod
+    def activations(self) -> str:
+        """The format of activations in words."""
+
+
+def register(name: str, make: Callable[..., Machine]) -> None:
+    """Let ``make(params, **formats)`` stand for the machines of a block."""
+    _MACHINES[name] = make
+
+
+def machines() -> Iterator[str]:
+    """Names of the blocks that models are compiled for."""
+    _load()
+    return iter(_MACHINES)
+
+
+def machine_of(params: MachineParams, **formats: Any) -> Machine:
+    """The machine of a block's parameters; ``formats`` are what it lets a model choose."""
+    _load()
+    if params.block not in _MACHINES:
+        known = " or ".join(_MACHINES)
+        raise ValueError(f"models are compiled for a block {known}, not {params.block}")
+    return _MACHINES[params.block](params, **formats)
+
+
+def _load() -> None:
+    """Packages in this folder register themselves when they are imported."""
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    import tilewright.compiler as room
+
+    for found in iter_modules(room.__path__):
+        if found.ispkg:
+            import_module(f"{room.__name__}.{found.name}")

@@ -1,0 +1,179 @@
+"""Programs of steps and of the vocabulary head: lowered, scheduled, in a loop over the layers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from tilewright.compiler.head import lower_head
+from tilewright.compiler.image import Lines
+from tilewright.compiler.lowering import CACHE_INDEX, LAYER_INDEX, Lowering
+from tilewright.compiler.plan import Step
+from tilewright.compiler.rows import NoRoomError
+from tilewright.compiler.schedule import Item, schedule, written
+
+__all__ = ["Program", "head_program", "step_program"]
+
+FEW_TILES = 2
+# Tensors that are spilled, and whether rows are allocated first fit, in the order of preference.
+LEVELS = ((0, False), (1, False), (2, False), (3, False), (2, True), (3, True))
+
+
+@dataclass(frozen=True)
+class Program:
+    """Instructions, and what each of them is for."""
+
+    instructions: list[Any]
+    operations: list[str]
+    entering: int  # instructions at the start that load the tokens' vectors
+    body: range  # those of a layer; of the first where layers are not a loop
+    layers: int
+    looped: bool
+    memories: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    def first_of_layer(self, layer: int) -> int:
+        """The first instruction of a layer; of the number of layers, that which follows them."""
+        if self.looped and layer < self.layers:
+            return self.body.start
+        return self.body.start + (1 if self.looped else layer) * len(self.body)
+
+
+def step_program(
+    lines: Lines,
+    step: Step,
+    embeddings: Sequence[tuple[int, int]] | None = None,
+    *,
+    latency: int,
+    layers: int | None = None,
+) -> Program:
+    """Tokens of a step through all layers, or through ``layers`` of them.
+
+    ``embeddings`` are lines and banks of the tokens' vectors; by default those of token 0.
+    """
+    plan = lines.plan
+    count = plan.shape.num_hidden_layers if layers is None else layers
+    vectors = tuple(embeddings or [lines.embedding(0)] * len(step.tokens))
+    low, before, body, after = _lowered(lines, step, vectors, latency)
+    machine = plan.machine
+    first, first_names = written(machine, before, machine.defaults)
+    # A loop's body begins with whatever its end leaves: it sets all that it needs.
+    inner, names = written(machine, body, machine.defaults)
+    last, last_names = written(machine, after, machine.defaults)
+    strides = {LAYER_INDEX: lines.layer, CACHE_INDEX: lines.cache}
+    begin = len(first)
+    looped = len(inner) <= machine.params.longest_loop
+    if looped:
+        loop = {"count": count, "body": len(inner), "stride3": 0}
+        loop |= {"stride1": strides[LAYER_INDEX], "stride2": strides[CACHE_INDEX]}
+        loop_instruction = machine.instruction(machine.opcode["LOOP"], loop)
+        instructions = [*first, loop_instruction, *inner]
+        operations = [*first_names, "", *names]
+        begin += 1
+    else:
+        instructions, operations = list(first), list(first_names)
+        for layer in range(count):
+            instructions += [_of_layer(x, layer, strides) for x in inner]
+            operations += names
+    instructions += [*last, machine.instruction(machine.opcode["HALT"], {})]
+    operations += [*last_names, ""]
+    return Program(
+        instructions,
+        operations,
+        len(vectors),
+        range(begin, begin + len(inner)),
+        count,
+        looped,
+        low.memories,
+    )
+
+
+def _of_layer(x: Any, layer: int, strides: dict[int, int]) -> Any:
+    """An instruction of a layer's body, for one layer."""
+    index = x.fields.get("line_index", 0)
+    if not index:
+        return x
+    line = x.fields["line"] + layer * strides[index]
+    return type(x)(x.opcode, x.fields | {"line": line, "line_index": 0})
+
+
+@lru_cache(maxsize=64)
+def _lowered(
+    lines: Lines, step: Step, vectors: tuple[tuple[int, int], ...], latency: int
+) -> tuple[Lowering, list[Item], list[Item], list[Item]]:
+    """Entry, the body of a layer and exit, each scheduled."""
+    machine = lines.plan.machine
+    low = _fitting(lines, step, vectors)
+    before, low_body, after = low.sections
+    ordered = [
+        [items[k] for k in schedule(machine, items, latency)] for items in (before, low_body, after)
+    ]
+    return low, ordered[0], ordered[1], ordered[2]
+
+
+def _fitting(lines: Lines, step: Step, vectors: Sequence[tuple[int, int]]) -> Lowering:
+    """The lowering with the most tiles that share weights, with tensors on chip where they fit."""
+    plan, problem = lines.plan, None
+    tiles = len(plan.machine.tiles(step))
+    sizes = [k for k in range(tiles, 0, -1) if k == tiles or k & (k - 1) == 0]
+    # Many tiles that stay leave no room in which units work on others at the same time.
+    for spill, compact in LEVELS if tiles <= FEW_TILES else LEVELS[2:]:
+        for together in sizes:
+            low = plan.machine.lowering(plan, lines, step, together, spill)
+            for memory in low.memories.values():
+                memory.compact = compact
+            try:
+                low.sections = _sections(low, vectors)
+            except NoRoomError as error:
+                problem = error
+                continue
+            return low
+    raise ValueError(f"{plan.shape.name} on {plan.machine.params.slug}: {problem}")
+
+
+def _sections(
+    low: Lowering, vectors: Sequence[tuple[int, int]]
+) -> tuple[list[Item], list[Item], list[Item]]:
+    """Entry, a layer, exit.
+
+    The first weights of a layer are loaded by the one before it, or by what enters.
+    """
+    matrix, lines = low.plan.matrices["k"], low.lines
+    found = []
+    with low.operation("enter"):
+        low.enter(vectors)
+        first = low.take_chunk(matrix, 0, 0)
+        low.move_chunk(matrix, lines.of_layer("k"), 0, 0, 0, first)
+    found.append(_taken(low))
+    low.first_chunk = first
+    low.layer()
+    with low.operation("next layer"):
+        low.take_chunk_at(first)
+        line = lines.layer + lines.of_layer("k")  # after the last layer this is the head, unused
+        low.move_chunk(matrix, line, 0, 0, LAYER_INDEX, first)
+    found.append(_taken(low))
+    with low.operation("leave"):
+        low.leave()
+    found.append(_taken(low))
+    return found[0], found[1], found[2]
+
+
+def _taken(low: Lowering) -> list[Item]:
+    items, low.code.items = low.code.items, []
+    return items
+
+
+def head_program(
+    lines: Lines, tile: int = 0, *, step: Step, latency: int, parts: int | None = None
+) -> Program:
+    """Logits and choices of a token tile that has left the last layer."""
+    plan, machine = lines.plan, lines.plan.machine
+    low = machine.lowering(plan, lines, step, 1, 2)
+    lower_head(low, tile, parts)
+    items = _taken(low)
+    order = schedule(machine, items, latency)
+    instructions, operations = written(machine, [items[k] for k in order], machine.defaults)
+    halt = machine.instruction(machine.opcode["HALT"], {})
+    return Program([*instructions, halt], [*operations, ""], 0, range(0), 1, False, low.memories)

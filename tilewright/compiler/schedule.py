@@ -1,0 +1,225 @@
+"""The software pipeliner: straight-line code in, the order in which units overlap best out.
+
+Lowerings write instructions in the plain order of the algorithm: load, multiply, convert, store.
+Accelerators issue in program order, each instruction to its unit, and an instruction that waits
+holds up those after it. So order decides how much of the work overlaps. The scheduler derives the
+dependences (read after write, write after read, write after write) from the rows, lines and
+registers that instructions touch, and issues, on the accelerator's own clock, whichever ready
+instruction can begin first; of several, the one with the longest chain of dependents. Double
+buffering follows from where the allocator puts things; nothing here knows about it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from tilewright.golden.machine.clock import Task
+from tilewright.golden.params.machine import UnitOfWork
+
+__all__ = ["Access", "Code", "Item", "Schedulable", "dependences", "first_violation", "schedule"]
+
+
+class Access(NamedTuple):
+    """Half-open range of a space: rows of a memory, lines, scalar registers, ..."""
+
+    space: Any
+    first: int
+    end: int
+
+
+class Item(NamedTuple):
+    """An instruction that a unit runs, the settings that it needs, and the operation it serves."""
+
+    instruction: Any
+    needs: tuple  # a field of the settings each; None: any value will do
+    operation: str
+
+
+class Schedulable(Protocol):
+    """The interface of a machine to the scheduler."""
+
+    @property
+    def control_cycles(self) -> int: ...
+
+    def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
+        """Ranges that an instruction reads, and those that it writes."""
+
+    def task(self, item: Item, latency: int) -> Task:
+        """Unit, duration and regions of an instruction."""
+
+    def configure(self, settings: tuple) -> Any:
+        """The instruction that sets them."""
+
+
+class Code:
+    """Instructions in the order in which they are written; the scheduler may change it."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.operation = ""
+
+    def add(self, instruction: Any, needs: tuple = ()) -> None:
+        self.items.append(Item(instruction, needs, self.operation))
+
+
+class _Space:
+    """The last writer of each part of a space, and its readers since."""
+
+    def __init__(self) -> None:
+        self.starts = [0]
+        self.last: list[tuple[int, tuple[int, ...]]] = [(-1, ())]  # writer, readers since
+
+    def _cut(self, at: int) -> int:
+        """Index of the segment that begins at ``at``."""
+        k = bisect_right(self.starts, at) - 1
+        if self.starts[k] != at:
+            k += 1
+            self.starts.insert(k, at)
+            self.last.insert(k, self.last[k - 1])
+        return k
+
+    def read(self, first: int, end: int, number: int, before: set[int]) -> None:
+        begin, stop = self._cut(first), self._cut(end)
+        for k in range(begin, stop):
+            writer, readers = self.last[k]
+            before.add(writer)
+            self.last[k] = writer, (*readers, number)
+
+    def write(self, first: int, end: int, number: int, before: set[int]) -> None:
+        begin, stop = self._cut(first), self._cut(end)
+        for k in range(begin, stop):
+            writer, readers = self.last[k]
+            before.add(writer)
+            before.update(readers)
+        self.starts[begin:stop] = [first]
+        self.last[begin:stop] = [(number, ())]
+
+
+def dependences(machine: Schedulable, items: Sequence[Item]) -> list[set[int]]:
+    """For every instruction, the earlier ones that it must follow."""
+    spaces: dict[Any, _Space] = {}
+    found = []
+    for number, item in enumerate(items):
+        before: set[int] = set()
+        reads, writes = machine.accesses(item)
+        for space, first, end in reads:
+            if space not in spaces:
+                spaces[space] = _Space()
+            spaces[space].read(first, end, number, before)
+        for space, first, end in writes:
+            if space not in spaces:
+                spaces[space] = _Space()
+            spaces[space].write(first, end, number, before)
+        before -= {-1, number}
+        found.append(before)
+    return found
+
+
+def first_violation(before: Sequence[set[int]], order: Sequence[int]) -> tuple[int, int] | None:
+    """The first pair of instructions that an order exchanges although one depends on the other."""
+    place = {number: k for k, number in enumerate(order)}
+    for number in order:
+        for earlier in sorted(before[number]):
+            if place[earlier] > place[number]:
+                return earlier, number
+    return None
+
+
+def schedule(machine: Schedulable, items: Sequence[Item], latency: int) -> list[int]:
+    """Numbers of the instructions in the order in which they are issued."""
+    before = dependences(machine, items)
+    tasks = [machine.task(item, latency) for item in items]
+    after: list[list[int]] = [[] for _ in items]
+    waits = [0] * len(items)
+    for number, earlier in enumerate(before):
+        waits[number] = len(earlier)
+        for other in earlier:
+            after[other].append(number)
+    chain = [0] * len(items)  # cycles from an instruction's start to the end of all dependents
+    for number in range(len(items) - 1, -1, -1):
+        longest = max((chain[other] for other in after[number]), default=0)
+        chain[number] = tasks[number].cycles + longest
+    ready = {number for number, count in enumerate(waits) if not count}
+    issue, order = _Issue(machine.control_cycles), list[int]()
+    while ready:
+        best = None
+        for number in ready:
+            cost = issue.begin(tasks[number], items[number].needs), -chain[number], number
+            if best is None or cost < best:
+                best = cost
+        assert best is not None
+        number = best[2]
+        issue.take(tasks[number], items[number].needs)
+        ready.discard(number)
+        order.append(number)
+        for other in after[number]:
+            waits[other] -= 1
+            if not waits[other]:
+                ready.add(other)
+    return order
+
+
+class _Issue:
+    """The accelerator's issue logic, as far as one order is better than another."""
+
+    def __init__(self, control_cycles: int):
+        self.control, self.now = control_cycles, 0
+        self.idle = [0] * len(UnitOfWork)
+        self.held = [0] * len(UnitOfWork)
+        self.settings: tuple = ()
+
+    def begin(self, task: Task, needs: tuple) -> int:
+        """The cycle in which an instruction would be issued next."""
+        begin = self.now + self.control - 1
+        if not met(self.settings, needs):
+            begin += self.control
+        idle = self.idle
+        if idle[task.unit] > begin:
+            begin = idle[task.unit]
+        for other, held in enumerate(self.held):
+            if held & task.regions and idle[other] > begin:
+                begin = idle[other]
+        return begin
+
+    def take(self, task: Task, needs: tuple) -> None:
+        begin = self.begin(task, needs)
+        self.idle[task.unit] = begin + task.cycles
+        self.held[task.unit] = task.regions
+        self.settings = merged(self.settings, needs)
+        self.now = begin + 1
+
+
+def met(settings: tuple, needs: tuple) -> bool:
+    """Whether settings are those that an instruction needs."""
+    if not needs:
+        return True
+    if not settings:
+        return False
+    return all(b is None or a == b for a, b in zip(settings, needs, strict=True))
+
+
+def merged(settings: tuple, needs: tuple) -> tuple:
+    """The settings with those that an instruction needs."""
+    if not needs or not settings:
+        return needs or settings
+    return tuple(a if b is None else b for a, b in zip(settings, needs, strict=True))
+
+
+def written(
+    machine: Schedulable, items: Iterable[Item], defaults: tuple
+) -> tuple[list[Any], list[str]]:
+    """Instructions with a CONFIGURE wherever settings change, and the operation each serves.
+
+    ``defaults`` stand for settings that no instruction has needed yet.
+    """
+    settings: tuple = ()
+    program, operations = [], []
+    for item in items:
+        if not met(settings, item.needs):
+            needs = tuple(d if n is None else n for n, d in zip(item.needs, defaults, strict=True))
+            settings = merged(settings, item.needs) if settings else needs
+            program.append(machine.configure(settings))
+            operations.append(item.operation)
+        program.append(item.instruction)
+        operations.append(item.operation)
+    return program, operations

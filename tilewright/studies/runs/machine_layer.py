@@ -1,0 +1,111 @@
+"""A decoder layer of a real model on a simulated accelerator, as compiled: a prompt, then tokens.
+
+Activations are those of real text. The last steps run on the emitted Verilog; memory, counters and
+cycles are compared with the golden machine, on which all steps run.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+from tilewright.base.errors import CommandError
+from tilewright.compiler.machine import machine_of
+from tilewright.compiler.plan import Plan, Step, step_sizes
+from tilewright.golden.llm.block import layer_alone
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.runs.decoder_layer import MODEL, read_text, run_parts
+from tilewright.studies.runs.program import LATENCY, run_program
+from tilewright.studies.runs.simulation import DEFAULT, Simulation
+from tilewright.verify.machine.model_workload import ModelWork
+
+__all__ = ["STEPS", "TOKENS", "MachineLayerRun", "StepRun", "layer_on_machine", "steps_of"]
+
+TOKENS = 104  # of the text
+STEPS = 8  # the prompt's last two, and all tokens after them
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """One step of a layer on the accelerator."""
+
+    first: int  # token
+    tokens: int
+    equal: bool  # whether memory, counters and cycles equal golden's
+    instructions: int
+    counters: dict[str, int]
+
+
+@dataclass(frozen=True)
+class MachineLayerRun:
+    """A decoder layer on an accelerator."""
+
+    block: str
+    model: str
+    layer: int
+    tokens: int
+    equal: bool
+    steps: tuple[StepRun, ...]
+
+
+def steps_of(plan: Plan, tokens: int) -> list[Step]:
+    """A prompt, then a sixteenth of the tokens one by one."""
+    prompt = tokens - max(1, tokens // 16)
+    steps = [Step.prompt(first, size) for first, size in step_sizes(plan, 0, prompt)]
+    return [*steps, *(Step.prompt(token, 1) for token in range(prompt, tokens))]
+
+
+def layer_on_machine(
+    block: str = "harmonia",
+    *,
+    model: str = MODEL,
+    layer: int = 0,
+    tokens: int = TOKENS,
+    steps: int = STEPS,
+    latency: int = LATENCY,
+    simulation: Simulation = DEFAULT,
+) -> MachineLayerRun:
+    """Run the last ``steps`` of a text through decoder layer ``layer`` of ``model``.
+
+    A sixteenth of the ``tokens`` is decoded token by token, the others are its prompt.
+    """
+    params = resolve(block)
+    if steps < 1:
+        raise CommandError(f"steps must be at least 1, not {steps}")
+    machine = machine_of(params)  # type: ignore[arg-type]
+    loaded, ids = read_text(model, tokens=tokens, seed=simulation.seed)
+    work = ModelWork(machine, layer_alone(loaded, ids, layer), context=tokens, latency=latency)
+    whole = steps_of(work.plan, tokens)
+    for step in whole[:-steps]:
+        work.step(step, tokens=_words(step))
+    parts = (
+        (f"token {step.tokens[0].position}", partial(_run_step, block, work, step, simulation))
+        for step in whole[-steps:]
+    )
+    runs = run_parts("machine.layer", parts)
+    equal = all(run.equal for run in runs)
+    return MachineLayerRun(params.slug, model, layer, tokens, equal, runs)
+
+
+def _words(step: Step) -> list[int]:
+    """The model's vocabulary is the text."""
+    return [token.position for token in step.tokens]
+
+
+def _run_step(block: str, work: ModelWork, step: Step, simulation: Simulation) -> StepRun:
+    memory = work.memory
+    case = work.step(step, tokens=_words(step))
+    _, run = run_program(
+        case.name,
+        block,
+        case.program.instructions,
+        memory,
+        latency=work.latency,
+        stream=True,
+        simulation=simulation,
+    )
+    return StepRun(
+        first=step.tokens[0].position,
+        tokens=len(step.tokens),
+        equal=run.equal and run.halted,
+        instructions=run.instructions,
+        counters=run.counters,
+    )
