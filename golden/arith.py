@@ -19,7 +19,7 @@ from tilewright.golden.bits import (
     shorten,
     unpack,
 )
-from tilewright.golden.chunks import elementwise
+from tilewright.golden.parallel import elementwise
 from tilewright.golden.params.arith import IEEE_RULES, FloatRules
 from tilewright.golden.params.formats import FloatFormat, ScaleFormat
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.bits import patterns
-from tilewright.golden.chunks import CHUNK, for_each_piece
+from tilewright.golden.parallel import CHUNK, for_each_piece
 from tilewright.golden.params.formats import FP16, BlockFormat
 
 _PIECE = 1 << 16  # elements; a handful of 16-bit temporaries fits a core's second-level cache

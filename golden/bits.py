@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.golden.chunks import CHUNK, elementwise
+from tilewright.golden.parallel import CHUNK, elementwise
 from tilewright.golden.params.arith import IEEE_RULES, FloatRules
 from tilewright.golden.params.formats import (
     FloatFormat,

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from hashlib import sha256
 from math import prod
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
@@ -65,12 +64,7 @@ class TensorFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[np.uint8]:

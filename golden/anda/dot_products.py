@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright.golden.arith import add, convert, multiply
 from tilewright.golden.bfp import Blocks
 from tilewright.golden.bits import round_pack
-from tilewright.golden.chunks import for_each_piece
+from tilewright.golden.parallel import for_each_piece
 from tilewright.golden.params.anda import AndaNumerics
 from tilewright.golden.params.arith import IEEE_RULES
 from tilewright.golden.params.formats import FP16, FP32
@@ -96,7 +96,8 @@ def gemm(
     factors[: weights.inputs] = weights.values.T
     factors = factors.reshape(groups, group, outputs)
     repeated = np.repeat(weights.scales, weights.group // group, axis=1)[:, :groups]
-    scales = np.ascontiguousarray(repeated.T).view(np.float16).astype(np.float32)
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        scales = np.ascontiguousarray(repeated.T).view(np.float16).astype(np.float32)
     step = blocks.exponent.astype(np.int32) - FP16.bias - (mantissa_bits - 1)
     results = np.empty((rows, outputs), np.uint16)
     band = max(1, _BAND // max(1, outputs))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden import anda
-from tilewright.golden.anda_machine.attending import dots, weighed
+from tilewright.golden.anda_machine.attention import dots, weighed
 from tilewright.golden.anda_machine.isa import (
     Formats,
     Instruction,

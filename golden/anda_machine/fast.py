@@ -4,6 +4,7 @@ Weights are unpacked once, whenever lines that hold them are first multiplied. B
 same activations are multiplied once. Vector operations are numpy's.
 """
 
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -34,25 +35,21 @@ __all__ = ["FastMachine"]
 _ARITHMETIC = (Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY)
 
 
-class _Coming(NamedTuple):
-    """A load of weights or scales that nobody has looked at in the buffer yet."""
+class _Pending(NamedTuple):
+    """A load of weights or scales whose rows have not been read yet."""
 
     memory: Memory
     row: int
     rows: int
     line: int
 
-    def overlaps(self, other: "_Coming") -> bool:
+    def overlaps(self, other: "_Pending") -> bool:
         apart = self.row + self.rows <= other.row or other.row + other.rows <= self.row
         return self.memory is other.memory and not apart
 
 
-class _Instruction(DecodedOnce, Instruction):
-    KNOWN: ClassVar[dict[int, Any]] = {}
-
-
-class _Facts(NamedTuple):
-    """What a vector instruction is, found out once: loops come to it again."""
+class _Decoded(NamedTuple):
+    """A vector instruction, decoded once: loops execute it again."""
 
     operation: Operation
     of_scalars: bool  # one of few operations on scalar registers
@@ -62,7 +59,7 @@ class _Facts(NamedTuple):
     by_table: bool
 
     @classmethod
-    def of(cls, x: Instruction) -> "_Facts":
+    def of(cls, x: Instruction) -> "_Decoded":
         operation, scalars = Operation(x["operation"]), works_on_scalars(x)
         simple = operation in _ARITHMETIC or operation in FUNCTIONS
         return cls(
@@ -73,6 +70,14 @@ class _Facts(NamedTuple):
             operation.takes_b,
             operation in FUNCTIONS,
         )
+
+
+class _Instruction(DecodedOnce, Instruction):
+    KNOWN: ClassVar[dict[int, Any]] = {}
+
+    @cached_property
+    def facts(self) -> _Decoded:
+        return _Decoded.of(self)
 
 
 class _Unpacked(NamedTuple):
@@ -88,13 +93,11 @@ class FastMachine(CompiledMachine, Machine):
     INSTRUCTION: ClassVar = _Instruction
 
     def __init__(self, params: AndaParams, external: NDArray[np.uint8], constant: int):
-        super().__init__(params, np.asarray(external))  # not as a memmap, whose slices cost
-        self._constant = constant
-        self._coming: list[_Coming] = []
-        self._settled: set[_Coming] = set()  # of these: their rows are in the buffers
+        super().__init__(params, external, constant)
+        self._pending: list[_Pending] = []
+        self._settled: set[_Pending] = set()  # of these: their rows are in the buffers
         self._weights: dict[tuple[int, int, int], _Unpacked] = {}
         self._judged: dict[tuple, Error] = {}
-        self._counted: dict[tuple[int, int], int] = {}  # lines of so many rows of a memory
 
     def _check(self, x: Instruction | None) -> Error:
         """What is right does not depend on a line, so most has been looked at before."""
@@ -111,24 +114,14 @@ class FastMachine(CompiledMachine, Machine):
         x.__dict__["judged"] = self, self.settings, known
         return known
 
-    def _lines(self, x: Instruction) -> slice | None:
-        if self.bad_lines:
-            return super()._lines(x)
-        key = x["memory"], x["rows"]
-        count = self._counted.get(key)
-        if count is None:
-            count = self._counted[key] = self.params.lines(Memory(x["memory"]), x["rows"])
-        end = x["line"] + count
-        return slice(x["line"], end) if end <= len(self.external) else None
-
-    # Weights stay in external memory until somebody looks at their rows.
+    # Weights stay in external memory until their rows are read.
 
     def settle(self) -> None:
         """Load all rows that have been put off: buffers are then as the executor leaves them."""
-        for load in self._coming:
+        for load in self._pending:
             self._settle(load)
 
-    def _settle(self, load: _Coming) -> None:
+    def _settle(self, load: _Pending) -> None:
         if load in self._settled:
             return
         self._settled.add(load)
@@ -142,18 +135,18 @@ class FastMachine(CompiledMachine, Machine):
         memory = Memory(x["memory"])
         if memory not in (Memory.WEIGHTS, Memory.SCALES):
             return super()._load(x)
-        load = _Coming(memory, x["row"], x["rows"], x["line"])
+        load = _Pending(memory, x["row"], x["rows"], x["line"])
         lines = self._lines(x)
         if x["stride"] != 1 or lines is None or lines.stop > self._constant:
             self.settle()
-            self._coming, self._settled = [], set()
+            self._pending, self._settled = [], set()
             return super()._load(x)
-        for other in [c for c in self._coming if c.overlaps(load)]:
+        for other in [c for c in self._pending if c.overlaps(load)]:
             if (other.row, other.rows) != (load.row, load.rows):
                 self._settle(other)  # some of its rows stay
-            self._coming.remove(other)
+            self._pending.remove(other)
             self._settled.discard(other)
-        self._coming.append(load)
+        self._pending.append(load)
         self._count(Counter.LINES_READ, lines.stop - lines.start)
         return Error.NONE
 
@@ -209,7 +202,7 @@ class FastMachine(CompiledMachine, Machine):
     def _unpacked(self, x: Instruction, tiles: int, groups: int) -> _Unpacked:
         p = self.params
         rows = tiles * groups * p.mxu.weight_beats
-        first = {(c.memory, c.row): c for c in self._coming}
+        first = {(c.memory, c.row): c for c in self._pending}
         weights = first.get((Memory.WEIGHTS, x["weights"]))
         scales = first.get((Memory.SCALES, x["scales"]))
         key = None
@@ -232,9 +225,8 @@ class FastMachine(CompiledMachine, Machine):
     # Vector operations, on rows as the buffer has them: (words, banks, values of a word).
 
     def _vector(self, x: Instruction) -> None:
-        facts: _Facts | None = x.__dict__.get("facts")
-        if facts is None:
-            facts = x.__dict__["facts"] = _Facts.of(x)
+        assert isinstance(x, _Instruction)
+        facts = x.facts
         operation = facts.operation
         if facts.of_scalars:
             self._scalar(x, facts)
@@ -261,7 +253,7 @@ class FastMachine(CompiledMachine, Machine):
             self.activations[first:behind] = words
             self.activations[behind : first + rows] = 0
 
-    def _scalar(self, x: Instruction, facts: _Facts) -> None:
+    def _scalar(self, x: Instruction, facts: _Decoded) -> None:
         a = self.scalars[x["a"]]
         if facts.by_table:
             result = table(facts.operation)[a]

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.deca.coding import CompressedTiles, runs
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import ROW_BYTES
+from tilewright.golden.payload import Columns
 
 REGION_ALIGNMENT = ROW_BYTES  # regions start on a line; tiles inside need not
 

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.deca import STRUCTURES, DecaParams
+from tilewright.golden.payload import Columns
 
 __all__ = ["predict_prefetches"]
 

@@ -10,9 +10,9 @@ every product; the operands of a language model are, and others take the slow wa
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.chunks import for_each_piece
 from tilewright.golden.deca.tile_gemm import gemm_of_tiles
 from tilewright.golden.deca.tiles import grid, tile_columns
+from tilewright.golden.parallel import for_each_piece
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TILE_ROWS, TileConfig
 from tilewright.golden.params.formats import BF16, FP32

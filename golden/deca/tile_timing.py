@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tilewright.golden.deca.coding import CompressedTiles, decode_tiles
 from tilewright.golden.deca.image import lay_out
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.deca import STRUCTURES, DecaParams, TileConfig
+from tilewright.golden.payload import Columns
 
 __all__ = ["CROSSES", "ENDS", "WANTED", "Tile", "even_tiles", "tiles_at", "tiles_in_order"]
 

@@ -5,9 +5,9 @@ from numpy.typing import NDArray
 
 from tilewright.golden.arith import convert
 from tilewright.golden.harmonia import pe
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import HarmoniaArrayParams
+from tilewright.golden.payload import Columns
 
 
 def results(params: HarmoniaArrayParams, loads: Columns, sums: Columns) -> NDArray[np.uint16]:

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden import bfp
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaConverterParams
+from tilewright.golden.payload import Columns
 
 
 class Block(NamedTuple):

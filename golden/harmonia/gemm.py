@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tilewright.golden.arith import add, convert, multiply
 from tilewright.golden.bfp import Blocks
 from tilewright.golden.bits import round_pack
-from tilewright.golden.chunks import for_each_piece
 from tilewright.golden.harmonia.mixed import MixedBlocks
+from tilewright.golden.parallel import for_each_piece
 from tilewright.golden.params.arith import IEEE_RULES
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, FP32
@@ -31,7 +31,8 @@ _PIECE = 1 << 17  # results of a piece: its sums and temporaries stay in cache
 def linear(numerics: HarmoniaNumerics, blocks: Blocks, weights: Weights) -> NDArray[np.uint16]:
     """M8W4: fp16 patterns (rows, outputs) of activations (rows, inputs) and a layer's weights."""
     factors, scales = _grouped_weights(numerics, blocks, weights)
-    scale_values = scales.view(np.float16).astype(np.float32)
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        scale_values = scales.view(np.float16).astype(np.float32)
 
     def group_result(k: int, sums: NDArray) -> NDArray:
         return _as_partial(numerics, sums) * scale_values[:, k]

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import Int8QuantiserParams
+from tilewright.golden.payload import Columns
 
 
 def quantise(params: Int8QuantiserParams, beats: Columns) -> Columns:

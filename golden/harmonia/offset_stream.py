@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.harmonia.offset import largest_halved, subtract
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.harmonia import HarmoniaOffsetParams
+from tilewright.golden.payload import Columns
 
 # After the last beat of a window: its maximum is written, read back with all the others, one a
 # cycle, and the last of them enters the list.

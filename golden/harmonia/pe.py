@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 from tilewright.golden.arith import add, convert, multiply
 from tilewright.golden.bits import bits_dtype
 from tilewright.golden.harmonia.gemm import partial
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams, Mode
+from tilewright.golden.payload import Columns
 
 
 def results(params: HarmoniaPeParams, beats: Columns) -> NDArray:

@@ -7,7 +7,7 @@ else differs: memories, counters and traces are those of
 :class:`tilewright.golden.harmonia_machine.executor.Machine`.
 """
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -50,20 +50,16 @@ _LINE = ("line",)
 _EXPONENT_MASK = np.uint8((1 << FP16.exponent_bits) - 1)
 
 
-class _Instruction(DecodedOnce, Instruction):
-    KNOWN: ClassVar[dict[int, Any]] = {}
-
-
-class _Coming(NamedTuple):
-    """Rows of weights that a load has brought, as long as nobody looks at them."""
+class _Pending(NamedTuple):
+    """Rows of weights that a load has announced and nothing has read yet."""
 
     line: int
     rows: int
     skip: int = 0  # rows of the load before the first of these
 
 
-class _Facts(NamedTuple):
-    """What a vector instruction is, found out once: loops come to it again."""
+class _Decoded(NamedTuple):
+    """A vector instruction, decoded once: loops execute it again."""
 
     operation: Operation
     of_scalars: bool  # one of few operations on scalar registers
@@ -74,7 +70,7 @@ class _Facts(NamedTuple):
     by_table: bool
 
     @classmethod
-    def of(cls, x: Instruction) -> "_Facts":
+    def of(cls, x: Instruction) -> "_Decoded":
         operation = Operation(x["operation"])
         return cls(
             operation,
@@ -87,22 +83,28 @@ class _Facts(NamedTuple):
         )
 
 
+class _Instruction(DecodedOnce, Instruction):
+    KNOWN: ClassVar[dict[int, Any]] = {}
+
+    @cached_property
+    def facts(self) -> _Decoded:
+        return _Decoded.of(self)
+
+
 class FastMachine(CompiledMachine, Machine):
     """One accelerator with a model's image, whose first ``constant`` lines nothing changes."""
 
     INSTRUCTION: ClassVar = _Instruction
 
     def __init__(self, params: HarmoniaParams, external: NDArray[np.uint8], constant: int):
-        super().__init__(params, np.asarray(external))  # not as a memmap, whose slices cost
-        self._constant = constant
-        self._coming: dict[tuple[Memory, int], _Coming] = {}
+        super().__init__(params, external, constant)
+        self._pending: dict[tuple[Memory, int], _Pending] = {}
         self._unpacked: dict[tuple[int, int], PartWeights] = {}
         self._factors: dict[tuple[int, ...], Floats] = {}  # of the cache, as it is now
         self._values: dict[tuple, Floats] = {}  # of activations, as they are now
         self._banks: tuple[Floats, Banks] | None = None  # of the last activations of all
         self._offsets: dict[bytes, NDArray[np.uint16]] = {}  # that windows have taught
         self._judged: dict[tuple[int, ...], Error] = {}
-        self._counted: dict[tuple[int, int], int] = {}  # lines of so many rows of a memory
 
     def _check(self, x: Instruction | None) -> Error:
         """What is right does not depend on a line, so most has been looked at before."""
@@ -121,16 +123,6 @@ class FastMachine(CompiledMachine, Machine):
         same.__dict__["judged"] = self, known
         return known
 
-    def _lines(self, x: Instruction) -> slice | None:
-        if self.bad_lines:
-            return super()._lines(x)
-        key = x["memory"], x["rows"]
-        count = self._counted.get(key)
-        if count is None:
-            count = self._counted[key] = self.params.lines(Memory(x["memory"]), x["rows"])
-        end = x["line"] + count
-        return slice(x["line"], end) if end <= len(self.external) else None
-
     def _execute(self, x: Instruction) -> Error:
         if x.opcode is Opcode.VECTOR:  # most are
             self._vector(x)
@@ -145,7 +137,7 @@ class FastMachine(CompiledMachine, Machine):
                 self._values.clear()
         return super()._execute(x)
 
-    # Weights stay in external memory until somebody looks at their rows.
+    # Weights stay in external memory until their rows are read.
 
     def _load(self, x: Instruction) -> Error:
         memory, row = Memory(x["memory"]), x["row"]
@@ -154,12 +146,12 @@ class FastMachine(CompiledMachine, Machine):
         if not is_weight or x["line"] >= self._constant:
             if is_weight and lines is not None:
                 self._forget(memory, row, x["rows"])
-                self._coming.pop((memory, row), None)
+                self._pending.pop((memory, row), None)
             return super()._load(x)
         if lines is None:
             return Error.BUS
         self._forget(memory, row, x["rows"])
-        self._coming[memory, row] = _Coming(x["line"], x["rows"])
+        self._pending[memory, row] = _Pending(x["line"], x["rows"])
         count = lines.stop - lines.start
         self._count(Counter.LINES_READ, count)
         if memory is Memory.OPERANDS:
@@ -172,43 +164,43 @@ class FastMachine(CompiledMachine, Machine):
 
     def _forget(self, memory: Memory, row: int, rows: int) -> None:
         """Rows that are written anew; what is beside them is put where it belongs."""
-        before = self._coming.get((memory, row))
+        before = self._pending.get((memory, row))
         if before is not None and before.rows == rows:  # of all that came no rows are shared
             return
-        for key, coming in list(self._coming.items()):
-            first, end = key[1], key[1] + coming.rows
+        for key, pending in list(self._pending.items()):
+            first, end = key[1], key[1] + pending.rows
             if key[0] is not memory or first >= row + rows or row >= end:
                 continue
-            del self._coming[key]
+            del self._pending[key]
             if first < row:
-                self._coming[memory, first] = coming._replace(rows=row - first)
+                self._pending[memory, first] = pending._replace(rows=row - first)
             if row + rows < end:
                 gone = row + rows - first
-                rest = coming._replace(rows=coming.rows - gone, skip=coming.skip + gone)
-                self._coming[memory, row + rows] = rest
+                rest = pending._replace(rows=pending.rows - gone, skip=pending.skip + gone)
+                self._pending[memory, row + rows] = rest
 
     def _settle(self, key: tuple[Memory, int]) -> None:
         """Write rows that have come."""
         memory, row = key
-        coming = self._coming.pop(key)
-        rows = self._fetched(memory, coming)
-        self.memories[memory][row : row + coming.rows] = rows
+        pending = self._pending.pop(key)
+        rows = self._fetched(memory, pending)
+        self.memories[memory][row : row + pending.rows] = rows
 
-    def _fetched(self, memory: Memory, coming: _Coming) -> NDArray:
-        rows = coming.skip + coming.rows
+    def _fetched(self, memory: Memory, pending: _Pending) -> NDArray:
+        rows = pending.skip + pending.rows
         count = self.params.lines(memory, rows)
-        data = np.array(self.external[coming.line : coming.line + count]).reshape(-1)
-        return from_bytes(self.params, memory, data, rows)[coming.skip :]
+        data = np.array(self.external[pending.line : pending.line + count]).reshape(-1)
+        return from_bytes(self.params, memory, data, rows)[pending.skip :]
 
     def settle(self) -> None:
         """Let the memories hold all that has come."""
-        for key in list(self._coming):
+        for key in list(self._pending):
             self._settle(key)
 
     def _rows(self, memory: Memory, first: int, rows: int) -> NDArray:
         if memory >= Memory.OPERANDS:
-            for key, coming in list(self._coming.items()):
-                if key[0] is memory and key[1] < first + rows and first < key[1] + coming.rows:
+            for key, pending in list(self._pending.items()):
+                if key[0] is memory and key[1] < first + rows and first < key[1] + pending.rows:
                     self._settle(key)
         return super()._rows(memory, first, rows)
 
@@ -292,8 +284,8 @@ class FastMachine(CompiledMachine, Machine):
     def _part(self, x: Instruction) -> PartWeights:
         """Weights of a product, from external memory where they have not been unpacked yet."""
         rows, groups = x["groups"] * x["tiles"], x["groups"]
-        operands = self._coming.get((Memory.OPERANDS, x["operands"]))
-        scales = self._coming.get((Memory.SCALES, x["metadata"]))
+        operands = self._pending.get((Memory.OPERANDS, x["operands"]))
+        scales = self._pending.get((Memory.SCALES, x["metadata"]))
         if (
             operands is None
             or scales is None
@@ -382,9 +374,8 @@ class FastMachine(CompiledMachine, Machine):
     # Vector operations, on rows as the memory has them: (words, banks, values of a word).
 
     def _vector(self, x: Instruction) -> None:
-        facts: _Facts | None = x.__dict__.get("facts")
-        if facts is None:
-            facts = x.__dict__["facts"] = _Facts.of(x)
+        assert isinstance(x, _Instruction)
+        facts = x.facts
         operation, elements = facts.operation, x["elements"]
         if facts.of_scalars:
             self._scalar(x, operation)

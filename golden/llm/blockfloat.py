@@ -11,8 +11,8 @@ from threading import local
 
 import numpy as np
 
-from tilewright.golden.chunks import for_each_piece
 from tilewright.golden.llm.sites import Floats
+from tilewright.golden.parallel import for_each_piece
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, FP32, BlockFormat
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.golden.chunks import for_each_piece
 from tilewright.golden.llm.model import Layer, Linear, Model, Norm
 from tilewright.golden.llm.sites import PLAIN, Floats, Format, Site
+from tilewright.golden.parallel import for_each_piece
 from tilewright.golden.params.block import require
 
 WINDOW = 1024  # tokens of a sequence whose perplexity is measured

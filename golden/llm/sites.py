@@ -19,8 +19,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.chunks import for_each_piece
 from tilewright.golden.llm.model import Linear
+from tilewright.golden.parallel import for_each_piece
 
 Floats = NDArray[np.float32]
 _PIECE = 1 << 16  # elements of an elementwise piece, which stays in a core's cache

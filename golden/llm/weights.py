@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.bits import decode, encode
-from tilewright.golden.chunks import for_each_piece
 from tilewright.golden.llm.engine import Evaluation
 from tilewright.golden.llm.model import Layer, Linear, Model
 from tilewright.golden.llm.sites import Floats, Format, Site
+from tilewright.golden.parallel import for_each_piece
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, IntFormat
 from tilewright.golden.weights import WEIGHT_GROUP, Weights, dequantise, quantise

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.golden.machine.instruction import BaseInstruction
 from tilewright.golden.machine.machine import BaseMachine, Outcome
@@ -27,7 +28,15 @@ class DecodedOnce(BaseInstruction):
 
 
 class CompiledMachine(BaseMachine):
-    """Programs lie in external memory, and none changes its own lines, so that none is copied."""
+    """Programs lie in external memory, and none changes its own lines, so that none is copied.
+
+    The first ``constant`` lines are those that nothing changes.
+    """
+
+    def __init__(self, params: Any, external: NDArray[np.uint8], constant: int):
+        super().__init__(params, np.asarray(external))  # not as a memmap, whose slices cost
+        self._constant = constant
+        self._counted: dict[tuple[int, int], int] = {}  # lines of so many rows of a memory
 
     def _run(self, word_at: Callable[[int], int | Error], *, streamed: bool = False) -> Outcome:
         self._finished = 0  # instructions: a number is sooner counted than an entry of a table
@@ -38,6 +47,16 @@ class CompiledMachine(BaseMachine):
     def _finish(self, x: Any) -> None:
         self._finished += 1
         self._note(x)
+
+    def _lines(self, x: Any) -> slice | None:
+        if self.bad_lines:
+            return super()._lines(x)
+        key = x["memory"], x["rows"]
+        count = self._counted.get(key)
+        if count is None:
+            count = self._counted[key] = self.params.lines(*key)
+        end = x["line"] + count
+        return slice(x["line"], end) if end <= len(self.external) else None
 
     def run_stream(self, line: int) -> Outcome:
         each, code = self.params.line_instructions, self.external

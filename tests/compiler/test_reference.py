@@ -15,7 +15,7 @@ from tilewright.compiler.plan import Step
 from tilewright.compiler.quantise import codes, halved, quantised_model
 from tilewright.golden.anda_machine.mantissas import Mantissas
 from tilewright.golden.anda_machine.reference import Reference as AndaReference
-from tilewright.golden.anda_machine.same_rounding import PLACES, SameRounding
+from tilewright.golden.anda_machine.rounded_model import PLACES, RoundedModel
 from tilewright.golden.harmonia.attention import attend
 from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia_machine.executor import Machine
@@ -104,12 +104,12 @@ def test_every_bit_on_anda_is_that_of_formulas(bits, model):
     tokens = [*PROMPT, 3, 99, 7]
     got = [fed(work, k, [token]) for k, token in enumerate(tokens)]
     about = (SMALL[0], LENGTHS, *quantised(model, bits))
-    formulas = SameRounding(*about)
+    formulas = RoundedModel(*about)
     want = np.concatenate([formulas.feed(tokens[:4]), formulas.feed(tokens[4:])])
     assert np.array_equal(got, want)
     # Each place of rounding matters, and none of them much.
     for place in PLACES:
-        found = SameRounding(*about, [name for name in PLACES if name != place]).feed(tokens)
+        found = RoundedModel(*about, [name for name in PLACES if name != place]).feed(tokens)
         assert 0 < np.sqrt(np.mean((found - want) ** 2)) < CLOSE * np.std(want)
 
 
@@ -134,7 +134,7 @@ def test_smollm2_has_the_bits_of_formulas(tmp_path):
     runner, plan = Runner(folder), folder.plan
     got = [runner.feed([token]) for token in tokens]
     small = quantised_model(model, weight_bits=plan.weight_bits, head_bits=plan.head_bits, group=64)
-    formulas = SameRounding(plan.machine.params, plan.machine.mantissas, *small)
+    formulas = RoundedModel(plan.machine.params, plan.machine.mantissas, *small)
     assert np.array_equal(got, formulas.feed(tokens))
 
 

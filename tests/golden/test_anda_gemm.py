@@ -61,6 +61,13 @@ def test_dot_equals_fractions(mantissa_bits, partial):
     assert got.tolist() == want
 
 
+def test_a_signalling_nan_as_a_scale():
+    numerics = AndaNumerics(group=16)
+    blocks = bfp.encode(numerics.block_format(8), np.full((1, 16), 0x3C00, np.uint16))
+    matrix = Weights(numerics.weight_format, np.ones((1, 16), np.int8), np.array([[0x7D00]], "u2"))
+    assert gemm(numerics, 8, blocks, matrix).tolist() == [[FP16.nan_bits]]
+
+
 @pytest.mark.parametrize("partial", [FP16, FP32], ids=str)
 @pytest.mark.parametrize("weight_bits", [2, 4, 8])
 @pytest.mark.parametrize("mantissa_bits", range(1, 17))

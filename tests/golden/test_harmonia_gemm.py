@@ -56,6 +56,14 @@ def test_linear_in_both_forms(numerics, inner):
         )
 
 
+def test_a_signalling_nan_as_a_scale():
+    numerics = HarmoniaNumerics()
+    a = bfp.encode(numerics.activation, np.full((1, numerics.group), 0x3C00, np.uint16))
+    ones = np.ones((1, numerics.group), np.int8)
+    weights = Weights(numerics.weight_format, ones, np.array([[0x7D00]], np.uint16))
+    assert linear(numerics, a, weights).tolist() == [[FP16.nan_bits]]
+
+
 def test_one_group_equals_exact_arithmetic():
     """numpy rounds an exact fraction's float64 once: sums of a group have far fewer bits."""
     numerics = HarmoniaNumerics(partial=FP32)

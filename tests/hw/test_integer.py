@@ -5,13 +5,13 @@ import pytest
 
 from tests.support.drive import drive
 from tilewright.golden.integer import expand, popcount, prefix_sum
-from tilewright.golden.pack import pack
 from tilewright.golden.params.arith import (
     ExpandParams,
     PopcountParams,
     PrefixStyle,
     PrefixSumParams,
 )
+from tilewright.golden.payload import pack
 from tilewright.hw.arith.prefix_sum import prefix_network
 from tilewright.hw.catalog import build
 

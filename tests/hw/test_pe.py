@@ -13,7 +13,6 @@ from tests.support.drive import Prepared, drive, measured_latency, simulate
 from tests.support.mutate import mutant_of
 from tilewright.golden.arith import convert
 from tilewright.golden.bits import encode
-from tilewright.golden.pack import pack, unpack
 from tilewright.golden.params.arith import IntToFloatParams
 from tilewright.golden.params.formats import BF16, FP16, FP32
 from tilewright.golden.params.pe import (
@@ -27,6 +26,7 @@ from tilewright.golden.params.pe import (
     SumForm,
 )
 from tilewright.golden.params.resolve import resolve
+from tilewright.golden.payload import pack, unpack
 from tilewright.golden.pe import (
     align,
     aligned_dot,

@@ -13,9 +13,9 @@ from amaranth import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
-from tilewright.golden.pack import pack, unpack
 from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.params.resolve import BLOCKS
+from tilewright.golden.payload import pack, unpack
 from tilewright.hw.catalog import CATALOG, build
 from tilewright.verify import bench_of, stream_bench_of
 from tilewright.verify.bench import StreamBench

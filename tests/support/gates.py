@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.block import BlockParams, Field
+from tilewright.golden.payload import Columns
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.yosys import run_yosys
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -27,12 +26,7 @@ class ImageFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     def put(self, name: str, line: int, data: NDArray[np.uint8]) -> None:

@@ -42,6 +42,7 @@ class Scalar(NamedTuple):
 
 
 Operand = Tensor | Scalar | float
+Vectors = dict[int, tuple[int, int]]  # by bank: line and bank in external memory
 
 
 @lru_cache(maxsize=256)  # long programs repeat a few constants
@@ -344,8 +345,8 @@ class Lowering(ABC):
         numbers = iter(embeddings)
         for tile, tokens in enumerate(self.tiles):
             self.tile = tile
-            found = [next(numbers) for _ in tokens]
-            self.gather(self.x, tile, 0, self.shape.hidden_size, list(tokens), found)
+            vectors = {bank: next(numbers) for bank in tokens}
+            self.gather(self.x, tile, range(self.shape.hidden_size), vectors)
         self.begin()
 
     def begin(self) -> None:
@@ -357,20 +358,13 @@ class Lowering(ABC):
         for tile, tokens in enumerate(self.tiles):
             self.tile = tile
             for table in range(tables):
-                lines = [self.lines.rotation(t.position, table) for t in tokens.values()]
-                self.gather(self.rotations, tile, table * size, size, list(tokens), lines)
+                part = range(table * size, (table + 1) * size)
+                lines = {b: self.lines.rotation(t.position, table) for b, t in tokens.items()}
+                self.gather(self.rotations, tile, part, lines)
 
     @abstractmethod
-    def gather(
-        self,
-        held: Held,
-        tile: int,
-        first: int,
-        elements: int,
-        banks: Sequence[int],
-        vectors: Sequence[tuple[int, int]],
-    ) -> None:
-        """Vectors that lie at lines and banks of external memory, each to a token's bank."""
+    def gather(self, held: Held, tile: int, part: range, vectors: Vectors) -> None:
+        """Elements of vectors that lie at lines and banks of external memory, by token's bank."""
 
     def layer(self) -> None:
         """All operations of a layer; index registers say which."""
@@ -523,7 +517,13 @@ class Lowering(ABC):
 
     def rotated(self, tile: int, name: str, part: int, x: Tensor) -> Tensor:
         """Where rotated queries or keys go."""
+        if name == "q":
+            return self.q.write(tile, self.first_of(name, part), x.elements, apart=[x])
         return self.tensor(x.elements, apart=[x])
+
+    def first_of(self, name: str, part: int) -> int:
+        """The first output of a part of a matrix."""
+        return self.plan.matrices[name].parts[part].start
 
     @property
     def _guard(self) -> int:
@@ -554,7 +554,7 @@ class Lowering(ABC):
         self.apply(Operation.MULTIPLY, gate, s, into=gate)
         self.release(s)
         self.apply(Operation.MULTIPLY, gate, up, into=gate)
-        first = self.plan.matrices[name].parts[part].start
+        first = self.first_of(name, part)
         if self.spill < 3:
             self.convert(gate, self.operands[tile], self.plan.matrices["down"], first)
             return outputs
@@ -564,7 +564,7 @@ class Lowering(ABC):
     def _add(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
         """To the token's vector."""
         (y,) = outputs
-        first = self.plan.matrices[name].parts[part].start
+        first = self.first_of(name, part)
         x = self.x.read(tile, first, y.elements, apart=[y])
         self.apply(Operation.ADD, x, y, into=x)
         self.x.wrote(tile, first, x)
@@ -572,9 +572,28 @@ class Lowering(ABC):
 
     # Attention, which every machine has in its own way.
 
-    @abstractmethod
+    q: Held  # rotated queries
+    attended: Held  # results of all heads
+
+    @property
+    def sharing(self) -> int:
+        """Heads of queries that share keys and values."""
+        return self.shape.num_attention_heads // self.shape.num_key_value_heads
+
+    def queries_of(self, head: int) -> range:
+        """The heads of queries that share the keys of ``head``."""
+        return range(head * self.sharing, (head + 1) * self.sharing)
+
     def begin_attention(self) -> None:
         """Room that attention has throughout a layer."""
+        width = self.shape.query_width
+        self.q = Held(self, "queries", width, resident=self.resident_queries)
+        self.attended = Held(self, "attended", width, resident=not self.spill)
+
+    @property
+    @abstractmethod
+    def resident_queries(self) -> bool:
+        """Whether queries stay on chip."""
 
     @abstractmethod
     def end_attention(self) -> None:
@@ -590,16 +609,24 @@ class Lowering(ABC):
         self, tile: int, name: str, part: int, outputs: list[Tensor]
     ) -> list[Tensor]: ...
 
-    @abstractmethod
-    def _queries(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]: ...
+    def _queries(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        self.q.wrote(tile, self.first_of(name, part), outputs[0])
+        return []
 
     @abstractmethod
     def attend(self, tiles: Sequence[int]) -> None:
         """All heads of some tiles."""
 
-    @abstractmethod
     def attended_acts(self, tile: int) -> Place:
         """Results of attention as activations."""
+        self.turn_to(tile, "output")
+        matrix = self.plan.matrices["output"]
+        acts = self.take_acts(matrix)
+        for piece in self.pieces(self.attended):
+            x = self.attended.read(tile, piece.start, len(piece))
+            self.convert(x, acts, matrix, piece.start)
+            self.attended.done(x)
+        return acts
 
     def leave(self) -> None:
         """Tokens of the last layer to external memory."""

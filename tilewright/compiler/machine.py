@@ -15,6 +15,7 @@ from tilewright.compiler.plan import Matrix, Plan, Step, Token
 from tilewright.compiler.rows import Rows
 from tilewright.compiler.schedule import Access, Item
 from tilewright.golden.machine.clock import Task
+from tilewright.golden.machine.instruction import scalar_accesses
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.weights import Weights
@@ -26,7 +27,10 @@ _MACHINES: dict[str, Callable[..., "Machine"]] = {}
 
 
 class Machine(ABC):
-    """An accelerator of one size, with the formats that a model has on it."""
+    """An accelerator of one size, with the formats that a model has on it.
+
+    Machines of the same parameters and formats are equal: counts of their programs are cached.
+    """
 
     name: str
     units: tuple[str, ...]  # counters of their busy cycles
@@ -39,6 +43,27 @@ class Machine(ABC):
     fp16_memory: Any
     defaults: tuple  # settings that no instruction has asked for
     vector_fields: ClassVar[dict[str, int]]  # fields of vector instructions that are 0 for most
+    cycles: Any  # golden modules of the machine: its clock,
+    hazards: Any  # the check of its programs,
+    assembler: Any
+    fast: type  # and its executor for whole models
+
+    def __init__(self, params: Any, formats: Any):
+        self.params, self.formats = params, formats
+        self._tasks: dict[tuple, Task] = {}
+        self._lines: dict[tuple[Any, int], int] = {}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Machine):
+            return NotImplemented
+        both = (self.params, self.formats), (other.params, other.formats)
+        return type(self) is type(other) and both[0] == both[1]
+
+    def __hash__(self) -> int:
+        return hash((self.params, self.formats))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.params!r}, {self.formats!r})"
 
     # Sizes.
 
@@ -112,7 +137,11 @@ class Machine(ABC):
     # Layout of external memory.
 
     def lines(self, memory: Any, rows: int) -> int:
-        return self.params.lines(memory, rows)
+        """Lines of external memory that some rows fill."""
+        found = self._lines.get((memory, rows))
+        if found is None:
+            found = self._lines[memory, rows] = self.params.lines(memory, rows)
+        return found
 
     @abstractmethod
     def vector_lines(self, elements: int) -> int:
@@ -171,12 +200,41 @@ class Machine(ABC):
     # Programs.
 
     @abstractmethod
+    def row_accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
+        """Rows that an instruction reads, and those that it writes."""
+
     def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
         """Rows, lines and registers that an instruction reads, and those that it writes."""
+        x = item.instruction
+        reads, writes = self.row_accesses(item)
+        name = x.opcode.name
+        if name == "VECTOR":
+            read, written = scalar_accesses(x)
+            reads += [Access("scalars", n, n + 1) for n in read]
+            writes += [Access("scalars", n, n + 1) for n in written]
+        elif name in ("LOAD", "STORE"):
+            end = x["line"] + self.lines(self.memory(x["memory"]), x["rows"])
+            where = Access(("lines", x["line_index"]), x["line"], end)
+            (reads if name == "LOAD" else writes).append(where)
+        return reads, writes
 
     @abstractmethod
+    def settings_of(self, item: Item) -> Any:
+        """The settings that an instruction runs with."""
+
     def task(self, item: Item, latency: int) -> Task:
-        """Unit, duration and regions of an instruction."""
+        """Unit, duration and regions of an instruction: of a line, only its channel matters."""
+        x = item.instruction
+        values = list(x.fields.values())
+        if "line" in x.fields:
+            values[list(x.fields).index("line")] %= self.params.memory_channels
+        key = (latency, x.opcode, item.needs, *values)
+        found = self._tasks.get(key)
+        if found is None:
+            found = self.cycles.task(self.params, x, self.settings_of(item), latency)
+            assert found is not None
+            self._tasks[key] = found
+        return found
 
     @abstractmethod
     def configure(self, settings: tuple) -> Any:
@@ -218,19 +276,20 @@ class Machine(ABC):
 
     # The golden machine, and what is asked of a program on it.
 
-    @abstractmethod
     def executor(self, external: Bytes, constant: int) -> Any:
         """The golden machine with this memory, whose first ``constant`` lines nothing changes."""
+        return self.fast(self.params, external, constant)
 
-    @abstractmethod
     def program_cycles(self, outcome: Any, latency: int) -> dict:
         """Counters of time of a program that halted."""
+        return dict(self.cycles.program_cycles(self.params, outcome, latency))
 
-    @abstractmethod
-    def first_hazard(self, program: list) -> Any: ...
+    def first_hazard(self, program: list) -> Any:
+        """The first instruction that reads rows before their values are there, or None."""
+        return self.hazards.first_hazard(self.params, program)
 
-    @abstractmethod
-    def disassemble(self, program: list) -> str: ...
+    def disassemble(self, program: list) -> str:
+        return self.assembler.disassemble(program)
 
     def with_mantissas(self, lengths: Mapping[str, int]) -> "Machine":
         """The machine with activations of other lengths by module, where a model may choose."""

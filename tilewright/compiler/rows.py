@@ -50,13 +50,15 @@ class Rows:
         best: tuple[int, ...] | None = None
         for run in self._runs(rows):
             for first in self._candidates(run, rows, align):
-                own = self._regions(first, first + rows)
                 cost: tuple[int, ...] = (first,)
                 if not self.compact:
+                    own = self._regions(first, first + rows)
                     outside = (own & ~self.prefer).bit_count() if self.prefer else 0
+                    cost = (outside, (own & avoided).bit_count(), own.bit_count())
+                    if best is not None and cost > best[:3]:
+                        continue
                     stamp = max(s for begin, end, s in run if begin < first + rows and first < end)
-                    both = (own & avoided).bit_count()
-                    cost = (outside, both, own.bit_count(), stamp, first)
+                    cost = (*cost, stamp, first)
                 if best is None or cost < best:
                     best = cost
         if best is None:

@@ -9,8 +9,9 @@ instruction can begin first; of several, the one with the longest chain of depen
 buffering follows from where the allocator puts things; nothing here knows about it.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from tilewright.golden.machine.clock import Task
@@ -67,48 +68,43 @@ class _Space:
 
     def __init__(self) -> None:
         self.starts = [0]
-        self.last: list[tuple[int, tuple[int, ...]]] = [(-1, ())]  # writer, readers since
+        self.last: list[tuple[int, list[int]]] = [(-1, [])]  # writer, readers since
 
     def _cut(self, at: int) -> int:
         """Index of the segment that begins at ``at``."""
-        k = bisect_right(self.starts, at) - 1
-        if self.starts[k] != at:
-            k += 1
+        k = bisect_left(self.starts, at)
+        if k == len(self.starts) or self.starts[k] != at:
+            writer, readers = self.last[k - 1]
             self.starts.insert(k, at)
-            self.last.insert(k, self.last[k - 1])
+            self.last.insert(k, (writer, readers.copy()))
         return k
 
     def read(self, first: int, end: int, number: int, before: set[int]) -> None:
-        begin, stop = self._cut(first), self._cut(end)
-        for k in range(begin, stop):
-            writer, readers = self.last[k]
+        begin = self._cut(first)
+        for writer, readers in self.last[begin : self._cut(end)]:
             before.add(writer)
-            self.last[k] = writer, (*readers, number)
+            readers.append(number)
 
     def write(self, first: int, end: int, number: int, before: set[int]) -> None:
-        begin, stop = self._cut(first), self._cut(end)
-        for k in range(begin, stop):
-            writer, readers = self.last[k]
+        begin = self._cut(first)
+        stop = self._cut(end)
+        for writer, readers in self.last[begin:stop]:
             before.add(writer)
             before.update(readers)
         self.starts[begin:stop] = [first]
-        self.last[begin:stop] = [(number, ())]
+        self.last[begin:stop] = [(number, [])]
 
 
 def dependences(machine: Schedulable, items: Sequence[Item]) -> list[set[int]]:
     """For every instruction, the earlier ones that it must follow."""
-    spaces: dict[Any, _Space] = {}
+    spaces: dict[Any, _Space] = defaultdict(_Space)
     found = []
     for number, item in enumerate(items):
         before: set[int] = set()
         reads, writes = machine.accesses(item)
         for space, first, end in reads:
-            if space not in spaces:
-                spaces[space] = _Space()
             spaces[space].read(first, end, number, before)
         for space, first, end in writes:
-            if space not in spaces:
-                spaces[space] = _Space()
             spaces[space].write(first, end, number, before)
         before -= {-1, number}
         found.append(before)
@@ -142,13 +138,8 @@ def schedule(machine: Schedulable, items: Sequence[Item], latency: int) -> list[
     ready = {number for number, count in enumerate(waits) if not count}
     issue, order = _Issue(machine.control_cycles), list[int]()
     while ready:
-        best = None
-        for number in ready:
-            cost = issue.begin(tasks[number], items[number].needs), -chain[number], number
-            if best is None or cost < best:
-                best = cost
-        assert best is not None
-        number = best[2]
+        begin = issue.beginnings()
+        _, _, number = min((begin(tasks[n], items[n].needs), -chain[n], n) for n in ready)
         issue.take(tasks[number], items[number].needs)
         ready.discard(number)
         order.append(number)
@@ -168,21 +159,27 @@ class _Issue:
         self.held = [0] * len(UnitOfWork)
         self.settings: tuple = ()
 
-    def begin(self, task: Task, needs: tuple) -> int:
-        """The cycle in which an instruction would be issued next."""
-        begin = self.now + self.control - 1
-        if not met(self.settings, needs):
-            begin += self.control
-        idle = self.idle
-        if idle[task.unit] > begin:
-            begin = idle[task.unit]
-        for other, held in enumerate(self.held):
-            if held & task.regions and idle[other] > begin:
-                begin = idle[other]
+    def beginnings(self) -> Callable[[Task, tuple], int]:
+        """Return a function for the cycle in which an instruction would be issued next."""
+        now, settings, known = self.now + self.control - 1, self.settings, dict[tuple, int]()
+        busy = [
+            (u, i, h) for u, i, h in zip(UnitOfWork, self.idle, self.held, strict=True) if i > now
+        ]
+
+        def begin(task: Task, needs: tuple) -> int:
+            own, _, regions, _ = task
+            found = known.get(needs)
+            if found is None:
+                found = known[needs] = now if met(settings, needs) else now + self.control
+            for unit, idle, held in busy:
+                if idle > found and (unit == own or held & regions):
+                    found = idle
+            return found
+
         return begin
 
     def take(self, task: Task, needs: tuple) -> None:
-        begin = self.begin(task, needs)
+        begin = self.beginnings()(task, needs)
         self.idle[task.unit] = begin + task.cycles
         self.held[task.unit] = task.regions
         self.settings = merged(self.settings, needs)

@@ -30,7 +30,7 @@ from tilewright.compiler.program import head_program, step_program
 from tilewright.compiler.quantise import quantised_model
 from tilewright.compiler.timing import LayerTime, Timing, layer_work
 from tilewright.golden.anda_machine.reference import Reference as AndaReference
-from tilewright.golden.anda_machine.same_rounding import SameRounding
+from tilewright.golden.anda_machine.rounded_model import RoundedModel
 from tilewright.golden.harmonia_machine.reference import Reference as HarmoniaReference
 from tilewright.golden.llm.engine import logits as plain_logits
 from tilewright.golden.llm.load import load_model
@@ -242,7 +242,7 @@ def rounding(on: str) -> Record:
     assert isinstance(machine, AndaMachine)
     quantised, head = _quantised(model, folder.plan)
     text = [int(k) for k in model.tokenizer.encode(default_text()[:8000])[:SCORED]]
-    exact = SameRounding(machine.params, machine.mantissas, quantised, head).feed(text)
+    exact = RoundedModel(machine.params, machine.mantissas, quantised, head).feed(text)
     # Token by token: the formulas add in the order of decode steps, not in that of a prompt's.
     runner = Runner(folder, latency=FAR)
     scores = np.array([runner.feed([token]) for token in text[:EXACT]])

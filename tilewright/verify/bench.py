@@ -11,8 +11,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.block import BlockParams, Port
+from tilewright.golden.payload import Columns
 from tilewright.verify.stimuli.integers import random_inputs
 
 __all__ = ["Bench", "PortColumns", "StreamBench", "TimedBench", "checked_columns"]

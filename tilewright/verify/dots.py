@@ -13,9 +13,9 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.pe import PEParams
+from tilewright.golden.payload import Columns
 from tilewright.verify.bench import PortColumns, StreamBench
 from tilewright.verify.stimuli.dots import BENCH_BEATS, beats_of
 

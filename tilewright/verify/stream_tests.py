@@ -9,8 +9,8 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from tilewright.golden.pack import Columns, pack, unpack
 from tilewright.golden.params.block import BlockParams, Field, Port
+from tilewright.golden.payload import Columns, pack, unpack
 from tilewright.verify import job, stream_bench_of
 from tilewright.verify.bench import PortColumns, checked_columns
 from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor

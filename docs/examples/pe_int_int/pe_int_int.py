@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from tilewright.golden.arith import add, convert, int_to_float, multiply
 from tilewright.golden.bits import decode, encode
-from tilewright.golden.pack import Columns
 from tilewright.golden.params import resolve
 from tilewright.golden.params.arith import IntToFloatParams
 from tilewright.golden.params.block import Field, require
 from tilewright.golden.params.formats import FP16, FP32, FloatFormat
 from tilewright.golden.params.pe import GroupScaledParams
+from tilewright.golden.payload import Columns
 from tilewright.hw import catalog
 from tilewright.hw.arith.adder_tree import tree_sum
 from tilewright.hw.arith.int_to_float import IntToFloat

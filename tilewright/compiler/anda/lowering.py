@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.compiler.anda.machine import AndaMachine
-from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor
+from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor, Vectors
 from tilewright.compiler.plan import Matrix, Token
 from tilewright.compiler.rows import Place, Rows
 from tilewright.golden.anda_machine.isa import words_of
@@ -31,6 +31,7 @@ class AndaLowering(Lowering):
 
     machine: AndaMachine
     _turn = 0  # region of the last block of a cache
+    _attended = 0  # tokens times heads: every other one is merged elsewhere
 
     def _acts_rows(self) -> Rows:
         return self.fp16
@@ -61,30 +62,21 @@ class AndaLowering(Lowering):
     def store_tile(self, x: Tensor, line: int, index: int = 0) -> None:
         self.move("STORE", Memory.ACTIVATIONS, x.row, self._words(x.elements), line, index)
 
-    def gather(
-        self,
-        held: Held,
-        tile: int,
-        first: int,
-        elements: int,
-        banks: Sequence[int],
-        vectors: Sequence[tuple[int, int]],
-    ) -> None:
+    def gather(self, held: Held, tile: int, part: range, vectors: Vectors) -> None:
         """Banks without a token hold what the last one's does: zeros may have no norm."""
-        into = held.write(tile, first, elements)
+        into, last = held.write(tile, part.start, len(part)), max(vectors)
         if self.step.kind == "token":
             self.load_vector(into, vectors[0][0])
         else:
-            for k, (bank, (line, _)) in enumerate(zip(banks, vectors, strict=True)):
-                vector = self.tensor(elements, apart=[into])
+            for k, (bank, (line, _)) in enumerate(vectors.items()):
+                vector = self.tensor(len(part), apart=[into])
                 self.load_vector(vector, line)
-                stop = self.machine.rows if k == len(banks) - 1 else bank + 1
-                self._own(range(bank, stop))
+                self._own(range(bank, self.machine.rows if bank == last else bank + 1))
                 self.apply(Operation.MULTIPLY, vector, _OWN, into=vector if k else into)
                 if k:
                     self.apply(Operation.ADD, into, vector, into=into)
                 self.release(vector)
-        held.wrote(tile, first, into)
+        held.wrote(tile, part.start, into)
 
     def _own(self, banks: range) -> None:
         """One in some banks, else zero."""
@@ -138,13 +130,11 @@ class AndaLowering(Lowering):
 
     # Attention.
 
-    def begin_attention(self) -> None:
-        single = self.step.kind == "token"
+    @property
+    def resident_queries(self) -> bool:
         # Wider vectors would leave too few regions to stream keys and values through.
         narrow = 4 * self.machine.fp16_rows(self.shape.query_width) <= self.fp16.region
-        resident = not self.spill and narrow and (single or self.step.kind == "prompt")
-        self.q = Held(self, "queries", self.shape.query_width, resident=resident)
-        self.attended = Held(self, "attended", self.shape.query_width, resident=not self.spill)
+        return not self.spill and narrow and self.step.kind != "batch"
 
     def end_attention(self) -> None:
         self.q.release()
@@ -155,25 +145,9 @@ class AndaLowering(Lowering):
         """The region of vectors that attention works on; blocks of the cache have the others."""
         return self.fp16.regions - 1
 
-    @property
-    def _sharing(self) -> int:
-        return self.shape.num_attention_heads // self.shape.num_key_value_heads
-
     def _heads_of(self, name: str, part: int) -> range:
         outputs = self.plan.matrices[name].parts[part]
         return range(outputs.start // self.shape.head_dim, outputs.stop // self.shape.head_dim)
-
-    def _first(self, name: str, part: int) -> int:
-        return self.plan.matrices[name].parts[part].start
-
-    def rotated(self, tile: int, name: str, part: int, x: Tensor) -> Tensor:
-        if name == "q":
-            return self.q.write(tile, self._first(name, part), x.elements, apart=[x])
-        return super().rotated(tile, name, part, x)
-
-    def _queries(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
-        self.q.wrote(tile, self._first(name, part), outputs[0])
-        return []
 
     def _append_keys(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
         return self._append(tile, name, part, outputs)
@@ -193,14 +167,14 @@ class AndaLowering(Lowering):
                 self._whole(new, name, self._heads_of(name, part), tokens)
             case "batch":  # copied to every bank, head by head, when the head is attended to
                 m = self.machine
-                first = m.lines(Memory.ACTIVATIONS, m.row_of(self._first(name, part)))
+                first = m.lines(Memory.ACTIVATIONS, m.row_of(self.first_of(name, part)))
                 self.store_tile(new, self._new_line(tile, name) + first)
         return outputs
 
     def _new_line(self, tile: int, name: str) -> int:
         """New keys or values of a tile, one of every sequence."""
         m, number = self.machine, 2 * tile + (name == "v")
-        first = self.lines.scratch + 2 * self._sharing * m.merged_lines(self.shape)
+        first = self.lines.scratch + 2 * self.sharing * m.merged_lines(self.shape)
         return first + number * m.tile_lines(self.shape.kv_width)
 
     def _cache_line(self, token: Token, name: str, head: int, tile: int) -> int:
@@ -257,7 +231,7 @@ class AndaLowering(Lowering):
     def _attend_alone(self, token: Token) -> None:
         channels = self.shape.head_dim
         for head in range(self.shape.num_key_value_heads):
-            own = range(head * self._sharing, (head + 1) * self._sharing)
+            own = self.queries_of(head)
             queries = [(self.q.read(0, k * channels, channels).row, 1) for k in own]
             results = [self.attended.write(0, k * channels, channels) for k in own]
             self._attend_token(token, head, queries, results)
@@ -277,7 +251,7 @@ class AndaLowering(Lowering):
             return place
 
         for head in range(self.shape.num_key_value_heads):
-            own = range(head * self._sharing, (head + 1) * self._sharing)
+            own = self.queries_of(head)
             at = m.lines(Memory.ACTIVATIONS, m.row_of(head * channels))
             for name in ("k", "v"):
                 news = spread(self._new_line(tile, name) + at)
@@ -415,7 +389,8 @@ class AndaLowering(Lowering):
         for place in places:
             self.fp16.give(place)
         for k, (entry, result) in enumerate(zip(entries, results, strict=True)):
-            self._merge(head % 2 * self._sharing + k, entry, result)
+            self._merge(self._attended % 2 * self.sharing + k, entry, result)
+        self._attended += 1
         for entry in entries:
             self.fp16.give(entry)
 
@@ -491,14 +466,14 @@ class AndaLowering(Lowering):
         self.move("LOAD", Memory.ACTIVATIONS, mask.first, FP16_ROWS, line)
         item_rows = self._prompt_rows(longest)
         for head in range(self.shape.num_key_value_heads):
-            items = [
-                (tile, head * self._sharing + k) for tile in tiles for k in range(self._sharing)
-            ]
+            items = [(tile, head * self.sharing + k) for tile in tiles for k in range(self.sharing)]
             free = self.fp16.depth - sum(p.rows for p in (*self.x.places, *self.q.places))
             free -= sum(p.rows for p in self.attended.places) + 3 * block_rows
-            together = max(1, free // item_rows)
-            for k in range(0, len(items), together):
-                self._attend_items(head, items[k : k + together], first, mask.first)
+            # As many each time: the cache streams past few queries no faster than past many.
+            times = -(-len(items) // max(1, free // item_rows))
+            for k in range(times):
+                own = items[k * len(items) // times : (k + 1) * len(items) // times]
+                self._attend_items(head, own, first, mask.first)
         self.fp16.give(mask)
 
     @property
@@ -584,7 +559,9 @@ class AndaLowering(Lowering):
     def _broadcast(self, token: Token, name: str, head: int, tiles: range) -> Place:
         """Tiles of keys or values to every bank, the words of a token side by side."""
         p, words = self.machine.params, self._words(self.shape.head_dim)
-        with self.fp16.within(*range(2, self.fp16.regions)):
+        others = range(2, self.fp16.regions) or range(self.fp16.regions)
+        self._turn += 1
+        with self.fp16.within(others[self._turn % len(others)]):
             place = self.fp16.take(len(tiles) * p.rows * words)
         for k, tile in enumerate(tiles):
             line = self._cache_line(token, name, head, tile)
@@ -606,13 +583,3 @@ class AndaLowering(Lowering):
         self.apply(Operation.EXPONENTIAL, x, into=x)
         self.apply(Operation.SUM, x, into=_SUM)
         self.apply(Operation.MULTIPLY, Tensor(self.ones, 1), _SUM, into=Tensor(note, 1))
-
-    def attended_acts(self, tile: int) -> Place:
-        self.tile = tile
-        matrix = self.plan.matrices["output"]
-        acts = self.take_acts(matrix)
-        for piece in self.pieces(self.attended):
-            x = self.attended.read(tile, piece.start, len(piece))
-            self.convert(x, acts, matrix, piece.start)
-            self.attended.done(x)
-        return acts

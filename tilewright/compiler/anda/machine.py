@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from tilewright.compiler.machine import Bytes, Machine
 from tilewright.compiler.plan import Matrix, Plan, Step, Token
 from tilewright.compiler.schedule import Access, Item
-from tilewright.golden.anda_machine import cycles
-from tilewright.golden.anda_machine.assembler import disassemble
+from tilewright.golden.anda_machine import assembler, cycles, hazards
 from tilewright.golden.anda_machine.fast import FastMachine
-from tilewright.golden.anda_machine.hazards import first_hazard, split
 from tilewright.golden.anda_machine.isa import Formats, Instruction, extents, words_of
 from tilewright.golden.anda_machine.layout import (
     fp16_rows,
@@ -26,8 +24,6 @@ from tilewright.golden.anda_machine.layout import (
 )
 from tilewright.golden.anda_machine.mantissas import Mantissas
 from tilewright.golden.bits import encode
-from tilewright.golden.machine.clock import Task
-from tilewright.golden.machine.instruction import scalar_accesses
 from tilewright.golden.params.anda import MAX_MANTISSA_BITS
 from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams, Memory, Opcode, group_rows
 from tilewright.golden.params.block import require
@@ -52,27 +48,20 @@ class AndaMachine(Machine):
     memory, opcode, instruction = Memory, Opcode, Instruction
     weights_memory, scales_memory = Memory.WEIGHTS, Memory.SCALES
     fp16_memory = Memory.ACTIVATIONS
+    cycles, hazards, assembler, fast = cycles, hazards, assembler, FastMachine
     defaults = (0, 0)
     vector_fields: ClassVar = {"results": 0, "step": 0, "pitch": 0}
     query_scale = 1.0  # sums of products are scaled instead
 
     def __init__(self, params: AndaParams, mantissas: Mantissas | None = None):
-        self.params = params
-        self.mantissas = mantissas or Mantissas(8, 8, 8, 8)
+        super().__init__(params, mantissas or Mantissas(8, 8, 8, 8))
         for bits in vars(self.mantissas).values():
             require(1 <= bits <= MAX_MANTISSA_BITS, f"a mantissa has 1..16 bits, not {bits}")
-        self._tasks: dict[Any, Task] = {}
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AndaMachine):
-            return NotImplemented
-        return (self.params, self.mantissas) == (other.params, other.mantissas)
-
-    def __hash__(self) -> int:
-        return hash((self.params, self.mantissas))
-
-    def __repr__(self) -> str:
-        return f"AndaMachine({self.params!r}, {self.mantissas!r})"
+    @property
+    def mantissas(self) -> Mantissas:
+        """Bits of activations by module."""
+        return self.formats
 
     def mantissa(self, matrix: Matrix) -> int:
         """Bits of a product's activations."""
@@ -224,32 +213,16 @@ class AndaMachine(Machine):
 
     # Programs.
 
-    def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
+    def row_accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
         x = item.instruction
-        reads, writes = split(x, extents(self.params, _formats(item), x))
-        both = [[Access(e.memory.buffer, e.first, e.end) for e in part] for part in (reads, writes)]
-        match x.opcode:
-            case Opcode.LOAD | Opcode.STORE:
-                count = self.lines(Memory(x["memory"]), x["rows"])
-                where = Access(("lines", x["line_index"]), x["line"], x["line"] + count)
-                both[x.opcode is Opcode.STORE].append(where)
-            case Opcode.VECTOR:
-                for part, numbers in zip(both, scalar_accesses(x), strict=True):
-                    part += [Access("scalars", n, n + 1) for n in numbers]
-        return both[0], both[1]
+        reads, writes = hazards.split(x, extents(self.params, self.settings_of(item), x))
+        return (
+            [Access(e.memory.buffer, e.first, e.end) for e in reads],
+            [Access(e.memory.buffer, e.first, e.end) for e in writes],
+        )
 
-    def task(self, item: Item, latency: int) -> Task:
-        x, channels = item.instruction, self.params.memory_channels
-        fields = x.fields
-        line = fields.get("line", 0)
-        others = tuple(v for name, v in fields.items() if name != "line")
-        key = (latency, x.opcode, item.needs, line % channels, others)
-        found = self._tasks.get(key)
-        if found is None:
-            made = cycles.task(self.params, x, _formats(item), latency)
-            assert made is not None
-            found = self._tasks[key] = made
-        return found
+    def settings_of(self, item: Item) -> Formats:
+        return Formats(*((n or 0) for n in item.needs or (0, 0)))
 
     def configure(self, settings: tuple) -> Instruction:
         source, result = settings
@@ -272,7 +245,7 @@ class AndaMachine(Machine):
             -(-x["inputs"] // self.params.group),
             -(-x["outputs"] // self.params.columns),
         )
-        return _formats(item).source, groups * tiles
+        return self.settings_of(item).source, groups * tiles
 
     def lowering(self, plan: Plan, lines: Any, step: Step, together: int, spill: int) -> Any:
         from tilewright.compiler.anda.lowering import AndaLowering
@@ -281,20 +254,6 @@ class AndaMachine(Machine):
 
     def bank(self, token: Token, index: int, step: Step) -> int:
         return token.position % self.rows if step.kind == "prompt" else index % self.rows
-
-    # The golden machine.
-
-    def executor(self, external: Bytes, constant: int) -> FastMachine:
-        return FastMachine(self.params, external, constant)
-
-    def program_cycles(self, outcome: Any, latency: int) -> dict:
-        return dict(cycles.program_cycles(self.params, outcome, latency))
-
-    def first_hazard(self, program: list) -> Any:
-        return first_hazard(self.params, program)
-
-    def disassemble(self, program: list) -> str:
-        return disassemble(program)
 
     def with_mantissas(self, lengths: Mapping[str, int]) -> "AndaMachine":
         return AndaMachine(self.params, Mantissas(**asdict(self.mantissas) | dict(lengths)))
@@ -310,7 +269,3 @@ class AndaMachine(Machine):
     def planes(self, matrix: Matrix) -> int:
         """Rows of a product's activations, with their copies."""
         return matrix.groups * group_rows(self.mantissa(matrix))
-
-
-def _formats(item: Item) -> Formats:
-    return Formats(*((n or 0) for n in item.needs or (0, 0)))

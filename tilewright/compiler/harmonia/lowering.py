@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tilewright.compiler.attention import attend_parts
 from tilewright.compiler.harmonia.machine import CACHED, Cached, HarmoniaMachine
-from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor
+from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor, Vectors
 from tilewright.compiler.plan import Matrix, Token
 from tilewright.compiler.rows import Place, Rows
 from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of, words_of
@@ -127,24 +127,16 @@ class HarmoniaLowering(Lowering):
         )
         self.lanes = before
 
-    def gather(
-        self,
-        held: Held,
-        tile: int,
-        first: int,
-        elements: int,
-        banks: Sequence[int],
-        vectors: Sequence[tuple[int, int]],
-    ) -> None:
+    def gather(self, held: Held, tile: int, part: range, vectors: Vectors) -> None:
         """Banks without a token hold what the first one's does: its norm exists."""
-        into = held.write(tile, first, elements)
-        line = vectors[0][0]
-        if len(banks) == self.machine.rows and list(vectors) == [(line, b) for b in banks]:
+        into = held.write(tile, part.start, len(part))
+        (first, (line, _)), *_ = vectors.items()
+        if vectors == {bank: (line, bank) for bank in range(self.machine.rows)}:
             self.load_tile(into, line)
         else:
-            for k, (bank, (at, source)) in enumerate(zip(banks, vectors, strict=True)):
-                self.spread(into, at, source, 1 << bank if k else self.all_lanes)
-        held.wrote(tile, first, into)
+            for bank, (at, source) in vectors.items():
+                self.spread(into, at, source, self.all_lanes if bank == first else 1 << bank)
+        held.wrote(tile, part.start, into)
 
     # Products.
 
@@ -250,26 +242,23 @@ class HarmoniaLowering(Lowering):
 
     def result(self, matrix: Matrix, part: int, others: Sequence[Tensor]) -> Tensor:
         if matrix.name == "v" and self.new["v"].resident:
-            first, size = self._first("v", part), len(matrix.parts[part])
+            first, size = self.first_of("v", part), len(matrix.parts[part])
             return self.new["v"].write(self.tile, first, size)
         return super().result(matrix, part, others)
 
     # Attention.
 
     @property
-    def _sharing(self) -> int:
-        return self.shape.num_attention_heads // self.shape.num_key_value_heads
-
-    @property
     def _moves_queries(self) -> bool:
         """Whether queries go to banks of their own by way of external memory."""
-        return self.step.kind == "batch" or (self.step.kind == "token" and self._sharing > 1)
+        return self.step.kind == "batch" or (self.step.kind == "token" and self.sharing > 1)
+
+    @property
+    def resident_queries(self) -> bool:
+        return not self.spill and not self._moves_queries
 
     def begin_attention(self) -> None:
-        width = self.shape.query_width
-        resident = not self.spill and not self._moves_queries
-        self.q = Held(self, "queries", width, resident=resident)
-        self.attended = Held(self, "attended", width, resident=not self.spill)
+        super().begin_attention()
         self.new = {name: self._new_held(name) for name in ("k", "v")}
 
     def _new_held(self, name: str) -> "New":
@@ -279,26 +268,20 @@ class HarmoniaLowering(Lowering):
     def end_attention(self) -> None:
         self.attended.release()
 
-    def _first(self, name: str, part: int) -> int:
-        return self.plan.matrices[name].parts[part].start
-
     def rotated(self, tile: int, name: str, part: int, x: Tensor) -> Tensor:
-        held = self.q if name == "q" else self.new["k"]
-        return held.write(tile, self._first(name, part), x.elements, apart=[x])
-
-    def _queries(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
-        self.q.wrote(tile, self._first(name, part), outputs[0])
-        return []
+        if name == "k":
+            return self.new["k"].write(tile, self.first_of(name, part), x.elements, apart=[x])
+        return super().rotated(tile, name, part, x)
 
     def _append_keys(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
-        self.new["k"].wrote(tile, self._first(name, part), outputs[0])
+        self.new["k"].wrote(tile, self.first_of(name, part), outputs[0])
         return []
 
     def _append_values(
         self, tile: int, name: str, part: int, outputs: list[Tensor]
     ) -> list[Tensor]:
         (y,) = outputs
-        self.new["v"].wrote(tile, self._first(name, part), y)
+        self.new["v"].wrote(tile, self.first_of(name, part), y)
         return []
 
     def attend(self, tiles: Sequence[int]) -> None:
@@ -321,9 +304,9 @@ class HarmoniaLowering(Lowering):
         """Append to the cache of a head, then attend with all queries that share it."""
         self._append(tile, bank, token, head)
         channels = self.shape.head_dim
-        own = range(head * self._sharing, (head + 1) * self._sharing)
+        own = self.queries_of(head)
         if self._moves_queries:
-            for first in range(0, self._sharing, self.machine.rows):
+            for first in range(0, self.sharing, self.machine.rows):
                 several = own[first : first + self.machine.rows]
                 self._attend_heads(tile, bank, token, head, several, number)
                 number += 1
@@ -650,30 +633,26 @@ class HarmoniaLowering(Lowering):
             self._drop_parts()
 
     def attended_acts(self, tile: int) -> Place:
-        self.tile, self.lanes = tile, self.banks(tile)
+        if self.step.kind == "batch" and not self.attended.resident:
+            return self._collect(tile)
+        return super().attended_acts(tile)
+
+    def _collect(self, tile: int) -> Place:
+        """Results of all tokens of a batch as activations, head by head."""
+        self.turn_to(tile, "output")
+        channels, rows = self.shape.head_dim, self.machine.rows
         matrix = self.plan.matrices["output"]
         acts = self.take_acts(matrix)
-        if self.step.kind == "batch" and not self.attended.resident:
-            self._collect(tile, acts, matrix)
-            return acts
-        for piece in self.pieces(self.attended):
-            x = self.attended.read(tile, piece.start, len(piece))
-            self.convert(x, acts, matrix, piece.start)
-            self.attended.done(x)
-        return acts
-
-    def _collect(self, tile: int, acts: Place, matrix: Matrix) -> None:
-        """Results of all tokens of a batch, head by head."""
-        channels, rows = self.shape.head_dim, self.machine.rows
         for query in range(self.shape.num_attention_heads):
-            head, k = divmod(query, self._sharing)
-            first = head * self._sharing + k // rows * rows
+            head, k = divmod(query, self.sharing)
+            first = head * self.sharing + k // rows * rows
             x = self.tensor(channels)
             for bank in self.tiles[tile]:
                 line = self.attended_line(tile, bank, first)
                 self.spread(x, line, k % rows, 1 << bank)
             self.convert(x, acts, matrix, query * channels)
             self.release(x)
+        return acts
 
 
 class New(Held):

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from tilewright.compiler.machine import Bytes, Machine
 from tilewright.compiler.plan import Matrix, Plan, Step, Token
 from tilewright.compiler.schedule import Access, Item
-from tilewright.golden.harmonia_machine import cycles
-from tilewright.golden.harmonia_machine.assembler import disassemble
+from tilewright.golden.harmonia_machine import assembler, cycles, hazards
 from tilewright.golden.harmonia_machine.fast import FastMachine
-from tilewright.golden.harmonia_machine.hazards import first_hazard, ranges
 from tilewright.golden.harmonia_machine.isa import (
     Instruction,
     Settings,
@@ -28,8 +26,6 @@ from tilewright.golden.harmonia_machine.layout import (
     to_bytes,
     weight_rows,
 )
-from tilewright.golden.machine.clock import Task
-from tilewright.golden.machine.instruction import scalar_accesses
 from tilewright.golden.params.block import require
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
 from tilewright.golden.params.harmonia_machine import (
@@ -77,6 +73,7 @@ class HarmoniaMachine(Machine):
     memory, opcode, instruction = Memory, Opcode, Instruction
     weights_memory, scales_memory = Memory.OPERANDS, Memory.SCALES
     fp16_memory = Memory.FP16
+    cycles, hazards, assembler, fast = cycles, hazards, assembler, FastMachine
     vector_fields: ClassVar = {"causal_limit": 0, "total": 0}
     query_scale = 0.0  # 1 / sqrt(C): the array has no scale of its own
 
@@ -86,20 +83,12 @@ class HarmoniaMachine(Machine):
             part is None or (part > 0 and part % params.group == 0),
             f"part must be a multiple of {params.group}, the group, not {part!r}",
         )
-        self.params, self.part = params, part
+        super().__init__(params, part)
         self.defaults = ((1 << params.rows) - 1, 0, int(Dataflow.COLUMN_MAJOR), 0)
-        self._tasks: dict[Any, Task] = {}
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, HarmoniaMachine):
-            return NotImplemented
-        return (self.params, self.part) == (other.params, other.part)
-
-    def __hash__(self) -> int:
-        return hash((self.params, self.part))
-
-    def __repr__(self) -> str:
-        return f"HarmoniaMachine({self.params!r}, {self.part!r})"
+    @property
+    def part(self) -> int | None:
+        return self.formats
 
     # Sizes.
 
@@ -261,19 +250,14 @@ class HarmoniaMachine(Machine):
 
     # Programs.
 
-    def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
+    def row_accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
+        """Rows, and what only this machine has: registers of maxima, offsets of keys."""
         x = item.instruction
         reads, writes = (
-            [Access(e.memory, e.first, e.end) for e in part] for part in ranges(self.params, x)
+            [Access(e.memory, e.first, e.end) for e in part]
+            for part in hazards.ranges(self.params, x)
         )
         match x.opcode:
-            case Opcode.LOAD | Opcode.STORE:
-                count = self.lines(Memory(x["memory"]), x["rows"])
-                where = Access(("lines", x["line_index"]), x["line"], x["line"] + count)
-                (writes if x.opcode is Opcode.STORE else reads).append(where)
-            case Opcode.VECTOR:
-                for part, numbers in zip((reads, writes), scalar_accesses(x), strict=True):
-                    part += [Access("scalars", n, n + 1) for n in numbers]
             case Opcode.GEMM if x["maxima"]:
                 for k in range(x["token_tiles"]):
                     number = (x["register"] + k) % SCALARS
@@ -284,22 +268,10 @@ class HarmoniaMachine(Machine):
                 reads.append(Access("offsets", 0, 1))
         return reads, writes
 
-    def task(self, item: Item, latency: int) -> Task:
-        x, channels = item.instruction, self.params.memory_channels
-        fields = x.fields
-        others = tuple(v for name, v in fields.items() if name != "line")
-        key = (latency, x.opcode, item.needs, fields.get("line", 0) % channels, others)
-        found = self._tasks.get(key)
-        if found is None:
-            given = item.needs or self.defaults
-            lanes, tokens, flow, limit = (
-                d if n is None else n for n, d in zip(given, self.defaults, strict=True)
-            )
-            settings = Settings(lanes, tokens, Dataflow(flow), limit)
-            made = cycles.task(self.params, x, settings, latency)
-            assert made is not None
-            found = self._tasks[key] = made
-        return found
+    def settings_of(self, item: Item) -> Settings:
+        given = zip(item.needs or self.defaults, self.defaults, strict=True)
+        lanes, tokens, flow, limit = (d if n is None else n for n, d in given)
+        return Settings(lanes, tokens, Dataflow(flow), limit)
 
     def configure(self, settings: tuple) -> Instruction:
         names = ("lanes", "tokens", "dataflow", "causal_limit")
@@ -332,20 +304,6 @@ class HarmoniaMachine(Machine):
 
     def bank(self, token: Token, index: int, step: Step) -> int:
         return index % self.rows if step.kind == "batch" else token.position % self.rows
-
-    # The golden machine.
-
-    def executor(self, external: Bytes, constant: int) -> FastMachine:
-        return FastMachine(self.params, external, constant)
-
-    def program_cycles(self, outcome: Any, latency: int) -> dict:
-        return dict(cycles.program_cycles(self.params, outcome, latency))
-
-    def first_hazard(self, program: list) -> Any:
-        return first_hazard(self.params, program)
-
-    def disassemble(self, program: list) -> str:
-        return disassemble(program)
 
     def about(self) -> dict[str, Any]:
         return {"cache": asdict(self.params.cache)}

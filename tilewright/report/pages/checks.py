@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.arith import add, convert, int_to_float, multiply
-from tilewright.golden.pack import pack
 from tilewright.golden.params.arith import ARITH_BLOCKS, PipelinedParams
 from tilewright.golden.params.formats import FP16, FP32, FloatFormat
+from tilewright.golden.payload import pack
 from tilewright.golden.vectors import operands
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table, verdict
 from tilewright.report.page import Context, Page

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.block import BlockParams, Port
+from tilewright.golden.payload import Columns
 from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.studies.pe.tensors import DOTS, LENGTH, STREAMS, samples
 from tilewright.verify import bench_of

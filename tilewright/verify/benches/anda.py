@@ -13,7 +13,6 @@ from tilewright.golden.anda.cycles import dot_cycles, mxu_schedule
 from tilewright.golden.arith import convert
 from tilewright.golden.bfp import Blocks
 from tilewright.golden.bits import decode
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.anda import (
     MAX_MANTISSA_BITS,
     AndaApuParams,
@@ -23,6 +22,7 @@ from tilewright.golden.params.anda import (
     AndaNumerics,
 )
 from tilewright.golden.params.formats import FP16, FP32, BlockFormat
+from tilewright.golden.payload import Columns
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, TimedBench
 from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
 from tilewright.verify.stimuli.groups import activations, mantissas, scales, weights

@@ -8,7 +8,6 @@ from tilewright.golden import bfp
 from tilewright.golden.bits import decode, encode
 from tilewright.golden.harmonia import array, converter, int8_quantiser, offset_stream
 from tilewright.golden.harmonia.pe import results, split_operand
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.golden.params.harmonia import (
     ACTIVATION_BITS,
@@ -20,6 +19,7 @@ from tilewright.golden.params.harmonia import (
     Int8QuantiserParams,
     Mode,
 )
+from tilewright.golden.payload import Columns
 from tilewright.golden.vectors import corners
 from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, TimedBench

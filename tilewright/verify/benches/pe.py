@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from tilewright.golden.arith import convert
 from tilewright.golden.bits import decode, encode
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import BF16, FP16, FloatFormat
 from tilewright.golden.params.pe import (
     AlignedParams,
@@ -19,6 +18,7 @@ from tilewright.golden.params.pe import (
     FpIntParams,
     IfpuParams,
 )
+from tilewright.golden.payload import Columns
 from tilewright.golden.pe import (
     align,
     align_chunks,

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from tilewright.golden.pack import pack, unpack
 from tilewright.golden.params.stream import (
     ArbiterParams,
     ForkParams,
@@ -11,6 +10,7 @@ from tilewright.golden.params.stream import (
     RegisterSliceParams,
     WidthConverterParams,
 )
+from tilewright.golden.payload import pack, unpack
 from tilewright.verify.bench import PortColumns, StreamBench
 
 

@@ -8,9 +8,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tilewright.golden.bits import encode
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16, FloatFormat
 from tilewright.golden.params.pe import DecaLaneParams, GroupScaledParams, PEParams
+from tilewright.golden.payload import Columns
 from tilewright.golden.vectors import corners
 
 BENCH_BEATS = 4  # beats of every dot product that the benches send

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from tilewright.golden.pack import Columns
 from tilewright.golden.params.block import BlockParams, Field, Port
+from tilewright.golden.payload import Columns
 
 
 def random_inputs(params: BlockParams, rng: Generator, cases: int) -> dict[str, Columns]:

@@ -1,4 +1,4 @@
-"""tilewright.golden.chunks: pieces cover everything once, in any number of threads."""
+"""tilewright.golden.parallel: pieces cover everything once, in any number of threads."""
 
 import threading
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilewright.golden.anda_machine.attending import dots, weighed
+from tilewright.golden.anda_machine.attention import dots, weighed
 from tilewright.golden.machine.vector import reduce_rows
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.vector import Operation

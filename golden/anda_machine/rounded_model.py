@@ -33,7 +33,7 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import Weights
 
-__all__ = ["PLACES", "SameRounding"]
+__all__ = ["PLACES", "RoundedModel"]
 
 PLACES = (
     *("embedding", "norms", "sums", "products", "rotation", "attention", "gate", "residual"),
@@ -71,7 +71,7 @@ def _halves(weights: Weights, rows: slice, group: int) -> tuple[Floats, Floats]:
     return both, np.concatenate([_half(16 * scales), scales], axis=1)
 
 
-class SameRounding:
+class RoundedModel:
     """One sequence; ``model`` and the integers of its ``head`` are what the image holds."""
 
     def __init__(
