@@ -1,5 +1,6 @@
 """Sessions string commands together; what they do lives in the packages and in `tests`."""
 
+import hashlib
 import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +11,9 @@ import nox
 nox.options.sessions = ["tests"]
 nox.options.reuse_existing_virtualenvs = True
 
-# One worker per core; more than 16 only cost memory, each holds a simulator build. The slowest
-# tests are named at the end: the whole run took 14 minutes on two idle cores of x86_64, 20 on two
-# of aarch64, where cocotb is compiled first, and shall take no more than 15.
-PYTEST = (
-    *("pytest", "-n", "auto", "--maxprocesses", "16", "--dist", "loadgroup"),
-    *("--durations", "60"),
-)
+# One worker per core; more than 16 only cost memory, each holds a simulator build. Worksteal gives
+# each a stretch of the tests, whose neighbours share builds; who has none left takes from another.
+PARALLEL = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
 
 TORCH_TESTS = (
     *("tests/kernels/test_torch.py", "tests/kernels/test_models.py"),
@@ -37,21 +34,40 @@ def install(session: nox.Session, extra: str = "", *options: str) -> None:
 def with_simulators(session: nox.Session) -> None:
     """The test packages, and simulators where this machine has none yet.
 
-    cocotb, which has no wheel for some machines, is built beside the installation of the others.
-    Most modules of the packages are never imported: none is compiled before it is.
+    Nothing is done where this environment has what this pyproject.toml asks for. cocotb, which has
+    no wheel for some machines, is built while the others are installed. Most modules of the
+    packages are never imported: none is compiled before it is.
     """
-    with tempfile.TemporaryDirectory() as wheels, ThreadPoolExecutor(1) as beside:
+    # Many tests start Python: what it compiles is kept, whatever the user's setting.
+    session.env["PYTHONDONTWRITEBYTECODE"] = ""
+    stamp = Path(session.virtualenv.location) / "installed-for"
+    wanted = hashlib.sha256(Path("pyproject.toml").read_bytes()).hexdigest()
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    with tempfile.TemporaryDirectory() as wheels, ThreadPoolExecutor(1) as meanwhile:
         if not any(Path(session.virtualenv.location).glob("lib/python*/site-packages/cocotb")):
-            beside.submit(build_cocotb, session, wheels)
+            meanwhile.submit(build_cocotb, session, wheels)
             install(session, "dask,docs,gguf", "--no-compile")
-            beside.shutdown()
+            meanwhile.shutdown()
             # By its name: what is installed already is not built once more.
             session.install("--no-compile", "--find-links", wheels, "tilewright[test]")
         else:
             install(session, "test", "--no-compile")
-    # Many tests start Python: what it compiles is kept, whatever the user's setting.
-    session.env["PYTHONDONTWRITEBYTECODE"] = ""
     session.run("tilewright", "doctor", "--install")
+    stamp.write_text(wanted)
+
+
+def run_pytest(session: nox.Session, *options: str) -> None:
+    """Outcomes and times in out/SESSION.xml; the slowest tests are named at the end.
+
+    Tests that arguments choose, by `-k` or a path, run in one process: workers would take longer to
+    start than a few tests take.
+    """
+    is_choice = any(word.startswith(("-k", "tests/")) for word in session.posargs)
+    results = f"--junitxml=out/{session.name}.xml"
+    shown = ("--durations", "60", results)
+    parallel = () if is_choice else PARALLEL
+    session.run("pytest", *parallel, *shown, *options, *session.posargs)
 
 
 def build_cocotb(session: nox.Session, folder: str) -> None:
@@ -77,28 +93,29 @@ def report(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Everything but the long runs."""
+    """Everything but the long runs; `-- -k NAME` or `-- tests/FILE.py` for some of it."""
     with_simulators(session)
-    session.run(*PYTEST, "-m", "not full", *session.posargs)
+    run_pytest(session, "-m", "not full")
 
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Everything; `-- --shard 3/12` the third of twelve parts. Outcomes lie in out/evidence."""
+    """Everything; `-- -m full --splits 8 --group 3` the third of eight parts of the long runs."""
     with_simulators(session)
+    session.install("tilewright[fpga,riscv]")  # by its name: the package itself is there
     with_language_model(session)
-    part = next((word for word in session.posargs if re.fullmatch(r"\d+/\d+", word)), "all")
-    outcomes = f"out/evidence/{part.replace('/', '-of-')}.json"
-    session.run(*PYTEST, f"--outcomes={outcomes}", *session.posargs)
+    # Neighbours go to different parts: long tests are neighbours.
+    run_pytest(session, "--splitting-algorithm", "least_duration")
 
 
-@nox.session(python="3.12")  # which tells of each line once
-def lines(session: nox.Session) -> None:
-    """The ordinary tests, and a record of how many lines of functions they run."""
+@nox.session(python="3.12")  # the first that tells coverage.py of each line once
+def coverage(session: nox.Session) -> None:
+    """Lines that the ordinary tests run, in the terminal and in out/coverage."""
     with_simulators(session)
-    record = "tilewright/studies/records/lines.json"
-    # One word: pytest, which does not know the option yet, would take a file for one of tests.
-    session.run(*PYTEST, "-m", "not full", f"--lines={record}", *session.posargs)
+    session.install("pytest-cov>=7")
+    session.env["COVERAGE_CORE"] = "sysmon"
+    reports = ("--cov-report=term:skip-covered", "--cov-report=html:out/coverage")
+    run_pytest(session, "-m", "not full", "--cov", *reports)
 
 
 @nox.session
@@ -120,7 +137,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("mypy")
     session.run("tilewright", "doctor", "--install")
-    session.run(*PYTEST, "tests/synth/test_lint.py")
+    session.run("pytest", *PARALLEL, "tests/synth/test_lint.py")
 
 
 @nox.session

@@ -24,13 +24,6 @@ from tilewright.report.reference.assembly import AssemblyLexer
 from tilewright.report.reference.command_line import command_reference
 from tilewright.report.reference.contradictions import contradiction_lists
 from tilewright.report.reference.declarations import TABLES
-from tilewright.report.reference.evidence import (
-    evidence_table,
-    fuzzing_table,
-    lines_table,
-    mutation_table,
-    survivor_table,
-)
 from tilewright.report.reference.misses import miss_lists
 from tilewright.report.reference.riscv import riscv_table
 from tilewright.synth.fpga.record import fpga_table, load_fpga_records
@@ -123,15 +116,10 @@ GENERATED = {
     **TABLES,
     "commands": all_commands_reference,
     "contradictions": contradiction_lists,
-    "evidence": evidence_table,
     "fpga": fpga_records_table,
     "misses": miss_lists,
     "placed": placed_records_table,
     "riscv": riscv_table,
-    "fuzzing": fuzzing_table,
-    "lines": lines_table,
-    "mutations": mutation_table,
-    "survivors": survivor_table,
 }
 
 

@@ -174,6 +174,24 @@ def test_every_package_has_its_room():
 
 
 # File | its text | last words of the complaints.
+def test_digests_of_rtlil_name_all_sources_that_decide_it():
+    """Blocks and what writes their RTLIL reach nothing else of ours that could change it."""
+    ahead = ["tilewright.synth.emit", *(m for m in sources(ROOT) if within(m, "tilewright.hw"))]
+    found = set()
+    while ahead:
+        module = ahead.pop()
+        if module in sources(ROOT) and module not in found:
+            found.add(module)
+            ahead += imports(ROOT, module)
+    files = (sources(ROOT)[module][0] for module in found)
+    reached = {str(f.relative_to(ROOT)) for f in files if f.name != "__init__.py"}
+    in_digest = {f for f in reached if f.startswith(("hw/", "golden/params/"))}
+    in_digest |= {"synth/emit.py", "synth/signal_names.py"}
+    # When Python collects garbage; how Verilog is made of RTLIL, and its cache.
+    others = {"synth/collector.py", "synth/yosys.py", "tilewright/base/cache.py"}
+    assert reached - in_digest == others
+
+
 PLANTED = {
     directions: """
         golden/params/x.py | import json, numpy | numpy

@@ -62,6 +62,17 @@ def test_public_ci_runs_the_sessions(session):
     assert commands[-1].startswith(f"pip install nox && nox -s {session}")
 
 
+def test_public_ci_runs_every_part_of_the_long_tests():
+    job = WORKFLOW["jobs"]["long-tests"]
+    count = re.search(r"nox -s full -- -m full --splits (\d+) --group", job["steps"][-2]["run"])[1]
+    assert job["strategy"]["matrix"]["part"] == list(range(1, int(count) + 1))
+
+
+@pytest.mark.parametrize("session", WORKFLOW["jobs"]["others"]["strategy"]["matrix"]["session"])
+def test_public_ci_runs_what_needs_more_packages(session):
+    assert f"def {session}(session: nox.Session)" in (ROOT / "noxfile.py").read_text()
+
+
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_a_template_of_issues_says_what_it_is_for(path):
     _, head, body = path.read_text().split("---\n")

@@ -59,6 +59,7 @@ def test_measured_models_stand_beside_what_is_predicted(page):
     ]
 
 
+@pytest.mark.full
 def test_a_browser_shows_what_is_chosen(page, tmp_path):
     if not any(map(shutil.which, NAMES)):
         pytest.skip("no Chromium here; to get it: apt-get install chromium")

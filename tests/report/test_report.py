@@ -21,7 +21,7 @@ from tilewright.report.design import design_page
 from tilewright.report.diagram import Diagram
 from tilewright.report.drawings import draw_all
 from tilewright.report.page import Context, Page
-from tilewright.report.pages import blocks, checks, deca, evidence, sparamx
+from tilewright.report.pages import blocks, checks, deca, sparamx
 from tilewright.sim.claims import load_claims, reference_claims
 from tilewright.synth.record import RECORDS, load_records
 from tilewright.verify.coverage import Coverage
@@ -70,13 +70,6 @@ def test_a_failing_check_fails_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tilewright.report.build_report", lambda *_: pages)
     assert cli.main(["report", "-o", str(tmp_path / "out"), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["failures"] == ["checks: add: case 3"]
-
-
-def test_evidence_of_a_checkout_lists_its_long_tests():
-    """The installed package, whose report is tests/report/test_written.py's, knows of none."""
-    page = evidence.build(Context(records=RECORDS, cases=1))
-    assert page.data["long_tests"]
-    assert "tests/verify/test_blocks.py" in page.body
 
 
 def test_live_checks_notice_a_wrong_golden_model(monkeypatch):

@@ -50,6 +50,7 @@ def test_the_formula_of_llm_viewer_is_the_longer_of_bytes_and_work():
     assert by_work == pytest.approx((2 * read - head) / 1e9, rel=0.001)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(
     "LLMVIEWER" not in os.environ,
     reason="LLMVIEWER names no checkout of github.com/hahnyuan/LLM-Viewer",

@@ -23,6 +23,7 @@ from tilewright.studies.exports.serving_sim import serving_sim_files
 from tilewright.studies.exports.stream import stream_files
 from tilewright.studies.exports.zigzag import zigzag_files
 
+pytestmark = pytest.mark.full
 OWN = Path(__file__).parents[2] / "examples" / "own_designs" / "mx_accelerator.toml"
 MACHINES = [anda(), harmonia(), baseline("fp-fp"), read_accelerator(OWN)]
 

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from distributed import LocalCluster
 
 from tilewright.base.errors import CommandError
 from tilewright.report.llm_plot import best, plot_sweep
@@ -27,6 +26,8 @@ def test_two_processes_give_the_same_in_the_same_order():
 
 
 def test_a_cluster_gives_the_same():
+    from distributed import LocalCluster  # slow to import: every test run collects this file
+
     with LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     ) as cluster:

@@ -30,7 +30,6 @@ from tilewright.sim.sweep import parse_axis
 from tilewright.sim.system import parse_settings, read_server
 from tilewright.sim.what_if import parse as parse_what_if
 from tilewright.sim.workload import read_csv
-from tilewright.studies.evidence import read_run
 from tilewright.studies.model_files.pack import pack_model
 from tilewright.studies.sweeps.variants import parse_axis as parse_block_axis
 from tilewright.synth.function import parse_function
@@ -54,9 +53,6 @@ cores = { value = 86, source = "a guess" }
 bandwidth = "200 GB/s"
 clock = "2 GHz"
 """
-RUN = b"""{"commit": "0", "changed": false, "date": "2026-01-02", "machine": "aarch64",
- "python": "3.11.7", "shard": "1/2", "sources": {"a": "b"},
- "tests": {"a::b[c]": {"outcome": "passed", "seconds": 1.5}}}"""
 CSV = b"""name,rows,inner,outer,count
 up,4,256,512,2
 down,4,512,256,
@@ -172,7 +168,6 @@ MAKERS: dict[str, Callable[[], tuple[Callable, tuple[bytes, ...]]]] = {
     "Liberty": lambda: of_file(
         lambda path: read_liberty([path]), ".lib", HEAD + INVERTER + NAND + "}"
     ),
-    "outcomes": lambda: of_file(read_run, ".json", RUN),
     "safetensors": lambda: of_file(_closed(TensorFile), ".safetensors", _safetensors()),
     "packed model": lambda: of_file(_unpacked, ".safetensors", _packed()),
     "packed sparse weights": lambda: of_file(sparamx.load, ".safetensors", _sparse()),

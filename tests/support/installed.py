@@ -1,6 +1,6 @@
 """The package as a wheel installs it, away from the checkout, and the report that it writes.
 
-One for all tests of a worker: tests/support/workers.py keeps those that ask for it together.
+One for all tests of a worker: tests/conftest.py has those that ask for it run one after another.
 """
 
 import io
@@ -92,10 +92,10 @@ class Written:
 
 @pytest.fixture(scope="session")
 def written(request, tmp_path_factory) -> Written:
-    """The report of the installed package; where lines are counted, of this process."""
+    """The report of the installed package; where lines are counted (pytest-cov), of this process."""
     folder = tmp_path_factory.mktemp("written")
     words = ("report", "--cases", "500", "-o", "report", "--json")
-    if request.config.getoption("--lines"):
+    if request.config.pluginmanager.hasplugin("_cov"):
         with redirect_stdout(io.StringIO()) as shown:
             assert cli.main([*words[:4], str(folder / "report"), words[5]]) == 0
         said = json.loads(shown.getvalue())

@@ -1,18 +1,15 @@
 """Committed digests of RTLIL: of the present sources, of all blocks with a record, and right."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.evidence.sources import sources_of
 from tilewright.synth import record
 from tilewright.synth.digests import recorded
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.record import DIGESTS, rtl_sources, rtlil_sha256, sha256
 
-ROOT = Path(__file__).parents[2]
 RENEW = "python -m tilewright.synth.digests"
 
 
@@ -50,22 +47,6 @@ def test_those_of_other_sources_are_not_taken(monkeypatch, tmp_path):
     finally:
         for cached in (record._committed_digests, rtlil_sha256):
             cached.cache_clear()
-
-
-def test_the_key_has_all_sources_that_decide_rtlil():
-    """Blocks and what writes their RTLIL reach nothing else of ours that could change it."""
-    blocks = [str(file.relative_to(ROOT)) for file in ROOT.glob("hw/**/*.py")]
-    reached = {
-        str(file.relative_to(ROOT))
-        for start in ("synth/emit.py", *blocks)
-        for file in sources_of(start, ROOT)
-        if file.name != "__init__.py"
-    }
-    in_key = {f for f in reached if f.startswith(("hw/", "golden/params/"))}
-    in_key |= {"synth/emit.py", "synth/signal_names.py"}
-    # When Python collects garbage; how Verilog is made of RTLIL, and its cache.
-    others = {"synth/collector.py", "synth/yosys.py", "tilewright/base/cache.py"}
-    assert reached - in_key == others
 
 
 # Long.

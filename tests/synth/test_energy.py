@@ -50,6 +50,7 @@ def assert_tools_agree(spec, technology):
 
 
 @needs_opensta
+@pytest.mark.full
 def test_opensta_agrees_on_a_small_design():
     assert_tools_agree("register_slice:tiny", ASAP7)
 
@@ -63,6 +64,7 @@ def test_opensta_agrees(spec, technology):
 
 
 @needs_opensta
+@pytest.mark.full
 def test_what_opensta_takes_per_transition():
     """Mean of rise and fall, or (2.0.17) their sum."""
     assert round(edges_counted(), 4) in (1.0, 2.0)

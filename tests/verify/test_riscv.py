@@ -16,6 +16,7 @@ from tilewright.verify.machine.workload import gemm_of
 from tilewright.verify.simulators.find import MissingToolError
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("block", BLOCKS)
 def test_firmware_compiles(block, stream):

@@ -16,7 +16,7 @@ from tilewright.synth.fpga.shells import scan_verilog, shell_of
 from tilewright.synth.yosys import SynthesisError
 
 TINY = "popcount:odd"
-installed = pytest.mark.skipif(
+needs_nextpnr = pytest.mark.skipif(
     find_device("ecp5-85k").family.nextpnr_version is None, reason="needs the extra fpga"
 )
 
@@ -96,7 +96,8 @@ def test_a_clock_too_slow_for_the_serial_line_is_refused():
         shell_of(resolve("anda_axi:small"), 0.3)
 
 
-@installed
+@pytest.mark.full
+@needs_nextpnr
 def test_a_tiny_block_becomes_a_bitstream(tmp_path, capsys):
     file = tmp_path / "tiny.bit"
     assert cli.main(["fpga", TINY, "--bitstream", str(file), "--json"]) == 0
@@ -108,7 +109,8 @@ def test_a_tiny_block_becomes_a_bitstream(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.bit"]
 
 
-@installed
+@pytest.mark.full
+@needs_nextpnr
 def test_a_clock_that_is_missed_makes_no_bitstream(tmp_path, capsys):
     file = tmp_path / "tiny.bit"
     assert cli.main(["fpga", TINY, "--bitstream", str(file), "--clock", "900MHz"]) == 2
@@ -117,7 +119,8 @@ def test_a_clock_that_is_missed_makes_no_bitstream(tmp_path, capsys):
     assert not file.exists()
 
 
-@installed
+@pytest.mark.full
+@needs_nextpnr
 def test_pins_that_miss_a_port_are_refused():
     with pytest.raises(SynthesisError, match=r"^nextpnr on ecp5-85k: .*"):
         make_bitstream(TINY, constraints='LOCATE COMP "clk" SITE "G2";\n')

@@ -11,7 +11,7 @@ from tilewright.synth.fpga.route import place_and_route
 from tilewright.synth.yosys import SynthesisError
 
 TINY = "popcount:odd"
-installed = pytest.mark.skipif(
+needs_nextpnr = pytest.mark.skipif(
     find_device("ecp5-85k").family.nextpnr_version is None, reason="needs the extra fpga"
 )
 
@@ -22,7 +22,8 @@ def run(capsys, *words):
     return code, out, err
 
 
-@installed
+@pytest.mark.full
+@needs_nextpnr
 def test_a_tiny_block_is_placed_and_routed():
     seen = []
     found = place_and_route(TINY, watch=seen.append)
@@ -42,7 +43,8 @@ def test_a_family_is_its_largest_device():
     ]
 
 
-@installed
+@pytest.mark.full
+@needs_nextpnr
 def test_what_does_not_fit_is_refused_in_one_line(monkeypatch):
     from dataclasses import replace
 
@@ -52,13 +54,15 @@ def test_what_does_not_fit_is_refused_in_one_line(monkeypatch):
         place_and_route(TINY, "none")
 
 
-@installed
+@pytest.mark.full
+@needs_nextpnr
 def test_a_block_that_yosys_removes_is_refused():
     """The words of a deep queue go into block RAM, whose register would be the harness's."""
     with pytest.raises(SynthesisError, match=r": 18 bits of its outputs are read from memory"):
         fpga_record(place_and_route("queue,width=18,depth=1024"))
 
 
+@pytest.mark.full
 def test_registers_that_nobody_reads_are_kept():
     """The harness's on GateMate: without them the tool would remove the block."""
     family = find_device("gatemate-a1").family
@@ -70,7 +74,8 @@ def test_registers_that_nobody_reads_are_kept():
     assert found.mhz == pytest.approx(1e3 / found.report.path.delay_ns, rel=1e-3)
 
 
-@installed
+@pytest.mark.full
+@needs_nextpnr
 def test_the_command_shows_the_path(capsys):
     code, out, _ = run(capsys, TINY, "--path")
     assert code == 0

@@ -17,6 +17,7 @@ from tilewright.synth.flow import synthesise
 from tilewright.synth.handover.design import design_of
 from tilewright.synth.liberty import cached_liberty
 
+pytestmark = pytest.mark.full
 BLOCKS = ["popcount:odd", "figna_aligner"]  # without registers; with a memory
 
 

@@ -122,6 +122,7 @@ CHECKED = [
 FURTHER_OFF = {("adder_tree:pipelined", "asap7"): 0.058}
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("sta") is None, reason="to get it: apt-get install opensta")
 @pytest.mark.parametrize(("spec", "technology"), CHECKED)
 def test_opensta_finds_our_delay_with_our_wires(spec, technology, tmp_path):
