@@ -3,14 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright.kernels.records import (
-    layer_summary,
-    load_model_records,
-    load_records,
-    load_rival_records,
-    roof_lines,
-    token_summary,
-)
+from tilewright.kernels.records import layer_summary, load_records, roof_lines, token_summary
 from tilewright.report.claims import claims_section
 from tilewright.report.html import (
     Markup,
@@ -26,25 +19,29 @@ from tilewright.report.measured import missing
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import Series, bars, curves, scatter
 from tilewright.sim.claims import load_claims
+from tilewright.sim.scheme import resolve_weight_scheme
+from tilewright.sim.xeon import SYSTEMS, tile_cost
 
 TITLE = "SparAMX"
 POSITION = 16
 
-COMMAND = "tilewright kernels bench -o tilewright/kernels/records/MACHINE.json"
+COMMAND = "python -m benchmarks.kernels layers -o tilewright/kernels/records/MACHINE.json"
 GB, MILLION = 1e9, 1e6
+DECA_SCHEMES = ("mxfp4", "bf8", "bf8_50%", "bf8_30%", "bf8_20%", "bf8_10%", "bf8_5%", "bf16_50%")
 
 
 def build(context: Context) -> Page:
-    records, models, rivals = load_records(), load_model_records(), load_rival_records()
+    records, models, rivals, sharing = map(load_records, ("", "models", "rivals", "sharing"))
     return Page(
         summary="Sparse kernels on real processors: "
         + (f"measured on {_processors(records)}." if records else "not measured yet."),
         body=join(
             [
                 *(_models(name, record) for name, record in models.items()),
+                *(_sharing(name, record) for name, record in sharing.items()),
                 *(_rivals(name, record) for name, record in rivals.items()),
                 *(_machine(name, record) for name, record in records.items()),
-                Markup("") if records else missing("the kernels' speed", COMMAND),
+                _left_of_deca() if records else missing("the kernels' speed", COMMAND),
                 claims_section(load_claims("sparamx").values()),
             ]
         ),
@@ -82,7 +79,7 @@ def _models(name: str, record: dict[str, Any]) -> Markup:
             "Source:",
             code(f"tilewright/kernels/records/models/{name}.json"),
             "made by",
-            code(record.get("command", "tilewright kernels model")),
+            code(record["command"]),
             f"with torch {machine['torch']} on {machine['processor']}.",
         ),
     )
@@ -155,6 +152,49 @@ def _long_context(record: dict[str, Any]) -> Markup:
     )
 
 
+def _sharing(name: str, record: dict[str, Any]) -> Markup:
+    """Both models where processors are few or shared."""
+    return section(
+        "Few or shared processors",
+        paragraph(
+            f"{record['plan']['num_hidden_layers']} layers of the same shape, batch 1. Of two"
+            " models or processes that run at once the slower one counts."
+        ),
+        table(
+            ("Situation", "Stock, ms", "Sparse bf16, ms", "Faster than stock PyTorch, x"),
+            [
+                (row["situation"], 1e3 * stock, 1e3 * sparse, stock / sparse)
+                for row in record["rows"]
+                for stock, sparse in [[row[f"{n} bf16"]["seconds"] for n in ("stock", "sparse")]]
+            ],
+        ),
+        note(
+            "Source:",
+            code(f"tilewright/kernels/records/sharing/{name}.json"),
+            "made by",
+            code(record["command"]),
+        ),
+    )
+
+
+def _left_of_deca() -> Markup:
+    """How much faster DECA is, predicted, than the paper's software and than look-ups."""
+    machine = SYSTEMS["spr-hbm"]
+    rows = []
+    for name in DECA_SCHEMES:
+        scheme = resolve_weight_scheme(name)
+        deca, *others = (
+            tile_cost(machine, engine, scheme, 1).cycles
+            for engine in ("deca", "software", "look-up")
+        )
+        rows.append((name, *(cycles / deca for cycles in others)))
+    return section(
+        "What look-ups leave of DECA's gain",
+        paragraph("Predicted for batch 1 with HBM, from the costs of both in cycles of a core."),
+        table(("Scheme", "DECA over the paper's software, x", "DECA over look-ups, x"), rows),
+    )
+
+
 def _rivals(name: str, record: dict[str, Any]) -> Markup:
     """Other programs on the same machine."""
     return section(
@@ -200,6 +240,17 @@ def _machine(name: str, record: dict[str, Any]) -> Markup:
         _curve(name, record, "batch", "batch", 1),
         _curve(name, record, "threads", "threads", 1),
         _surface(name, record),
+        paragraph(
+            "Attention for one token at a context of 16K, scores, softmax and values, a layer of"
+            " Llama 3 8B: 30% of the keys and 50% of the values zero, dense, and PyTorch's."
+        ),
+        table(
+            ("Attention", "Time, µs", "Rate, GB/s"),
+            [
+                (row["kernel"], 1e6 * row["seconds"], row["bytes_per_second"] / GB)
+                for row in record["attention"]
+            ],
+        ),
         note(
             "Source:",
             code(f"tilewright/kernels/records/{name}.json"),
