@@ -1,4 +1,4 @@
-"""Tables of the documentation below a line ``<!-- report: PAGE -->`` have the rows of the report."""
+"""Below a line ``<!-- report: PAGE -->`` a table of the documentation has rows of the report."""
 
 import re
 from functools import cache
