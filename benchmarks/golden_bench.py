@@ -87,7 +87,7 @@ def measure(rows: int = 4096, duration: float = 8.0) -> Iterator[Figure]:
         except ImportError as reason:
             print(f"{name} is not installed and left out ({reason})", file=sys.stderr)
     numpy_cast = {"ml_dtypes": (lambda: values.astype(ml_dtypes.bfloat16), 2.0)}
-    encode, cast = lambda: bfp.encode(BLOCK, halves), lambda: convert(FP32, BF16, words)  # noqa: E731
+    encode, cast = lambda: bfp.encode(BLOCK, halves), lambda: convert(FP32, BF16, words)
     yield from against(f"encode fp16 to {BLOCK}", encode, casts, halves.size, duration)
     yield from against("bf16 cast of fp32", cast, numpy_cast, values.size, duration)
     alone: dict[str, tuple[int, Call]] = {
