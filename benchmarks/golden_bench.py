@@ -7,7 +7,7 @@ The best round counts. A peer that is not installed is left out, with a line tha
 
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import ml_dtypes
 import numpy as np
@@ -52,7 +52,7 @@ PEERS: dict[str, tuple[Callable[[NDArray[np.float32]], Call], float]] = {
 
 
 def against(
-    task: str, golden: Call, peers: dict[str, tuple[Call, float]], elements: int, duration: float
+    task: str, golden: Call, peers: Mapping[str, tuple[Call, float]], elements: int, duration: float
 ) -> Iterator[Figure]:
     """The rate of a golden model, and its share of each peer's time with the limit."""
     entered = {"golden": golden} | {name: peer for name, (peer, _) in peers.items()}

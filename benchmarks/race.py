@@ -65,7 +65,8 @@ def race(
     entered = {
         n: c if isinstance(c, Contestant) else Contestant([c]) for n, c in contestants.items()
     }
-    start, found = perf_counter(), []
+    start = perf_counter()
+    found: list[dict[str, Lap]] = []
     while len(found) < attempts:
         found.append(_race_once(entered, rounds, least_seconds))
         if _unrest(found[-1]) <= CALM or perf_counter() - start > patience:

@@ -30,7 +30,10 @@ Packed = TypeVar("Packed", Matrix, DecaMatrix, CodedMatrix, Cache)
 
 def copies_of(first: Packed, working_set: int) -> list[Packed]:
     """As many copies as have ``working_set`` bytes together."""
-    return [first, *(first.copy() for _ in range(-(-working_set // first.size) - 1))]
+    copies = [first]
+    while len(copies) * first.size < working_set:
+        copies.append(first.copy())
+    return copies
 
 
 def _entry(

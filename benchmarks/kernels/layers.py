@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.kernels.contestants import (
     SEED,
@@ -190,7 +191,7 @@ def race_rows(
 def measure_packing(plan: Plan) -> list[Row]:
     """Seconds to pack one layer, half of its weights zero, from float32 and from int8."""
     weights, threads = random_weights(plan.curve_shape, 0.5), max(plan.threads)
-    sources = {
+    sources: dict[ElementType, NDArray] = {
         ElementType.BF16: (weights.astype(np.uint32) << 16).view(np.float32),
         ElementType.INT8: int8_of(weights),
     }

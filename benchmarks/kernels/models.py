@@ -30,6 +30,7 @@ from benchmarks.race import Contestant, race
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
 from tilewright.golden.sparamx.coded import repeated
 from tilewright.kernels.caches import SparseCache
+from tilewright.kernels.coded import CodedMatrix
 from tilewright.kernels.forms import coded_parts, family, matrix_of
 from tilewright.kernels.fused import FusedLayer, FusedStack, Site, fuse_small_steps, sites
 from tilewright.kernels.models import sparsify
@@ -243,8 +244,9 @@ def packed_layer(site: Site, form: str, sparsity: float) -> SparseLinear:
     few = nn.Linear(inputs, some, bias=False, device="meta")
     few.weight = nn.Parameter(layers[0].weight[:some], requires_grad=False)
     parts = {n: p.numpy() for n, p in SparseLinear.of(few, sparsity, form).named_parts()}
-    coded = matrix_of(form, (some, inputs), parts).coded
-    longer = coded_parts(repeated(coded, outputs // some))
+    matrix = matrix_of(form, (some, inputs), parts)
+    assert isinstance(matrix, CodedMatrix)
+    longer = coded_parts(repeated(matrix.coded, outputs // some))
     tensors = {name: torch.from_numpy(part) for name, part in longer.items()}
     return SparseLinear(form, (outputs, inputs), tensors, gated=site.gated)
 
@@ -411,7 +413,7 @@ def measure_layers(plan: ModelPlan) -> Iterator[Row]:
             x = torch.randn(batch, shape[0]).to(torch.bfloat16)
             entered = {STOCK: stock(tensors, batch, threads)}
             for name, layers in copies.items():
-                calls = [partial(each, x) for each in layers]
+                calls = [partial(each.forward, x) for each in layers]
                 entered[name] = Contestant(calls, weight_bytes_of(layers[0]))
             run_race = partial(race, rounds=plan.rounds)
             yield from race_rows(run_race, entered, shape, batch, 0.5, threads, modelled=True)
