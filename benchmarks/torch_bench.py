@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -194,8 +193,7 @@ def measure(args: argparse.Namespace, device: str) -> Iterable[dict[str, Any]]:
         "kernels": "Triton" if triton else "plain PyTorch",
     }
     if args.bits:
-        workers = max(1, (os.cpu_count() or 2) - 2)
-        record["bits"] = check(device, args.bits, workers, args.seconds / 4, clock.tick)
+        record["bits"] = check(device, args.bits, args.seconds / 4, clock.tick)
         yield record
     record["elements"] = args.elements
     record["conversions"] = conversions(device, args.elements, clock)
