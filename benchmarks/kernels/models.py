@@ -7,11 +7,8 @@ the optional extra ``torch`` and Hugging Face Transformers.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -100,7 +97,6 @@ def run(plan: ModelPlan) -> Iterator[tuple[str, Row]]:
             },
         },
     )
-    yield "stock, passive waiting", {"stock_passive": measure_passive(plan)}
     # First, while nothing else is in memory.
     first, packing = measure_packing(plan, *plan.forms[0])
     yield "packing", {"packing": [packing]}
@@ -127,28 +123,6 @@ def run(plan: ModelPlan) -> Iterator[tuple[str, Row]]:
 def name_of(form: str, sparsity: float) -> str:
     """What a model is called in the record."""
     return f"sparse {form}" if sparsity else f"dense {form}"
-
-
-def measure_passive(plan: ModelPlan) -> Row:
-    """Stock PyTorch in a process of its own whose idle threads sleep at once, batch 1."""
-    code = "import sys; from benchmarks.kernels import models; models.print_stock(sys.argv[1])"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, json.dumps(asdict(plan))],
-        env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    found: Row = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def print_stock(plan: str) -> None:
-    """Decode with the stock model of a plan, which is JSON here, and print the seconds as JSON."""
-    shape = ModelPlan(**json.loads(plan))
-    with torch.inference_mode():
-        (row,) = measure_decode(shape, {STOCK: Decoder(random_model(shape), shape, 1)}, 1)
-    print(json.dumps(row))
 
 
 def measure_packing(plan: ModelPlan, form: str, sparsity: float) -> tuple[Any, Row]:
