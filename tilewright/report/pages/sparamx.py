@@ -27,6 +27,10 @@ POSITION = 16
 
 COMMAND = "python -m benchmarks.kernels layers -o tilewright/kernels/records/MACHINE.json"
 GB, MILLION = 1e9, 1e6
+# Weights of a rival, and those of ours with as many bits or fewer.
+PEERS = {"bf16": "sparse bf16", "q8_0": "sparse int8", "q4_0": "sparse mxfp4"}
+PEERS |= {"int8": "sparse int8", "int4": "sparse mxfp4"}
+OPENVINO_LAYERS = 8  # of decoder layers, whose linear layers it ran
 DECA_SCHEMES = ("mxfp4", "bf8", "bf8_50%", "bf8_30%", "bf8_20%", "bf8_10%", "bf8_5%", "bf16_50%")
 
 
@@ -39,7 +43,7 @@ def build(context: Context) -> Page:
             [
                 *(_models(name, record) for name, record in models.items()),
                 *(_sharing(name, record) for name, record in sharing.items()),
-                *(_rivals(name, record) for name, record in rivals.items()),
+                *(_rivals(name, record, models.get(name)) for name, record in rivals.items()),
                 *(_machine(name, record) for name, record in records.items()),
                 _left_of_deca() if records else missing("the kernels' speed", COMMAND),
                 claims_section(load_claims("sparamx").values()),
@@ -195,20 +199,21 @@ def _left_of_deca() -> Markup:
     )
 
 
-def _rivals(name: str, record: dict[str, Any]) -> Markup:
-    """Other programs on the same machine."""
+def _rivals(name: str, record: dict[str, Any], models: dict[str, Any] | None) -> Markup:
+    """Other programs on the same machine, and the packed model of as many bits or fewer."""
+    ours = _comparable(models) if models else {}
+    rows = []
+    for row in record["rows"]:
+        peer = PEERS.get(row["type"], "")
+        here = ours.get((row["program"], peer, row["batch"]))
+        there = row.get("milliseconds")
+        gain = there / here if here and there else None
+        about = (row["program"], row["type"], row["batch"], row["part"], there or "failed")
+        rows.append((*about, peer, here, gain))
+    header = ("Program", "Weights", "Batch", "What", "Time, ms")
     return section(
         "Other programs",
-        table(
-            ("Program", "Weights", "Batch", "What", "Time, ms"),
-            [
-                (
-                    *(row["program"], row["type"], row["batch"], row["part"]),
-                    row.get("milliseconds", "failed"),
-                )
-                for row in record["rows"]
-            ],
-        ),
+        table((*header, "Ours", "Our time, ms", "Ours faster, x"), rows),
         note(
             "Source:",
             code(f"tilewright/kernels/records/rivals/{name}.json"),
@@ -217,6 +222,19 @@ def _rivals(name: str, record: dict[str, Any]) -> Markup:
             "right after the whole models, in processes of their own.",
         ),
     )
+
+
+def _comparable(record: dict[str, Any]) -> dict[tuple[str, str, int], float]:
+    """Milliseconds of ours by program, model and batch: of a token, and of some linear layers."""
+    share = OPENVINO_LAYERS / record["plan"]["num_hidden_layers"]
+    found = {
+        ("llama.cpp", row["model"], row["batch"]): 1e3 * row["seconds"] for row in record["decode"]
+    }
+    return found | {
+        ("OpenVINO", row["model"], row["batch"]): 1e3 * row["seconds"] * share
+        for row in record["operators"]
+        if row["operator"] == "linear layers"
+    }
 
 
 def _processors(records: dict[str, dict[str, Any]]) -> str:
