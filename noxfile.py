@@ -150,7 +150,6 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.pack_bench")
     session.run("python", "-m", "benchmarks.model_bench")
     session.run("python", "-m", "benchmarks.synth_bench")
-    session.run("python", "-m", "benchmarks.llm_bench")
     session.run("python", "-m", "benchmarks.host_bench")
 
 

@@ -1,27 +1,22 @@
-"""Speed of the performance model, beside peers where there are any: one run, the same machine.
+"""Speed of the performance model, and of peers where there are any: one run, the same machine.
 
-    python -m benchmarks.model_bench [--json] [--peer NAME=COMMAND]...
+    python -m benchmarks.model_bench [--json]
 
 GenZ and ZigZag are run when they are installed (``pip install genz-llm zigzag-dse``): a prefill of
-Llama-2-7B, their imports included, as ours is; ZigZag each distinct product once. Any other peer is
-named with the command that runs it.
+Llama-2-7B, their imports included, as ours is; ZigZag each distinct product once.
 """
 
-import argparse
 import importlib.util
-import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.race import Figure, main, race, seconds
 from tilewright.sim.deca_stream import _stream
 from tilewright.sim.evaluations import EVALUATIONS
 from tilewright.sim.roofsurface import Surface
@@ -46,26 +41,6 @@ PEERS = {
     "GenZ": ("GenZ", ["-c", GENZ]),
     "ZigZag": ("zigzag", ["-m", "benchmarks.zigzag_peer", "llama-2-7b", str(TOKENS)]),
 }
-
-
-@dataclass
-class Result:
-    task: str
-    seconds: float
-    limit: float | None  # seconds; None where there is no target
-
-    @property
-    def good(self) -> bool:
-        return self.limit is None or self.seconds <= self.limit
-
-
-def best(task: Callable[[], object], rounds: int = ROUNDS) -> float:
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def roof_surface() -> None:
@@ -111,57 +86,35 @@ def process(command: list[str]) -> Callable[[], object]:
     return lambda: subprocess.run(command, check=True, capture_output=True)
 
 
-def run(peers: dict[str, list[str]]) -> list[Result]:
-    results = [
-        Result(f"Roof-Surface and region of {POINTS:,} points", best(roof_surface), 1.0),
-        Result("all of Table 6", best(table6), 1.0),
-        Result("tilewright llm, start to finish", best(process(OURS)), 1.0),
-        Result("the whole scoreboard", best(scoreboard, 1), 60.0),
-        *(
-            Result(f"10,000 points of {model}, {words or 'decode'}", best(task, 1), 60.0)
-            for model, words, task in (
-                ("llama-3.1-8b", "", sweep_of("llama-3.1-8b")),
-                ("deepseek-v3", "", sweep_of("deepseek-v3")),
-                ("deepseek-v3", "prefill", sweep_of("deepseek-v3", phase="prefill")),
-                ("llama-3.1-8b", "on fp-fp", sweep_of("llama-3.1-8b", system="fp-fp")),
-                *(
-                    ("llama-3.1-8b", f"{phase} on {system}", sweep)
-                    for system in ("harmonia", "anda")
-                    for phase in ("decode", "prefill")
-                    for sweep in [new_sweep_of("llama-3.1-8b", system=system, phase=phase)]
-                ),
-            )
-        ),
-    ]
-    return results + [
-        Result(f"{name}, start to finish", best(process(command), 1), None)
-        for name, command in peers.items()
-    ]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
-    args = parser.parse_args()
-    peers = {}
+def measure() -> Iterator[Figure]:
+    """Ours with their limits, then the peers that are installed."""
+    few: dict[str, Callable[[], object]] = {
+        f"Roof-Surface and region of {POINTS:,} points": roof_surface,
+        "all of Table 6": table6,
+        "tilewright llm, start to finish": process(OURS),
+    }
+    for name, task in few.items():
+        yield Figure(name, race({"": task}, ROUNDS)[""].least, limit=1.0)
+    sweeps = {
+        "llama-3.1-8b": sweep_of("llama-3.1-8b"),
+        "deepseek-v3": sweep_of("deepseek-v3"),
+        "deepseek-v3, prefill": sweep_of("deepseek-v3", phase="prefill"),
+        "llama-3.1-8b on fp-fp": sweep_of("llama-3.1-8b", system="fp-fp"),
+    }
+    for system in ("harmonia", "anda"):
+        for phase in ("decode", "prefill"):
+            new = new_sweep_of("llama-3.1-8b", system=system, phase=phase)
+            sweeps[f"llama-3.1-8b, {phase} on {system}"] = new
+    yield Figure("the whole scoreboard", seconds(scoreboard), limit=60.0)
+    for name, task in sweeps.items():
+        yield Figure(f"10,000 points of {name}", seconds(task), limit=60.0)
     for name, (module, arguments) in PEERS.items():
         if importlib.util.find_spec(module):
-            peers[name] = [sys.executable, *arguments]
+            taken = seconds(process([sys.executable, *arguments]))
+            yield Figure(f"{name}, start to finish", taken)
         else:
             print(f"{name} is not installed and left out", file=sys.stderr)
-    for text in args.peer:
-        name, _, command = text.partition("=")
-        peers[name] = shlex.split(command)
-    results = run(peers)
-    if args.json:
-        print(json.dumps([asdict(r) | {"good": r.good} for r in results], indent=2))
-    else:
-        for r in results:
-            limit = "" if r.limit is None else f"  (at most {r.limit:g} s)"
-            print(f"{r.seconds:9.3f} s  {r.task}{limit}{'' if r.good else '  MISSED'}")
-    return 0 if all(r.good for r in results) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, measure))

@@ -1,64 +1,37 @@
 """Speed of synthesis: the largest processing element to cells, from nothing and from the cache.
 
-    python -m benchmarks.synth_bench [--json] [--block BLOCK]
+    python -m benchmarks.synth_bench [--json]
 
 The limit is one minute for one element in one technology on 2 cores; a second run of the same
 content must not synthesise again.
 """
 
-import argparse
-import json
 import os
 import sys
 import tempfile
-import time
+from collections.abc import Iterator
 from unittest.mock import patch
 
+from benchmarks.race import Figure, main, seconds
 from tilewright.studies.sweeps.work import run_apart
 
 LIMIT = 60.0  # seconds
+JOB = {"spec": "harmonia_pe", "technology": "asap7"}
 
 
-def measure(block: str, technology: str) -> dict[str, float | str]:
+def measure() -> Iterator[Figure]:
     """Seconds with an empty cache, and with what that run has left in it."""
-    job = {"spec": block, "technology": technology}
-    seconds, results = [], []
+    results = []
     with (
         tempfile.TemporaryDirectory(prefix="tilewright-") as cache,
         patch.dict(os.environ, XDG_CACHE_HOME=cache),
     ):
-        for _ in range(2):
-            start = time.perf_counter()
-            results.append(run_apart(job)["result"])
-            seconds.append(time.perf_counter() - start)
+        for name in ("synthesis of harmonia_pe in asap7", "the same from the cache"):
+            taken = seconds(lambda: results.append(run_apart(JOB)["result"]))
+            yield Figure(name, taken, limit=LIMIT)
     if results[0]["metrics"] != results[1]["metrics"]:
-        raise RuntimeError(f"{block}: the cache gives another result")
-    return {
-        "block": block,
-        "technology": technology,
-        "area_um2": results[0]["metrics"]["area"]["value"],
-        "first_s": round(seconds[0], 2),
-        "again_s": round(seconds[1], 2),
-        "limit_s": LIMIT,
-    }
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="synth_bench", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--block", default="harmonia_pe", help="what to map (harmonia_pe)")
-    parser.add_argument("--tech", default="asap7", help="in which cells (asap7)")
-    options = parser.parse_args(arguments)
-    figures = measure(options.block, options.tech)
-    if options.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        print(
-            f"{figures['block']} in {figures['technology']}: {figures['first_s']} s, limit"
-            f" {LIMIT:.0f} s; again {figures['again_s']} s"
-        )
-    return 0 if max(float(figures["first_s"]), float(figures["again_s"])) <= LIMIT else 1
+        raise RuntimeError("the cache gives another result")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, measure))

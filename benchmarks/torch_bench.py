@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -23,6 +22,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from benchmarks.race import Contestant, race
 from benchmarks.torch_bits import check
 from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.torch import AndaConfig, perplexity, quantize_, restore_
@@ -54,21 +54,11 @@ class Clock:
         print(f"{time.monotonic() - self.start:7.1f} s  {text}", file=sys.stderr, flush=True)
 
 
-def seconds(work: Callable[[], Any], device: str, repeats: int = REPEATS, calls: int = 1) -> float:
-    """The shortest of several runs, after one that warms up; of one of ``calls`` in a row."""
-
-    def once() -> float:
-        if device == "cuda":
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(calls):
-            work()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        return (time.perf_counter() - start) / calls
-
-    once()
-    return min(once() for _ in range(repeats))
+def time_of(work: Callable[[], Any], device: str, repeats: int = REPEATS, calls: int = 1) -> float:
+    """The shortest of several turns of ``calls`` in a row, after one that warms up: of one call."""
+    last = [torch.cuda.synchronize] if device == "cuda" else []
+    turn = Contestant([*[work] * calls, *last], warm=last)
+    return race({"": turn}, repeats)[""].least * len(turn.calls) / calls
 
 
 def conversions(device: str, elements: int, clock: Clock) -> list[dict[str, Any]]:
@@ -95,7 +85,7 @@ def conversions(device: str, elements: int, clock: Clock) -> list[dict[str, Any]
     for name, call in work.items():
         clock.tick(name)
         try:
-            rate = moved / seconds(call, device, calls=calls)
+            rate = moved / time_of(call, device, calls=calls)
         except Exception as error:  # a peer of another version must not cost the record
             rows.append({"conversion": name, "error": f"{type(error).__name__}: {error}"[:200]})
             continue
@@ -154,7 +144,7 @@ def perplexities(device: str, shape: str, window: int, clock: Clock) -> dict[str
     def measure(name: str, beside: str = "plain") -> None:
         clock.tick(f"{shape}: {name}")
         try:
-            took = seconds(lambda: perplexity(model, ids, window, batch=batch), device, 3)
+            took = time_of(lambda: perplexity(model, ids, window, batch=batch), device, 3)
         except Exception as error:  # what else was measured must not be lost
             rows.append({"format": name, "error": f"{type(error).__name__}: {error}"[:300]})
             return
@@ -203,8 +193,7 @@ def measure(args: argparse.Namespace, device: str) -> Iterable[dict[str, Any]]:
         "kernels": "Triton" if triton else "plain PyTorch",
     }
     if args.bits:
-        workers = max(1, (os.cpu_count() or 2) - 2)
-        record["bits"] = check(device, args.bits, workers, args.seconds / 4, clock.tick)
+        record["bits"] = check(device, args.bits, args.seconds / 4, clock.tick)
         yield record
     record["elements"] = args.elements
     record["conversions"] = conversions(device, args.elements, clock)

@@ -2,16 +2,13 @@
 
 ``check`` compares all 16-bit patterns and any number of random groups of block floating point, and
 patterns and random matrices of integer weights, of the OCP specification's
-formats and of DECA's schemes, signs of zero included. Golden results are computed by processes
-while the device converts.
+formats and of DECA's schemes, signs of zero included.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -48,18 +45,12 @@ def golden_blocks(words: NDArray[np.uint16], group: int, length: int) -> Pattern
     return _patterns(bfp.decode(fmt, bfp.encode(fmt, words, saturate=True)))
 
 
-def random_task(task: tuple[int, int]) -> tuple[NDArray[np.uint16], int, int, Patterns]:
-    """Random groups with their golden result: what one process computes at a time."""
-    words, group, length = random_words(*task)
-    return words, group, length, golden_blocks(words, group, length)
-
-
 def _patterns(values: Any) -> Patterns:
     return np.ascontiguousarray(values, np.float32).view(np.uint32)
 
 
 def check(
-    device: str, groups: int, workers: int, seconds: float, tick: Callable[[str], None]
+    device: str, groups: int, seconds: float, tick: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """Elements compared and how many differ, by conversion; random groups end with the time."""
     rows = [_every_pattern(device), *_weights(device)]
@@ -67,7 +58,7 @@ def check(
         rows.append(_compiled(device, tick))
     for row in rows:
         tick(f"{row['conversion']}: {row.get('differ')} of {row.get('elements')} differ")
-    rows.append(_random_groups(device, groups, workers, seconds, tick))
+    rows.append(_random_groups(device, groups, seconds, tick))
     return rows
 
 
@@ -170,32 +161,22 @@ def _weights(device: str) -> Iterator[dict[str, Any]]:
 
 
 def _random_groups(
-    device: str, groups: int, workers: int, seconds: float, tick: Callable[[str], None]
+    device: str, groups: int, seconds: float, tick: Callable[[str], None]
 ) -> dict[str, Any]:
     import torch
 
     from tilewright.torch.convert import to_block_float
 
-    tasks = [(k, min(CHUNK, groups - first)) for k, first in enumerate(range(0, groups, CHUNK))]
     differ = elements = done = 0
     end = time.monotonic() + seconds
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        waiting = []
-        for task in tasks:
-            waiting.append(pool.submit(random_task, task))
-            if len(waiting) < 2 * workers and task is not tasks[-1]:
-                continue
-            while waiting and (len(waiting) >= 2 * workers or task is tasks[-1]):
-                words, group, length, wanted = waiting.pop(0).result()
-                halves = _on(device, words).view(torch.float16)
-                differ += _differ(to_block_float(halves, group, length), wanted)
-                elements, done = elements + words.size, done + len(words)
-            if done % 1_000_000 < CHUNK:
-                tick(f"random groups: {done}, {differ} elements differ")
-            if time.monotonic() > end:
-                for each in waiting:
-                    each.cancel()
-                break
+    while done < groups and time.monotonic() < end:
+        words, group, length = random_words(done, min(CHUNK, groups - done))
+        halves = _on(device, words).view(torch.float16)
+        got = to_block_float(halves, group, length)
+        differ += _differ(got, golden_blocks(words, group, length))
+        elements, done = elements + words.size, done + len(words)
+        if done % 1_000_000 < CHUNK:
+            tick(f"random groups: {done}, {differ} elements differ")
     return _row("block floating point, random groups", elements, differ, done)
 
 

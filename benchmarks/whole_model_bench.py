@@ -1,10 +1,10 @@
-"""The performance model beside whole models that were measured, beside rooflines and other tools.
+"""GenZ and LLM-Viewer themselves on the whole models that were measured.
 
-    python -m benchmarks.whole_model_bench [--json] [--genz PYTHON] [--llm-viewer FOLDER]
+    python -m benchmarks.whole_model_bench [--genz PYTHON] [--llm-viewer FOLDER]
 
-The rows are those of :mod:`tilewright.sim.whole_models`. ``--genz`` asks GenZ itself, with a Python
-that has it (``pip install genz-llm``), for the formats that it knows; ``--llm-viewer`` asks
-LLM-Viewer itself, of which FOLDER is a checkout.
+The rows are those of :mod:`tilewright.sim.whole_models`, whose own predictions are on the report's
+page *Explore*. PYTHON has GenZ (``pip install genz-llm``), which knows some of the formats; FOLDER
+is a checkout of LLM-Viewer.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from tilewright.base.console import print_table
@@ -34,12 +33,6 @@ SHAPE = (
 )
 
 
-def ask_genz(row: MeasuredModel, python: str) -> float | None:
-    """Return what GenZ says on the same rate and bandwidth, where it has the format."""
-    bits = GENZ_BITS.get(row.model)
-    return None if bits is None else _ask(python, "genz_peer", row, bits)
-
-
 def ask_viewer(row: MeasuredModel, folder: str) -> float:
     """Return what LLM-Viewer says on the same rate and bandwidth."""
     bits = 8 * resolve_weight_scheme(SCHEMES[row.model]).bytes_of(1)
@@ -55,54 +48,27 @@ def _ask(
     numbers = (bits, row.batch, CONTEXT, rate, bandwidth)
     file = str(Path(__file__).with_name(f"{peer}.py"))
     command = [python, "-W", "ignore", file, *map(str, numbers), *words]
-    found = subprocess.run(
-        command,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | ({"PYTHONPATH": path} if path else {}),
-    )
-    return float(found.stdout.split()[-1])
+    environment = os.environ | ({"PYTHONPATH": path} if path else {})
+    return float(subprocess.check_output(command, text=True, env=environment).split()[-1])
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--genz", metavar="PYTHON", help="a Python that has GenZ, to ask it too")
-    parser.add_argument("--llm-viewer", metavar="FOLDER", help="a checkout of it, to ask it too")
+    parser.add_argument("--genz", metavar="PYTHON", help="a Python that has GenZ")
+    parser.add_argument("--llm-viewer", metavar="FOLDER", help="a checkout of it")
     args = parser.parse_args()
-    found, asked = measured_models(), dict[str, list[float | None]]()
-    if args.genz is not None:
-        asked["genz"] = [ask_genz(row, args.genz) for row in found]
-    if args.llm_viewer is not None:
-        asked["llm_viewer"] = [ask_viewer(row, args.llm_viewer) for row in found]
-    if args.json:
-        rows = [
-            asdict(row) | {f"{name}_ms": values[k] for name, values in asked.items()}
-            for k, row in enumerate(found)
-        ]
-        print(json.dumps(rows, indent=2))
-        return
-    header = ("MODEL", "BATCH", "MEASURED MS", "OURS MS", "%", "ROOFLINE MS", "%")
-    formula = ("LLM-VIEWER'S FORMULA MS", "%")
-    print_table(
-        (*header, *formula, *(f"{name.upper()} MS" for name in asked)),
-        [
-            (
-                row.model,
-                row.batch,
-                f"{row.measured_ms:.1f}",
-                *(
-                    text
-                    for ms in (row.ours_ms, row.roofline_ms, row.viewer_ms)
-                    for text in (f"{ms:.1f}", f"{row.percent(ms):+.0f}")
-                ),
-                *("-" if v[k] is None else f"{v[k]:.1f}" for v in asked.values()),
-            )
-            for k, row in enumerate(found)
-        ],
-    )
+    rows = []
+    for row in measured_models():
+        cells = [row.model, str(row.batch), f"{row.measured_ms:.1f}"]
+        if args.genz is not None:
+            bits = GENZ_BITS.get(row.model)
+            cells.append(f"{_ask(args.genz, 'genz_peer', row, bits):.1f}" if bits else "-")
+        if args.llm_viewer is not None:
+            cells.append(f"{ask_viewer(row, args.llm_viewer):.1f}")
+        rows.append(cells)
+    asked = [n for n, given in (("GENZ", args.genz), ("LLM-VIEWER", args.llm_viewer)) if given]
+    print_table(("MODEL", "BATCH", "MEASURED MS", *(f"{name} MS" for name in asked)), rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the SparAMX kernels took on a real processor, read from the committed record as data.
 
-``tilewright kernels bench`` makes the record: ``tilewright/kernels/records``.
+``python -m benchmarks.kernels layers`` makes the record: ``tilewright/kernels/records``.
 """
 
 import json
@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 RECORD = Path(__file__).parents[1] / "kernels" / "records" / "xeon-amx-16.json"
-# Of whole models; ``tilewright kernels model`` makes it.
+# Of whole models; ``python -m benchmarks.kernels model`` makes it.
 MODEL_RECORD = RECORD.parent / "models" / RECORD.name
 
 

@@ -3,23 +3,23 @@
     python -m benchmarks.rivals.rivals SOURCES WORK -o OUT.json [--layers 32] [--vocabulary 128256]
 
 SOURCES holds what was carried here: ``llama.tar.xz`` (llama.cpp's sources, folder ``lc``), the
-wheel of ``gguf``, and where they are wanted ``openvino.tar.xz`` (OpenVINO with its CPU plugin) and
-``kt.tar.xz`` (kt-kernel's extension for AMX and its libraries). WORK is a folder with room for the
-model files: 30 GB of all three types.
+wheel of ``gguf``, and where it is wanted ``openvino.tar.xz`` (OpenVINO with its CPU plugin). WORK
+is a folder with room for the model files: 30 GB of all three types.
 """
 
 import argparse
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
-from time import gmtime, strftime
 from typing import Any
+
+from benchmarks.race import now, write
+from tilewright.kernels.machine import describe_machine
 
 HERE = Path(__file__).parent
 OPENVINO_LAYERS = 8  # its linear layers alone: its GGUF frontend gives graphs without a cache
@@ -33,7 +33,7 @@ def prepare(sources: Path, work: Path) -> dict[str, str]:
         packages.mkdir(parents=True)
         for wheel in sources.glob("*.whl"):
             zipfile.ZipFile(wheel).extractall(packages)
-        for name, target in (("llama", work), ("openvino", packages), ("kt", work / "kt")):
+        for name, target in (("llama", work), ("openvino", packages)):
             archive = sources / f"{name}.tar.xz"
             if archive.exists():
                 target.mkdir(exist_ok=True)
@@ -70,12 +70,6 @@ def command_of(arguments: list[str], options: argparse.Namespace) -> str:
     return " ".join(["python -m benchmarks.rivals.rivals", *words])
 
 
-def processor() -> str:
-    """What the system calls it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
-
-
 def milliseconds(command: list[Any], environment: dict[str, str]) -> dict[str, Any]:
     """The last line of a program that is a number, or why there is none."""
     try:
@@ -93,17 +87,9 @@ def milliseconds(command: list[Any], environment: dict[str, str]) -> dict[str, A
         return {"failed": str(error)}
     found = re.findall(r"^\d+\.\d+$", done.stdout, re.MULTILINE)  # some say goodbye after it
     if not found or done.returncode:
-        return {"failed": why(done.returncode, done.stderr)}
+        said = done.stderr.strip().split("\n")[-1][:300]
+        return {"failed": f"exit status {done.returncode}: {said}"}
     return {"milliseconds": float(found[-1])}
-
-
-def why(status: int, stderr: str) -> str:
-    """How a program ended and what it said last, in one line."""
-    ended = f"exit status {status}"
-    if status < 0:
-        ended = f"ended by {signal.Signals(-status).name}"
-    said = stderr.strip().split("\n")[-1][:300]
-    return f"{ended}: {said}" if said else f"{ended} without a word"
 
 
 def main() -> None:
@@ -121,7 +107,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1, help="of llama.cpp; the least counts")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--openvino", nargs="*", default=[], help="bf16, int8 and int4, if any")
-    parser.add_argument("--kt", nargs="*", default=[], help="bf16, int8 and int4, if any")
     parser.add_argument("--prepare", action="store_true", help="build, write model files, and stop")
     options = parser.parse_args()
     environment = prepare(options.sources, options.work)
@@ -130,8 +115,8 @@ def main() -> None:
         return
     record: dict[str, Any] = {
         "command": command_of(sys.argv[1:], options),
-        "began": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime()),
-        "processor": processor(),
+        "began": now(),
+        "processor": describe_machine().processor,
         "layers": options.layers,
         "vocabulary": options.vocabulary,
         "context": options.context,
@@ -142,7 +127,7 @@ def main() -> None:
     def note(row: dict[str, Any], found: dict[str, Any]) -> None:
         record["rows"].append({**row, **found})
         print(json.dumps(record["rows"][-1]), flush=True)
-        options.output.write_text(json.dumps(record, indent=1) + "\n")
+        write(options.output, record)
 
     for kind in options.types:
         model = options.work / f"{kind}.gguf"
@@ -159,11 +144,6 @@ def main() -> None:
             part = f"linear layers of {OPENVINO_LAYERS} decoder layers"
             row = {"program": "OpenVINO", "type": kind, "batch": batch, "part": part}
             note(row, milliseconds(command, environment))
-    for kind in options.kt:
-        for batch in options.batches:
-            command = [sys.executable, HERE / "kt_mlp.py", options.work / "kt", kind, batch]
-            row = {"program": "kt-kernel", "type": kind, "batch": batch, "part": "one MLP"}
-            note(row, milliseconds(command, dict(os.environ)))
 
 
 if __name__ == "__main__":

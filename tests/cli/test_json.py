@@ -27,7 +27,6 @@ from tilewright.synth.technology import TECHNOLOGIES
 
 INSTEAD = {  # examples that would take long -> the same command on less
     "kv": ["tilewright kv tiny-llama --tokens 64 --window 64 --steps 0 --lengths 4"],
-    "kernels": ["tilewright kernels info", "tilewright kernels bench --quick -o kernels.json"],
     "report": [],  # test_report
     "simulate": ["tilewright simulate float_mul:fp16 --cases 20"],
 }

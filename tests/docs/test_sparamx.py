@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.support.examples import blocks
-from tilewright.kernels.records import load_sharing_records
+from tilewright.kernels.records import load_records
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sparamx.md").read_text()
 
@@ -17,7 +17,7 @@ def test_programs_of_the_page():
 
 def test_shared_processors_make_no_sparse_model_slower_than_stock():
     """At most 5% slower in any measured situation is allowed."""
-    for record in load_sharing_records().values():
+    for record in load_records("sharing").values():
         rows = record["rows"]
         assert len(rows) == 6
         for row in rows:

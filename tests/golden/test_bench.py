@@ -1,42 +1,29 @@
-"""The benchmark script runs, reports what it left out and judges what it measured."""
+"""The benchmark of the golden models runs, and what it measures is judged by its limits."""
 
 import json
+import sys
 
-from benchmarks.golden_bench import Memory, Race, installed, main, table
-
-
-def test_small_run_as_json(capsys):
-    main(["--json", "--rows", "4", "--seconds", "0"])
-    record = json.loads(capsys.readouterr().out)
-    tasks = [race["task"] for race in record["races"]]
-    assert tasks[:2] == [
-        "block floating point encode, 4x4096 fp16 to bfp8g64",
-        "bf16 cast, 4x4096 fp32",
-    ]
-    assert all(race["golden"] > 0 for race in record["races"])
-    assert [entry["ratio"] > 0 for entry in record["memory"]] == [True, True]
-    race = record["races"][0]
-    assert {*race["peers"], *race["missing"]} == {"torchao MXFP8", "microxcaling int8"}
+from benchmarks import golden_bench
+from benchmarks.race import Figure, main
 
 
-def test_missing_peers_are_named():
-    def unavailable(values):
-        raise ImportError("No module named 'torchao'")
+def test_a_small_run(capsys):
+    figures = list(golden_bench.measure(rows=4, duration=0))
+    names = [figure.name for figure in figures]
+    assert (
+        names[0] == "encode fp16 to bfp8g64" and "peak memory of bf16 cast over its input" in names
+    )
+    assert all(figure.value > 0 for figure in figures)
+    missing = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    raced = [name for name in golden_bench.PEERS if any(name in figure for figure in names)]
+    assert len(missing) + len(raced) == len(golden_bench.PEERS)
 
-    contestants, missing = installed({"torchao MXFP8": unavailable}, None)
-    assert contestants == {} and missing == {"torchao MXFP8": "No module named 'torchao'"}
-    race = Race("encode", 1000, golden=0.5, peers={}, targets={}, missing=missing)
-    lines = table([race], []).splitlines()
-    assert "    torchao MXFP8: skipped, not installed (No module named 'torchao')" in lines
 
-
-def test_targets_are_judged():
-    race = Race(
-        "encode", 1000, golden=0.5, peers={"slow": 1.6, "fast": 0.4},
-        targets={"slow": 1 / 3, "fast": 1.0},
-    )  # fmt: skip
-    assert race.verdict("slow") and not race.verdict("fast")
-    report = table([race], [Memory("encode", 3.9), Memory("cast", 4.0)])
-    assert "fast: 400.0 ms; golden takes 1.25 of that, target at most 1.00: MISSED" in report
-    assert "peak memory of encode: 3.90 of its input, target below 4: met" in report
-    assert "peak memory of cast: 4.00 of its input, target below 4: MISSED" in report
+def test_a_missed_limit_fails(capsys, monkeypatch):
+    figures = [Figure("fast", 0.5, limit=1.0), Figure("slow", 2.0, "GB", 1.0), Figure("free", 9.0)]
+    monkeypatch.setattr(sys, "argv", ["bench", "--json"])
+    assert main("A bench.", lambda: figures) == 1
+    out, err = capsys.readouterr()
+    assert [row["good"] for row in json.loads(out)] == [True, False, True]
+    assert "         2 GB   slow  (at most 1)  MISSED" in err.splitlines()
+    assert main("A bench.", lambda: figures[::2]) == 0

@@ -1,41 +1,30 @@
-"""The bench runs to its end, its predictions follow the model, and the page follows the record.
-
-No speed is measured here: figures are those of the record.
-"""
+"""The bench runs to its end, and its predictions follow the model; no speed is measured here."""
 
 import json
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from benchmarks.kernels.__main__ import main
+from benchmarks.kernels.layers import quick_plan, sections
+from benchmarks.kernels.roofs import INSTRUCTIONS, Roofs, predict
+from benchmarks.race import Contestant, race, rounded, write
 from tilewright import cli
-from tilewright.kernels import bench
-from tilewright.kernels.bench import rounded, run, steps
 from tilewright.kernels.library import Path as KernelPath
 from tilewright.kernels.library import available_paths
-from tilewright.kernels.plan import quick_plan
-from tilewright.kernels.records import (
-    int8_gains,
-    layer_summary,
-    load_records,
-    roof_lines,
-    surface_errors,
-)
-from tilewright.kernels.roofs import INSTRUCTIONS, Roofs, predict
-from tilewright.studies.sparamx import PAGE, page_parts, with_parts
+from tilewright.kernels.records import layer_summary, load_records, roof_lines
 
-RECORDS = load_records()
-RECORD = RECORDS["xeon-amx-16"]
+RECORD = load_records()["xeon-amx-16"]
 
 
-def test_a_quick_run_has_everything():
-    doing = []
-    record = run(quick_plan(), doing.append)
-    assert len(doing) == steps(quick_plan())
-    assert record == json.loads(json.dumps(record))
-    assert {about["command"] for about in record["sections"].values()} == {bench.COMMAND}
+def test_a_quick_run_has_everything_and_sections_are_measured_again(tmp_path, capsys):
+    path = tmp_path / "a" / "r.json"
+    common = ["layers", "--quick", "-o", str(path)]
+    main(common)
+    record = json.loads(path.read_text())
+    assert set(record["sections"]) == set(sections(quick_plan()))
+    assert {about["command"] for about in record["sections"].values()} == {record["command"]}
     assert set(RECORD) <= set(record)
     kernels = {row["kernel"] for row in record["layers"]}
     assert kernels >= {"sparse bf16", "dense bf16", "sparse int8", "dense int8", "read"}
@@ -45,61 +34,37 @@ def test_a_quick_run_has_everything():
             assert all(np.isfinite(v) for v in row.values() if isinstance(v, float))
     if KernelPath.AVX512 in available_paths():
         assert set(record["roofs"]["instructions"]) >= set(INSTRUCTIONS)
+    main([*common, "--only", "threads"])
+    again = json.loads(path.read_text())
+    said = again["sections"].pop("threads")
+    assert said["command"] == "python -m benchmarks.kernels layers --only threads"
+    assert all(again[n] == record[n] for n in record if n not in ("sections", "threads"))
+    write(path, again | {"plan": {}})
+    with pytest.raises(SystemExit):
+        main([*common, "--only", "threads"])
+    assert "is a record of another machine or another plan" in capsys.readouterr().err
 
 
-def test_some_sections_are_measured_anew(tmp_path, capsys, monkeypatch):
-    path = tmp_path / "r.json"
-    common = ["kernels", "bench", "--quick", "-o", str(path)]
-    assert cli.main([*common, "--only", "packing,threads"]) == 0
-    first = json.loads(path.read_text())
-    assert set(first["sections"]) == {"roofs", "packing", "threads"} and "layers" not in first
-    # PyTorch, which the first run may have loaded, counts processors otherwise.
-    others = replace(bench.describe_machine(), processors=first["machine"]["processors"] + 1)
-    monkeypatch.setattr(bench, "describe_machine", lambda: others)
-    assert cli.main([*common, "--only", "attention,threads"]) == 0
-    second = json.loads(path.read_text())
-    assert set(second["sections"]) == {"roofs", "packing", "threads", "attention"}
-    for same in ("packing", "roofs"):
-        assert second[same] == first[same] and second["sections"][same] == first["sections"][same]
-    anew = f"{bench.COMMAND} --only threads,attention"
-    assert {second["sections"][name]["command"] for name in ("threads", "attention")} == {anew}
-    other = second | {"plan": {}}
-    path.write_text(json.dumps(other))
-    capsys.readouterr()
-    assert cli.main([*common, "--only", "threads"]) == 2
-    error = "tilewright: the record to complete is of another machine or another plan\n"
-    assert capsys.readouterr().err == error
-    assert cli.main([*common, "--only", "speed"]) == 2
-    assert capsys.readouterr().err.startswith("tilewright: no section 'speed': there are packing,")
-    assert cli.main(["kernels", "info", "--only", "threads"]) == 2
-    assert capsys.readouterr().err == "tilewright: --only goes with bench\n"
+def test_contestants_take_turns():
+    done = []
+    entered = {
+        "copies": Contestant(
+            [lambda: done.append("a"), lambda: done.append("b")], warm=[done.clear]
+        ),
+        "call": lambda: done.append("c"),
+    }
+    laps = race(entered, 2)
+    assert done == ["a", "b", "c"] and list(laps) == ["copies", "call"]
+    assert all(0 < lap.least <= lap.seconds and lap.scatter >= 0 for lap in laps.values())
 
 
-def test_the_command(tmp_path, capsys):
-    assert cli.main(["kernels", "bench", "--quick", "-o", str(tmp_path / "a" / "r.json")]) == 0
-    assert "sparse bf16" in capsys.readouterr().out
-    assert json.loads((tmp_path / "a" / "r.json").read_text())["plan"]["rounds"] == 2
+def test_the_command(capsys):
     assert cli.main(["kernels", "info", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["paths"][0] == "portable"
-    assert cli.main(["kernels", "info", "--quick"]) == 2
-    assert capsys.readouterr().err == "tilewright: --output and --quick go with bench and model\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (["bench", "--form", "int8"], "--form goes with sparsify and model"),
-        (["model", "--sparsity", "0.3"], "--sparsity goes with sparsify, and with model --form"),
-        (["model", "somewhere"], "MODEL_DIR goes with sparsify"),
-        (
-            ["model", "--form", "int8", "--batches", "1"],
-            "--batches completes a record of all forms: leave --form out",
-        ),
-    ],
-)
-def test_options_that_do_not_go_together(words, error, capsys):
-    assert cli.main(["kernels", *words]) == 2
-    assert capsys.readouterr().err == f"tilewright: {error}\n"
+    assert cli.main(["kernels", "info", "--form", "int8"]) == 2
+    assert capsys.readouterr().err == "tilewright: info takes no other argument than --json\n"
+    assert cli.main(["kernels", "sparsify", "somewhere"]) == 2
+    assert capsys.readouterr().err == "tilewright: sparsify takes MODEL_DIR and -o DIR\n"
 
 
 def test_no_compiler_ends_the_command_in_one_line(monkeypatch, capsys):
@@ -144,15 +109,18 @@ def test_ports_and_the_way_through_memory():
     assert more.reload == 1 / (1 / 3e8 + 2**-29)
 
 
-def test_rounded():
+def test_a_record_has_a_row_a_line(tmp_path):
     data = {"a": [1.234567, 2], "b": (None, "x", True)}
     assert rounded(data) == {"a": [1.2346, 2], "b": [None, "x", True]}
+    write(tmp_path / "r.json", {"rows": [{"a": 1.23456789, "b": [1, 2]}], "c": {}})
+    lines = ["{", ' "rows": [', '  {"a": 1.2346, "b": [1, 2]}', " ],", ' "c": {}', "}"]
+    assert (tmp_path / "r.json").read_text().splitlines() == lines
 
 
 # --- the committed record, and what follows from it
 
 
-def race(inputs, outputs, batch, **seconds):
+def rows_of(inputs, outputs, batch, **seconds):
     """Rows of one race: a byte per weight, and the seconds of each kernel."""
     return [
         {
@@ -168,29 +136,21 @@ def race(inputs, outputs, batch, **seconds):
 
 
 def test_layers_are_compared_within_their_race():
-    stock = race(64, 32, 1, sparse_bf16=2.0, sparse_int8=1.0, dense_int8=3.0, stock_bf16=8.0)
-    alone = race(64, 32, 4, sparse_bf16=5.0, read=4.0)
-    record = {"layers": [*stock, *race(64, 32, 1, read=1.0), *alone]}
+    stock = rows_of(64, 32, 1, sparse_bf16=2.0, sparse_int8=1.0, dense_int8=3.0, stock_bf16=8.0)
+    alone = rows_of(64, 32, 4, sparse_bf16=5.0, read=4.0)
+    record = {"layers": [*stock, *rows_of(64, 32, 1, read=1.0), *alone]}
     found = {(row.kernel, row.batch): row for row in layer_summary(record)}
     assert ("read", 1) not in found and len(found) == 5
     first = found["sparse bf16", 1]
     assert (first.layer, first.over_stock, first.share_of_read) == ("64x32", 4.0, 0.5)
     second = found["sparse bf16", 4]
     assert (second.over_stock, second.share_of_read) == (None, 0.8)
-    assert int8_gains(record) == {"64x32": 3.0}
     assert (first.in_model, first.over_stock_in_model) == (None, None)
-    record["in_model"] = race(64, 32, 1, sparse_bf16=2.5, stock_bf16=10.0)
+    record["in_model"] = rows_of(64, 32, 1, sparse_bf16=2.5, stock_bf16=10.0)
     found = {(row.kernel, row.batch): row for row in layer_summary(record)}
     first, other = found["sparse bf16", 1], found["sparse int8", 1]
     assert (first.in_model, first.over_stock_in_model, first.over_stock) == (2.5, 4.0, 4.0)
     assert (other.in_model, other.over_stock_in_model) == (None, None)
-
-
-def test_errors_of_predictions():
-    point = {"tiles_per_second": 6.0, "predicted": 3.0, "predicted_flat": 12.0}
-    record = {"roof_surface": [point]}
-    assert surface_errors(record) == [2.0]
-    assert surface_errors(record, "predicted_flat") == [0.5]
 
 
 def test_nothing_is_faster_than_the_roofs():
@@ -204,24 +164,3 @@ def test_nothing_is_faster_than_the_roofs():
                 assert row["seconds"] > seconds
     (_, seconds), *_ = roof_lines(RECORD, "batch")["roof: AMX"]
     assert seconds == 896 * 128 / RECORD["roofs"]["matrix"]
-
-
-def test_the_page_is_made_from_the_record():
-    text = PAGE.read_text()
-    assert with_parts(text) == text, "run python -m tilewright.studies.sparamx"
-    with pytest.raises(ValueError, match=r"^no place for the part rounds$"):
-        with_parts("words")
-
-
-def test_parts_of_the_page_follow_the_record():
-    """A record of a machine that is twice as fast changes the sentences that speak of it."""
-    before, faster = page_parts(RECORD), json.loads(json.dumps(RECORD))
-    for row in faster["layers"]:
-        row["seconds"] /= 2 if row["kernel"] == "sparse bf16" else 1
-        row["bytes_per_second"] *= 2 if row["kernel"] == "sparse bf16" else 1
-    faster["roofs"]["matrix"] *= 2
-    after = page_parts(faster)
-    changed = {name for name, part in before.items() if after[name] != part}
-    assert changed == {"layers", "batch 1", "bounds", "roofs"}
-    allowed = 1e6 * 896 * 128 * 4 / faster["roofs"]["matrix"]
-    assert f"whose peak would allow {allowed:.0f} us" in " ".join(after["bounds"].split())

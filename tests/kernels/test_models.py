@@ -13,6 +13,7 @@ if find_spec("torch") is None or find_spec("transformers") is None:
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config
 
+from benchmarks.kernels.models import QUICK, run
 from tests.support.examples import blocks
 from tests.support.smollm2 import smollm2_or_skip
 from tests.support.tiny_shape import SHAPE
@@ -20,8 +21,8 @@ from tilewright.cli import main
 from tilewright.kernels.checkpoints import CheckpointError, convert
 from tilewright.kernels.models import sparsify
 from tilewright.kernels.operators import norm, rms_norm, rotate_
+from tilewright.kernels.records import token_summary
 from tilewright.kernels.torch_layers import SparseLinear, pruned_bits
-from tilewright.kernels.whole import quick_model_plan, run
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:mkldnn_matmul failed"),
@@ -234,26 +235,15 @@ def smollm2_with_dense_zeros():
     return model, with_dense_zeros(copy.deepcopy(model))
 
 
-def test_bench_of_one_form(tmp_path, capsys):
-    record = tmp_path / "r.json"
-    words = ["kernels", "model", "--quick", "--form", "mxfp4", "--sparsity", "0", "-o", str(record)]
-    assert main(words) == 0
-    found = json.loads(record.read_text())
-    assert {row["model"] for row in found["decode"]} == {"stock bf16", "dense mxfp4"}
-    assert found["layers"] == found["long_context"] == found["sparsity"] == []
-    capsys.readouterr()
-    assert main(["kernels", "model", "--quick", "--form", "fp99", "-o", str(record)]) == 2
-    assert "fp99" in capsys.readouterr().err
-
-
 def test_bench_of_a_toy():
-    record = run(quick_model_plan())
+    record = {}
+    for _, part in run(QUICK):
+        record |= part
     assert {row["model"] for row in record["decode"]} == {
         *("stock bf16", "sparse bf16", "sparse int8", "dense int8"),
         *("sparse bf8", "dense mxfp4", "sparse mxfp4"),
     }
-    from tilewright.kernels.records import token_summary
-
+    assert len(record["long_context"]) == 4 and len(record["layers"]) == 2 * 3
     for row in token_summary(record):
         assert row.seconds > 0 and 0 < row.rest_share < 1
     assert json.loads(json.dumps(record)) == record

@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from benchmarks import llm_bench
 from tests.support.claims import claim
 from tilewright.golden.llm.search import search
 from tilewright.golden.params.llm import LlmShape
@@ -15,7 +14,6 @@ from tilewright.sim.anda import MODULES, saving
 from tilewright.studies.accuracy.anda import cost_of
 from tilewright.studies.accuracy.frontier import HARMONIA, Prices, one_length, within_windows
 from tilewright.studies.accuracy.records import MAKERS, load_record
-from tilewright.studies.accuracy.tables import PAGE, with_tables
 from tilewright.synth.record import RECORDS
 
 DRAWINGS = (
@@ -168,16 +166,6 @@ def lengths_of(point):
     return tuple(map(int, point["name"].split("/")))
 
 
-def test_recorded_times_keep_the_limits_of_the_bench():
-    record = load_record("speed")
-    results = [llm_bench.Result(**row) for row in record["formats"]]
-    assert [r.format for r in results] == list(llm_bench.FORMATS)
-    assert record["tokens"] == llm_bench.TOKENS
-    assert llm_bench.complaints(results, record["tokens"]) == []
-    commands = [row["command"] for row in record["commands"]]
-    assert commands == [f"tilewright {command}" for command in llm_bench.COMMANDS]
-
-
 def test_every_drawing_is_there(page):
     assert tuple(re.findall(r'<svg [^>]*aria-label="([^"]*)"', page.body)) == DRAWINGS
 
@@ -195,10 +183,3 @@ def test_a_missing_record_says_how_to_make_it(monkeypatch):
     page = accuracy.build(Context(records=RECORDS, cases=1))
     assert page.summary == "Formats on a real language model: not measured yet."
     assert page.body.count("python -m tilewright.cli.accuracy_records smollm2") == len(MAKERS)
-
-
-def test_tables_of_the_documentation():
-    text = PAGE.read_text()
-    assert with_tables(text) == text, "run python -m tilewright.studies.accuracy.tables"
-    with pytest.raises(ValueError, match=r"^no place for the table searches$"):
-        with_tables("words")

@@ -415,13 +415,18 @@ def kernel_record():
         "batch": [*race(batch=1), *race(batch=4)],
         "threads": race(),  # of one number: no curve
         "roof_surface": [surface | {"tiles_per_second": 2.5e5}],
+        "attention": race(),
     }
 
 
+def show(monkeypatch, records):
+    """Let the page find one record of each kind."""
+    found = {kind: {"machine": record} for kind, record in records.items()}
+    monkeypatch.setattr(sparamx, "load_records", lambda kind: found.get(kind, {}))
+
+
 def test_sparamx_page_shows_a_record(tmp_path, monkeypatch):
-    monkeypatch.setattr(sparamx, "load_records", lambda: {"machine": kernel_record()})
-    monkeypatch.setattr(sparamx, "load_model_records", dict)
-    monkeypatch.setattr(sparamx, "load_rival_records", dict)
+    show(monkeypatch, {"": kernel_record()})
     page = sparamx.build(Context(records=tmp_path, cases=1))
     assert page.summary == "Sparse kernels on real processors: measured on A processor."
     for shown in (
@@ -437,7 +442,6 @@ def test_sparamx_page_shows_a_record(tmp_path, monkeypatch):
 
 
 def test_sparamx_page_shows_a_whole_model(tmp_path, monkeypatch):
-    monkeypatch.setattr(sparamx, "load_records", dict)
     parts = {"linear layers": 0.06, "head": 0.004, "norms": 0.001}
     operators = [
         {"model": model, "batch": 1, "operator": part, "seconds": factor * seconds}
@@ -445,6 +449,7 @@ def test_sparamx_page_shows_a_whole_model(tmp_path, monkeypatch):
         for part, seconds in parts.items()
     ]
     record = {
+        "command": "make it",
         "machine": {"torch": "2.9", "processor": "some processor"},
         "plan": {"num_hidden_layers": 32, "context": 128, "tokens": 4, "rounds": 5},
         "packing": [{"seconds": 30, "peak_bytes": 11, "model_bytes": 10}],
@@ -463,9 +468,8 @@ def test_sparamx_page_shows_a_whole_model(tmp_path, monkeypatch):
     record["plan"]["long_context"] = 16384
     rows = [{"program": "other", "type": "q4", "batch": 1, "part": "tokens", "milliseconds": 71.5}]
     rows.append({"program": "other", "type": "q9", "batch": 1, "part": "tokens", "failed": "no"})
-    rivals = {"machine": {"command": "python run_others.py", "rows": rows}}
-    monkeypatch.setattr(sparamx, "load_model_records", lambda: {"machine": record})
-    monkeypatch.setattr(sparamx, "load_rival_records", lambda: rivals)
+    rivals = {"command": "python run_others.py", "rows": rows}
+    show(monkeypatch, {"models": record, "rivals": rivals})
     body = sparamx.build(Context(records=tmp_path, cases=1)).body
     assert body.count("<svg") == 2 and "16384 tokens" in body and ">87.5<" in body
     assert "run_others.py" in body and ">71.5<" in body and "failed" in body
@@ -474,9 +478,7 @@ def test_sparamx_page_shows_a_whole_model(tmp_path, monkeypatch):
 
 
 def test_sparamx_page_without_a_record_says_how_to_make_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(sparamx, "load_records", dict)
-    monkeypatch.setattr(sparamx, "load_model_records", dict)
-    monkeypatch.setattr(sparamx, "load_rival_records", dict)
+    show(monkeypatch, {})
     page = sparamx.build(Context(records=tmp_path, cases=1))
     assert page.summary == "Sparse kernels on real processors: not measured yet."
     assert html.code(sparamx.COMMAND) in page.body

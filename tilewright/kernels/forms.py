@@ -84,7 +84,7 @@ def pack(form: str, bits: NDArray[np.uint16]) -> Packed:
     weights = (bits.astype(np.uint32) << 16).view(np.float32)
     compressed = compress(weights, _scheme(form, bits))
     if family(form) == "coded":
-        return Packed(_coded_parts(lay_out_coded(compressed)), None)
+        return Packed(coded_parts(lay_out_coded(compressed)), None)
     tiles = compressed.tiles
     arrays = (with_slack(as_weight_bytes(a)) for a in (tiles.masks, tiles.scales, tiles.data))
     return Packed(dict(zip(PARTS["deca"], arrays, strict=True)), None)
@@ -127,7 +127,7 @@ def _scheme(form: str, bits: NDArray[np.uint16] | None = None) -> Scheme:
     return scheme.sparsified if zeros * scheme.config.code_bits > 1 else scheme
 
 
-def _coded_parts(coded: CodedWeights) -> Parts:
+def coded_parts(coded: CodedWeights) -> Parts:
     header = np.array([coded.code_bits, coded.sparse, coded.scaled, coded.low_mask], np.int64)
     arrays = (header, coded.table, coded.tile_starts, coded.stream)
     parts = (with_slack(as_weight_bytes(array)) for array in arrays)

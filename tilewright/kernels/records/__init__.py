@@ -1,53 +1,22 @@
-"""Committed measurements (``tilewright kernels bench``), and what follows from them."""
+"""Committed measurements (``python -m benchmarks.kernels``), and what follows from them."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    *("LayerResult", "TokenResult", "int8_gains", "layer_summary", "load_model_records"),
-    *("load_records", "load_rival_records", "load_sharing_records", "long_context_gains"),
-    "roof_lines",
-    *("surface_errors", "token_summary"),
-]
+__all__ = ["LayerResult", "TokenResult", "layer_summary", "load_records", "roof_lines"]
+__all__ += ["token_summary"]
 
 FOLDER = Path(__file__).parent
 
 Race = dict[str, dict[str, Any]]  # rows of one layer and batch by kernel
 
 
-def load_records() -> dict[str, dict[str, Any]]:
-    """Every record by its file's name."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
-
-
-def load_model_records() -> dict[str, dict[str, Any]]:
-    """Every record of whole models (``tilewright kernels model``) by its file's name."""
-    files = sorted((FOLDER / "models").glob("*.json"))
+def load_records(kind: str = "") -> dict[str, dict[str, Any]]:
+    """Every record by its file's name: of layers, or "models", "rivals" or "sharing"."""
+    files = sorted((FOLDER / kind).glob("*.json"))
     return {path.stem: json.loads(path.read_text()) for path in files}
-
-
-def load_rival_records() -> dict[str, dict[str, Any]]:
-    """Every record of other programs (``benchmarks/rivals/rivals.py``) by its file's name."""
-    files = sorted((FOLDER / "rivals").glob("*.json"))
-    return {path.stem: json.loads(path.read_text()) for path in files}
-
-
-def load_sharing_records() -> dict[str, dict[str, Any]]:
-    """Every record of shared processors (``benchmarks/sharing_bench.py``) by its file's name."""
-    files = sorted((FOLDER / "sharing").glob("*.json"))
-    return {path.stem: json.loads(path.read_text()) for path in files}
-
-
-def long_context_gains(record: dict[str, Any]) -> dict[str, float]:
-    """Of the sparse model at a long context: its other caches over the pruned one, in time."""
-    times = {
-        row["attention"]: row["seconds"]
-        for row in record["long_context"]
-        if row["model"] == "sparse bf16"
-    }
-    return {name: seconds / times["pruned"] for name, seconds in times.items() if name != "pruned"}
 
 
 @dataclass(frozen=True)
@@ -142,11 +111,6 @@ def _races(rows: list[dict[str, Any]]) -> dict[tuple[int, int, int], Race]:
     return found
 
 
-def surface_errors(record: dict[str, Any], prediction: str = "predicted") -> list[float]:
-    """Measured over predicted rate of tiles, for every point of the Roof-Surface."""
-    return [row["tiles_per_second"] / row[prediction] for row in record["roof_surface"]]
-
-
 def roof_lines(record: dict[str, Any], axis: str) -> dict[str, list[tuple[float, float]]]:
     """Points (value of ``axis``, seconds) below which the sparse bf16 kernel cannot come.
 
@@ -173,12 +137,3 @@ def roof_lines(record: dict[str, Any], axis: str) -> dict[str, list[tuple[float,
 def _tile_multiplications(row: dict[str, Any]) -> int:
     outputs, inputs, batch = row["outputs"], row["inputs"], row["batch"]
     return -(-outputs // 16) * -(-inputs // 32) * -(-batch // 16)
-
-
-def int8_gains(record: dict[str, Any], batch: int = 1) -> dict[str, float]:
-    """How many times as fast as dense int8 sparse int8 is, for every layer."""
-    seconds = {
-        (row.layer, row.kernel): row.seconds for row in layer_summary(record) if row.batch == batch
-    }
-    layers = dict.fromkeys(layer for layer, _ in seconds)
-    return {n: seconds[n, "dense int8"] / seconds[n, "sparse int8"] for n in layers}

@@ -3,7 +3,6 @@
 from typing import Any
 
 from tilewright.report.html import Markup, code, note
-from tilewright.studies.accuracy.model_tables import floor_text
 
 __all__ = ["PAPER", "WORST", "percent_loss", "record_source", "subject_of"]
 
@@ -14,7 +13,8 @@ PAPER = "4 bits, windows, offsets, factors"  # Harmonia as published
 def record_source(name: str, record: dict[str, Any]) -> Markup:
     """Say which record a section shows, how it was made, and what its model can resolve."""
     return note(
-        floor_text(),
+        "The table of models of other families has the noise floor of SmolLM2: how far a perplexity"
+        " moves by noise alone.",
         "Source:",
         code(f"tilewright/studies/accuracy/records/{name}.json"),
         "made by",

@@ -1,10 +1,16 @@
 """The formats in PyTorch on a GPU: bits, bandwidth of conversions, time of perplexities."""
 
+import json
+from typing import Any
+
 from tilewright.report.html import Markup, code, note, paragraph, section, table
 from tilewright.report.measured import missing
-from tilewright.studies.accuracy.model_tables import conversion_rows, gpu_record, time_rows
+from tilewright.studies.accuracy.records import RECORDS
 
-__all__ = ["gpu_section"]
+__all__ = ["CPU_BITS", "conversion_rows", "gpu_record", "gpu_section", "time_rows"]
+
+GPU_RECORD = RECORDS.parents[1] / "records" / "torch_gpu.json"
+CPU_BITS = GPU_RECORD.with_name("torch_cpu.json")  # the comparison of bits alone
 
 
 def gpu_section() -> Markup:
@@ -45,3 +51,38 @@ def gpu_section() -> Markup:
             code(record["command"]),
         ),
     )
+
+
+def gpu_record() -> dict[str, Any] | None:
+    """The record of a GPU, if it has been made."""
+    return json.loads(GPU_RECORD.read_text()) if GPU_RECORD.exists() else None
+
+
+def conversion_rows(record: dict[str, Any]) -> list[list[str]]:
+    """Conversion, terabytes per second, share of a copy and of what the vendor says."""
+    return [
+        [
+            row["conversion"],
+            f"{row['gigabytes_per_second'] / 1000:.2f}",
+            f"{row['share_of_copy']:.0%}",
+            f"{row['share_of_peak']:.0%}",
+        ]
+        for row in record["conversions"]
+        if "error" not in row
+    ]
+
+
+def time_rows(record: dict[str, Any]) -> list[list[str]]:
+    """Shape, windows at a time, format, milliseconds of a window, and times plain."""
+    return [
+        [
+            found["shape"].upper(),
+            str(found["batch"]),
+            row["format"],
+            f"{1000 * row['seconds'] / found['windows']:.1f}",
+            f"{row['times_plain']:.2f}",
+        ]
+        for found in record["perplexities"]
+        for row in found["times"]
+        if "error" not in row
+    ]

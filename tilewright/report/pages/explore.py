@@ -105,7 +105,7 @@ def _measured(found: Sequence[MeasuredModel]) -> Markup:
         table(
             ("model", "batch", "measured", "predicted", "roofline", "LLM-Viewer's formula"), rows
         ),
-        note("Source:", code("python -m benchmarks.whole_model_bench"), "and docs/model.md."),
+        note("Source:", code("tilewright/kernels/records"), "and docs/model.md."),
     )
 
 

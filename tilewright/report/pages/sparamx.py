@@ -3,14 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright.kernels.records import (
-    layer_summary,
-    load_model_records,
-    load_records,
-    load_rival_records,
-    roof_lines,
-    token_summary,
-)
+from tilewright.kernels.records import layer_summary, load_records, roof_lines, token_summary
 from tilewright.report.claims import claims_section
 from tilewright.report.html import (
     Markup,
@@ -26,25 +19,33 @@ from tilewright.report.measured import missing
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import Series, bars, curves, scatter
 from tilewright.sim.claims import load_claims
+from tilewright.sim.scheme import resolve_weight_scheme
+from tilewright.sim.xeon import SYSTEMS, tile_cost
 
 TITLE = "SparAMX"
 POSITION = 16
 
-COMMAND = "tilewright kernels bench -o tilewright/kernels/records/MACHINE.json"
+COMMAND = "python -m benchmarks.kernels layers -o tilewright/kernels/records/MACHINE.json"
 GB, MILLION = 1e9, 1e6
+# Weights of a rival, and those of ours with as many bits or fewer.
+PEERS = {"bf16": "sparse bf16", "q8_0": "sparse int8", "q4_0": "sparse mxfp4"}
+PEERS |= {"int8": "sparse int8", "int4": "sparse mxfp4"}
+OPENVINO_LAYERS = 8  # of decoder layers, whose linear layers it ran
+DECA_SCHEMES = ("mxfp4", "bf8", "bf8_50%", "bf8_30%", "bf8_20%", "bf8_10%", "bf8_5%", "bf16_50%")
 
 
 def build(context: Context) -> Page:
-    records, models, rivals = load_records(), load_model_records(), load_rival_records()
+    records, models, rivals, sharing = map(load_records, ("", "models", "rivals", "sharing"))
     return Page(
         summary="Sparse kernels on real processors: "
         + (f"measured on {_processors(records)}." if records else "not measured yet."),
         body=join(
             [
                 *(_models(name, record) for name, record in models.items()),
-                *(_rivals(name, record) for name, record in rivals.items()),
+                *(_sharing(name, record) for name, record in sharing.items()),
+                *(_rivals(name, record, models.get(name)) for name, record in rivals.items()),
                 *(_machine(name, record) for name, record in records.items()),
-                Markup("") if records else missing("the kernels' speed", COMMAND),
+                _left_of_deca() if records else missing("the kernels' speed", COMMAND),
                 claims_section(load_claims("sparamx").values()),
             ]
         ),
@@ -82,7 +83,7 @@ def _models(name: str, record: dict[str, Any]) -> Markup:
             "Source:",
             code(f"tilewright/kernels/records/models/{name}.json"),
             "made by",
-            code(record.get("command", "tilewright kernels model")),
+            code(record["command"]),
             f"with torch {machine['torch']} on {machine['processor']}.",
         ),
     )
@@ -155,20 +156,64 @@ def _long_context(record: dict[str, Any]) -> Markup:
     )
 
 
-def _rivals(name: str, record: dict[str, Any]) -> Markup:
-    """Other programs on the same machine."""
+def _sharing(name: str, record: dict[str, Any]) -> Markup:
+    """Both models where processors are few or shared."""
     return section(
-        "Other programs",
+        "Few or shared processors",
+        paragraph(
+            f"{record['plan']['num_hidden_layers']} layers of the same shape, batch 1. Of two"
+            " models or processes that run at once the slower one counts."
+        ),
         table(
-            ("Program", "Weights", "Batch", "What", "Time, ms"),
+            ("Situation", "Stock, ms", "Sparse bf16, ms", "Faster than stock PyTorch, x"),
             [
-                (
-                    *(row["program"], row["type"], row["batch"], row["part"]),
-                    row.get("milliseconds", "failed"),
-                )
+                (row["situation"], 1e3 * stock, 1e3 * sparse, stock / sparse)
                 for row in record["rows"]
+                for stock, sparse in [[row[f"{n} bf16"]["seconds"] for n in ("stock", "sparse")]]
             ],
         ),
+        note(
+            "Source:",
+            code(f"tilewright/kernels/records/sharing/{name}.json"),
+            "made by",
+            code(record["command"]),
+        ),
+    )
+
+
+def _left_of_deca() -> Markup:
+    """How much faster DECA is, predicted, than the paper's software and than look-ups."""
+    machine = SYSTEMS["spr-hbm"]
+    rows = []
+    for name in DECA_SCHEMES:
+        scheme = resolve_weight_scheme(name)
+        deca, *others = (
+            tile_cost(machine, engine, scheme, 1).cycles
+            for engine in ("deca", "software", "look-up")
+        )
+        rows.append((name, *(cycles / deca for cycles in others)))
+    return section(
+        "What look-ups leave of DECA's gain",
+        paragraph("Predicted for batch 1 with HBM, from the costs of both in cycles of a core."),
+        table(("Scheme", "DECA over the paper's software, x", "DECA over look-ups, x"), rows),
+    )
+
+
+def _rivals(name: str, record: dict[str, Any], models: dict[str, Any] | None) -> Markup:
+    """Other programs on the same machine, and the packed model of as many bits or fewer."""
+    ours = _comparable(models) if models else {}
+    rows = []
+    for row in record["rows"]:
+        peer = PEERS.get(row["type"], "")
+        here = ours.get((row["program"], peer, row["batch"]))
+        there = row.get("milliseconds")
+        gain = there / here if here and there else None
+        about = (row["program"], row["type"], row["batch"], row["part"], there or "failed")
+        rows.append((*about, peer, here, gain))
+    header = ("Program", "Weights", "Batch", "What", "Time, ms")
+    return section(
+        "Other programs",
+        table((*header, "Ours", "Our time, ms", "Ours faster, x"), rows),
         note(
             "Source:",
             code(f"tilewright/kernels/records/rivals/{name}.json"),
@@ -177,6 +222,19 @@ def _rivals(name: str, record: dict[str, Any]) -> Markup:
             "right after the whole models, in processes of their own.",
         ),
     )
+
+
+def _comparable(record: dict[str, Any]) -> dict[tuple[str, str, int], float]:
+    """Milliseconds of ours by program, model and batch: of a token, and of some linear layers."""
+    share = OPENVINO_LAYERS / record["plan"]["num_hidden_layers"]
+    found = {
+        ("llama.cpp", row["model"], row["batch"]): 1e3 * row["seconds"] for row in record["decode"]
+    }
+    return found | {
+        ("OpenVINO", row["model"], row["batch"]): 1e3 * row["seconds"] * share
+        for row in record["operators"]
+        if row["operator"] == "linear layers"
+    }
 
 
 def _processors(records: dict[str, dict[str, Any]]) -> str:
@@ -200,6 +258,17 @@ def _machine(name: str, record: dict[str, Any]) -> Markup:
         _curve(name, record, "batch", "batch", 1),
         _curve(name, record, "threads", "threads", 1),
         _surface(name, record),
+        paragraph(
+            "Attention for one token at a context of 16K, scores, softmax and values, a layer of"
+            " Llama 3 8B: 30% of the keys and 50% of the values zero, dense, and PyTorch's."
+        ),
+        table(
+            ("Attention", "Time, µs", "Rate, GB/s"),
+            [
+                (row["kernel"], 1e6 * row["seconds"], row["bytes_per_second"] / GB)
+                for row in record["attention"]
+            ],
+        ),
         note(
             "Source:",
             code(f"tilewright/kernels/records/{name}.json"),

@@ -5,23 +5,17 @@ import json
 import pytest
 
 from tests.docs.pages import ROOT
-from tilewright.studies.accuracy.model_tables import (
-    CPU_BITS,
-    conversion_rows,
-    floor_text,
-    gpu_record,
+from tilewright.report.accuracy.gpu import CPU_BITS, conversion_rows, gpu_record, time_rows
+from tilewright.report.accuracy.models import (
     model_name,
     model_records,
     noise_rows,
     perplexity_rows,
     size_rows,
-    sizes_text,
     task_formats,
     task_rows,
-    time_rows,
 )
 from tilewright.studies.accuracy.shares import changed_interval, interval
-from tilewright.studies.accuracy.tables import TORCH_PAGE, gpu_tables, with_tables
 
 DIGESTS = {  # sha256 of the files, joined from the packages' parts
     "gemma-3-270m": "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
@@ -46,7 +40,6 @@ def test_rows_of_models():
         ["a", "+10.0%", "-20.0%"],
         ["b", "", "+100.0%"],
     ]
-    assert sizes_text(records) == "Gemma 3 270M 1024, x 1024 tokens, windows of 512"
     assert model_name("x") == "x"
 
 
@@ -63,12 +56,6 @@ def test_rows_of_sizes():
     assert found[2][1:] == [
         *("6.7 to 13 billion", "+0.3%", "+1.6%", "+28.4%", "6 bits", "", "+6.2%"),
     ]
-
-
-def test_the_noise_floor_in_words():
-    text = floor_text()
-    assert "0.00% with none" in text and "0.37% with Anda 6/6/6/6" in text
-    assert text.endswith("(4096 tokens, weights as in the file).")
 
 
 def answers(task, name, right, **changes):
@@ -198,16 +185,6 @@ def test_gpu_record_has_the_golden_bits_and_keeps_the_limits():
         assert row["share_of_peak"] > 0.7 or "plain PyTorch" in row["conversion"]
     assert len(conversion_rows(record)) == len(record["conversions"])
     assert len(time_rows(record)) == sum(len(found["times"]) for found in record["perplexities"])
-
-
-def test_tables_of_the_page_on_pytorch():
-    text = (ROOT / "docs" / "torch.md").read_text()
-    assert TORCH_PAGE.read_text() == text
-    assert with_tables(text, gpu_tables()) == text, (
-        "run python -m tilewright.studies.accuracy.tables"
-    )
-    with pytest.raises(ValueError, match=r"^no place for the table conversions$"):
-        with_tables("words", gpu_tables())
 
 
 def test_noise_floors_of_the_page():

@@ -8,10 +8,11 @@ second over a tile's bytes (MBW), the vector unit's operations per second over a
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from math import ceil
-from time import perf_counter
-from typing import Any
 
+from benchmarks.kernels.contestants import reading
+from benchmarks.race import race
 from tilewright.golden.sparamx.core import MATRIX_INSTRUCTIONS, TILE_MOVES
 from tilewright.kernels.library import Path, available_paths, library
 from tilewright.kernels.memory import address, weight_bytes
@@ -60,10 +61,6 @@ class Roofs:
         """Additions of vectors per second."""
         return self.instructions["vpadd"]
 
-    def as_dict(self) -> dict[str, Any]:
-        """The roofs as plain JSON data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Prediction:
@@ -88,22 +85,13 @@ class Prediction:
 
 def median_rate(amount: float, run: Callable[[], object], repeats: int) -> float:
     """``amount`` per second, by the median time of ``repeats`` runs after one that warms up."""
-    run()
-    times = []
-    for _ in range(repeats):
-        start = perf_counter()
-        run()
-        times.append(perf_counter() - start)
-    return amount / sorted(times)[len(times) // 2]
+    return amount / race({"": run}, repeats)[""].seconds
 
 
 def read_rate(threads: int, working_set: int, repeats: int) -> float:
     """Bytes per second that ``threads`` threads read from memory."""
-    area = weight_bytes(working_set)
-    area[::4096] = 1  # pages of their own, not all the one page of zeros
-    return median_rate(
-        working_set, lambda: library().tw_read(address(area), working_set, threads), repeats
-    )
+    (read,) = reading(working_set, threads).calls
+    return median_rate(working_set, read, repeats)
 
 
 def measure_roofs(
@@ -112,7 +100,7 @@ def measure_roofs(
     """All roofs of this machine; no vector or matrix one where there are no such instructions."""
 
     def operations(kind: int, per_round: int) -> float:
-        run = lambda: library().tw_operations(kind, rounds, threads)  # noqa: E731
+        run = partial(library().tw_operations, kind, rounds, threads)
         return median_rate(per_round * rounds * threads, run, min(repeats, 5))
 
     paths = available_paths()
@@ -128,7 +116,7 @@ def measure_roofs(
         reload = {n: operations(kind, MATRIX_PER_ROUND) for n, kind in RELOADS.items()}
     read_bytes = read_rate(threads, working_set, repeats)
     nothing = weight_bytes(256)
-    empty = lambda: library().tw_read(address(nothing), 256, threads)  # noqa: E731
+    empty = partial(library().tw_read, address(nothing), 256, threads)
     call_seconds = 1 / median_rate(1, empty, 200)
     return Roofs(threads, read_bytes, instructions, matrix, from_l2, call_seconds, reload)
 

@@ -1,0 +1,401 @@
+"""Layers alone and as in a model: every kernel, beside stock PyTorch where it is installed.
+
+Every contestant multiplies with many copies of a layer, so that no weight is still in a cache when
+its turn comes again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.kernels.contestants import (
+    SEED,
+    attention,
+    copies_of,
+    in_model,
+    int8_of,
+    matrices,
+    onednn,
+    operator,
+    random_weights,
+    reading,
+    stock,
+    stock_attention,
+    stock_copies,
+)
+from benchmarks.kernels.roofs import Roofs, measure_roofs, predict, read_rate
+from benchmarks.race import Contestant, Lap, race
+from tilewright.golden.deca import CompressedMatrix, compress, resolve_scheme
+from tilewright.golden.deca.coding import CompressedTiles
+from tilewright.golden.params.sparamx import ElementType, Order, WeightFormat
+from tilewright.golden.sparamx import tile_instructions
+from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
+from tilewright.golden.sparamx.coded import pack as pack_codes
+from tilewright.golden.sparamx.coded import repeated, tile_counts
+from tilewright.golden.sparamx.software_deca import tile_instructions as deca_instructions
+from tilewright.kernels.attention import Cache
+from tilewright.kernels.coded import CodedMatrix
+from tilewright.kernels.deca import DecaMatrix
+from tilewright.kernels.library import default_threads
+from tilewright.kernels.matrix import VECTOR_BATCH, Matrix
+
+REPEATS = 16  # of a compressed matrix below itself: compressing a large one takes long
+DENSITIES = (None, 0.5, 0.3, 0.2, 0.1, 0.05)
+FORMATS = {
+    "sparse bf16": WeightFormat(),
+    "dense bf16": WeightFormat(sparse=False),
+    "sparse int8": WeightFormat(element=ElementType.INT8),
+    "dense int8": WeightFormat(element=ElementType.INT8, sparse=False),
+}
+
+Row = dict[str, Any]  # of the record: plain JSON data
+Copies = dict[str, list[Matrix]]
+Race = Callable[[Mapping[str, Contestant]], dict[str, Lap]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is measured; shapes are (inputs, outputs) of a layer, sparsity a share of zeros.
+
+    The default is the layers of Llama 3 8B.
+    """
+
+    shapes: tuple[tuple[int, int], ...] = ((4096, 4096), (4096, 1024), (4096, 14336), (14336, 4096))
+    curve_shape: tuple[int, int] = (4096, 14336)
+    sparsities: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+    batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+    threads: tuple[int, ...]
+    schemes: tuple[tuple[str, float | None], ...] = (
+        *(("bf16", density) for density in DENSITIES),
+        *(("bf8", density) for density in DENSITIES),
+        *(("mxfp4", None), ("mxfp4", 0.5)),
+    )
+    scheme_shape: tuple[int, int] = (4096, 14336)
+    cache: tuple[int, int, int, int] = (8, 4, 16384, 128)  # heads, queries of each, tokens, dim
+    working_set: int = 960_000_000  # bytes of weights that each contestant goes through, at least
+    rounds: int = 7
+    attempts: int = 2  # races at most, where rounds scatter
+    patience: float = 1.5  # seconds after which a race is not run again
+
+    def race(self, entered: Mapping[str, Contestant]) -> dict[str, Lap]:
+        """A race of the plan's rounds."""
+        return race(entered, self.rounds, attempts=self.attempts, patience=self.patience)
+
+
+def full_plan() -> Plan:
+    """Llama 3 8B, on one thread to all."""
+    most = default_threads()
+    return Plan(
+        threads=(*(n for n in (1, 2, 4, 8, 12, 16, 24, 32, 48, 64) if n < most), most),
+    )
+
+
+def quick_plan() -> Plan:
+    """Everything once, on toys: shows that it runs, says nothing about speed."""
+    return Plan(
+        shapes=((96, 40),),
+        curve_shape=(64, 32),
+        sparsities=(0.0, 0.5),
+        batches=(1, 5),
+        threads=(1, 2),
+        schemes=(("bf16", None), ("bf8", 0.5), ("mxfp4", None)),
+        scheme_shape=(64, 32),
+        cache=(2, 2, 40, 16),
+        working_set=20_000,
+        rounds=2,
+        attempts=1,
+    )
+
+
+def sections(plan: Plan) -> dict[str, Callable[[Row], Row]]:
+    """What is measured, by name: each takes the record so far and gives its part of it."""
+    return {
+        "roofs": lambda record: measured_roofs(plan),
+        "packing": lambda record: {"packing": measure_packing(plan)},
+        "layers": lambda record: measure_layers(plan),
+        "sparsity": lambda record: measure_sparsities(plan),
+        "batch": lambda record: {"batch": measure_batches(plan)},
+        "threads": lambda record: {"threads": measure_threads(plan)},
+        "attention": lambda record: {"attention": measure_attention(plan)},
+        "roof_surface": lambda record: {
+            "roof_surface": measure_schemes(plan, Roofs(**record["roofs"])),
+            # Once more at the end: whether the machine has stayed what it was.
+            "read_bytes_at_end": read_rate(max(plan.threads), plan.working_set, plan.rounds),
+        },
+    }
+
+
+def measured_roofs(plan: Plan) -> Row:
+    """The rates of the machine."""
+    turns = 1_000_000 if plan.rounds > 2 else 100
+    size = max(plan.working_set, 1 << 16)
+    return {"roofs": asdict(measure_roofs(max(plan.threads), size, plan.rounds, turns))}
+
+
+def packed(plan: Plan, sparsity: float, names: tuple[str, ...], shape: tuple[int, int]) -> Copies:
+    """Copies of a layer in the named forms."""
+    weights = random_weights(shape, sparsity)
+    found = {}
+    for name in names:
+        is_int8 = FORMATS[name].element is ElementType.INT8
+        matrix = Matrix.pack(FORMATS[name], int8_of(weights) if is_int8 else weights)
+        found[name] = copies_of(matrix, plan.working_set)
+    return found
+
+
+def race_rows(
+    run: Race,
+    entered: Mapping[str, Contestant],
+    shape: tuple[int, int],
+    batch: int,
+    sparsity: float | None,
+    threads: int,
+    *,
+    modelled: bool = False,
+) -> Iterator[Row]:
+    """A race with a row for each contestant.
+
+    With ``modelled`` as in a model: a small operator of PyTorch follows each call and nobody rests.
+    The operator's own time, measured in the same rounds, is taken off.
+    """
+    running = dict(entered)
+    if modelled:
+        most = max(len(c.calls) for c in entered.values())
+        running = {name: in_model(c, threads) for name, c in entered.items()}
+        running["operator"] = operator(most, threads)
+    laps = run(running)
+    between = laps.pop("operator").seconds if modelled else 0.0
+    for name, lap in laps.items():
+        yield {
+            "kernel": name,
+            "inputs": shape[0],
+            "outputs": shape[1],
+            "batch": batch,
+            "sparsity": sparsity,
+            "threads": threads,
+            "seconds": lap.seconds - between,
+            "scatter": lap.scatter,
+            "bytes": entered[name].size,
+            "copies": len(entered[name].calls),
+            "bytes_per_second": entered[name].size / (lap.seconds - between),
+        }
+
+
+def measure_packing(plan: Plan) -> list[Row]:
+    """Seconds to pack one layer, half of its weights zero, from float32 and from int8."""
+    weights, threads = random_weights(plan.curve_shape, 0.5), max(plan.threads)
+    sources: dict[ElementType, NDArray] = {
+        ElementType.BF16: (weights.astype(np.uint32) << 16).view(np.float32),
+        ElementType.INT8: int8_of(weights),
+    }
+    rows = []
+    for element, source in sources.items():
+        pack = partial(Matrix.pack, WeightFormat(element=element), source, threads=threads)
+        found = race({"pack": pack}, min(plan.rounds, 5))["pack"].seconds
+        inputs, outputs = plan.curve_shape
+        about = {"inputs": inputs, "outputs": outputs, "threads": threads}
+        rows.append({"element": element.value, **about, "seconds": found})
+    return rows
+
+
+def measure_layers(plan: Plan) -> Row:
+    """Layers at 50% zeros, batch 1, 16 and 32: every kernel we have, and stock PyTorch."""
+    threads = max(plan.threads)
+    alone: list[Row] = []
+    modelled: list[Row] = []
+    for shape in plan.shapes:
+        ours = packed(plan, 0.5, tuple(FORMATS), shape)
+        tensors = stock_copies(random_weights(shape, 0.5), plan.working_set)
+        for batch in [b for b in (1, 16, 32) if b <= max(plan.batches)]:
+            entered = {name: matrices(c, batch, threads) for name, c in ours.items()}
+            others = {"read": reading(plan.working_set, threads)}
+            if tensors:
+                entered["stock bf16"] = stock(tensors, batch, threads)
+                modelled += race_rows(plan.race, entered, shape, batch, 0.5, threads, modelled=True)
+                other = onednn(tensors, batch, threads)
+                others |= {"oneDNN bf16": other} if other else {}
+            alone += race_rows(plan.race, entered | others, shape, batch, 0.5, threads)
+    return {"layers": alone, "in_model": modelled}
+
+
+def measure_sparsities(plan: Plan) -> Row:
+    """Sparse kernels along the share of zeros; at the first also dense bf16 and stock PyTorch."""
+    shape, threads = plan.curve_shape, max(plan.threads)
+    alone: list[Row] = []
+    modelled: list[Row] = []
+    has_torch = find_spec("torch") is not None
+    for sparsity in plan.sparsities:
+        first = sparsity == plan.sparsities[0]
+        names = ("sparse bf16", "sparse int8", *(("dense bf16",) if first else ()))
+        copies = packed(plan, sparsity, names, shape)
+        entered = {name: matrices(c, 1, threads) for name, c in copies.items()}
+        if has_torch and first:
+            tensors = stock_copies(random_weights(shape, sparsity), plan.working_set)
+            entered["stock bf16"] = stock(tensors, 1, threads)
+        if has_torch:
+            modelled += race_rows(plan.race, entered, shape, 1, sparsity, threads, modelled=True)
+        entered["read"] = reading(plan.working_set, threads)
+        alone += race_rows(plan.race, entered, shape, 1, sparsity, threads)
+    return {"sparsity": alone, "sparsity_in_model": modelled}
+
+
+def measure_batches(plan: Plan) -> list[Row]:
+    """Both orders of the sparse kernel, the dense one and stock PyTorch."""
+    shape, threads = plan.curve_shape, max(plan.threads)
+    ours = packed(plan, 0.5, ("sparse bf16", "dense bf16"), shape)
+    tensors = stock_copies(random_weights(shape, 0.5), plan.working_set)
+    rows: list[Row] = []
+    for batch in plan.batches:
+        other = Order.TILE if batch <= VECTOR_BATCH else Order.VECTOR
+        entered = {name: matrices(c, batch, threads) for name, c in ours.items()}
+        entered["read"] = reading(plan.working_set, threads)
+        if tensors:
+            entered["stock bf16"] = stock(tensors, batch, threads)
+        entered["sparse bf16, other order"] = matrices(ours["sparse bf16"], batch, threads, other)
+        rows += race_rows(plan.race, entered, shape, batch, 0.5, threads)
+    return rows
+
+
+def measure_threads(plan: Plan) -> list[Row]:
+    """Sparse and dense kernels and stock PyTorch on one thread to all."""
+    shape = plan.curve_shape
+    ours = packed(plan, 0.5, ("sparse bf16", "dense bf16"), shape)
+    tensors = stock_copies(random_weights(shape, 0.5), plan.working_set)
+    rows: list[Row] = []
+    for threads in plan.threads:
+        entered = {name: matrices(c, 1, threads) for name, c in ours.items()}
+        entered["read"] = reading(plan.working_set, threads)
+        if tensors:
+            entered["stock bf16"] = stock(tensors, 1, threads)
+        rows += race_rows(plan.race, entered, shape, 1, 0.5, threads)
+    return rows
+
+
+def measure_attention(plan: Plan) -> list[Row]:
+    """One layer's attention for one token: keys and values pruned or dense, and stock PyTorch."""
+    (heads, queries, tokens, dim), threads = plan.cache, max(plan.threads)
+    keys, values = np.random.default_rng(SEED).standard_normal((2, heads, tokens, dim), np.float32)
+    shares = {"pruned": (KEY_SPARSITY, VALUE_SPARSITY), "dense": (0.0, 0.0)}
+    entered = {}
+    for name, (key_share, value_share) in shares.items():
+        cache = Cache(keys, values, key_sparsity=key_share, value_sparsity=value_share)
+        entered[name] = attention(copies_of(cache, plan.working_set), queries, threads)
+    entered["read"] = reading(plan.working_set, threads)
+    theirs = stock_attention(plan.cache, plan.working_set, threads)
+    if theirs is not None:
+        entered["stock"] = theirs
+    return list(race_rows(plan.race, entered, (dim, tokens), queries, None, threads))
+
+
+# --- the Roof-Surface
+
+
+class Surface(NamedTuple):
+    """A kernel, and what the Roof-Surface model is told of it."""
+
+    contestant: Contestant
+    counts: Counter[str]
+    reload: str | None  # how its tiles reach the matrix unit, if they do
+    loads: float  # of a tile, beside those among the counts
+
+
+def measure_schemes(plan: Plan, roofs: Roofs) -> list[Row]:
+    """Tiles per second of every scheme at batch 1, measured and predicted, by every kernel."""
+    if not roofs.instructions or roofs.matrix is None:
+        return []
+    rows: list[Row] = []
+    for name, density in plan.schemes:
+        rows += _surface_rows(
+            plan, roofs, name, density, _decompressing(plan, roofs, name, density)
+        )
+    for density in [d for name, d in plan.schemes if name == "bf16" and d is not None]:
+        (copies,) = packed(plan, 1 - density, ("sparse bf16",), plan.scheme_shape).values()
+        entered = {
+            f"SparAMX, {order.value} order": Surface(
+                matrices(copies, 1, roofs.threads, order),
+                tile_instructions(WeightFormat(), order),
+                "one_row" if order is Order.TILE else None,
+                # Masks; in registers also activations and a prefetch with every row.
+                16 if order is Order.TILE else 48,
+            )
+            for order in Order
+        }
+        rows += _surface_rows(plan, roofs, "bf16", density, entered)
+    return rows
+
+
+def _decompressing(
+    plan: Plan, roofs: Roofs, name: str, density: float | None
+) -> dict[str, Surface]:
+    """Kernels for a scheme of DECA: its tiles in software, and look-ups where codes are short."""
+    inputs, outputs = plan.scheme_shape
+    times = REPEATS if outputs % (16 * REPEATS) == 0 else 1
+    dense = np.random.default_rng(SEED).standard_normal((outputs // times, inputs), np.float32)
+    part = compress(dense, resolve_scheme(name), density)
+    tiles = CompressedTiles.join([part.tiles] * times)
+    matrix = DecaMatrix(CompressedMatrix(part.scheme, (outputs, inputs), tiles))
+    config = part.scheme.config
+    # A mask for each row, a scale for each row, and a line of each stream ahead.
+    loads = 16 * config.sparse + 16 * bool(config.scale_bytes)
+    contestant = matrices(copies_of(matrix, plan.working_set), 1, roofs.threads)
+    instructions = deca_instructions(part.scheme)
+    entered = {"DECA tiles": Surface(contestant, instructions, "from_l2", loads)}
+    if config.code_bits <= 8:
+        coded = pack_codes(part)
+        copies = copies_of(CodedMatrix(repeated(coded, times)), plan.working_set)
+        for order in Order:
+            tile = order is Order.TILE
+            entered[f"look-up, {order.value} order"] = Surface(
+                matrices(copies, 1, roofs.threads, order),
+                tile_counts(coded, order),
+                "one_row" if tile else None,
+                8 * config.sparse + 16 * (not tile),  # masks of pairs of rows, activations
+            )
+    return entered
+
+
+def _surface_rows(
+    plan: Plan, roofs: Roofs, name: str, density: float | None, kernels: Mapping[str, Surface]
+) -> Iterator[Row]:
+    entered = {label: kernel.contestant for label, kernel in kernels.items()}
+    entered["read"] = reading(plan.working_set, roofs.threads)
+    laps = plan.race(entered)
+    # What memory gives now: on a shared machine that changes from minute to minute.
+    roofs = replace(roofs, read_bytes=plan.working_set / laps["read"].seconds)
+    inputs, outputs = plan.scheme_shape
+    tiles = -(-outputs // 16) * -(-inputs // 32)
+    for label, kernel in kernels.items():
+        yield {"scheme": name, "density": density, "kernel": label} | _surface_row(
+            roofs, kernel, tiles, laps[label]
+        )
+
+
+def _surface_row(roofs: Roofs, kernel: Surface, tiles: int, lap: Lap) -> Row:
+    tile_bytes = kernel.contestant.size / tiles
+    flat = predict(roofs, tile_bytes, kernel.counts, weighted=False)
+    model = partial(predict, roofs, tile_bytes, kernel.counts, weighted=True, reload=kernel.reload)
+    with_prefetches = kernel.loads + tile_bytes / 64
+    weighted = model(loads=with_prefetches, call_tiles=tiles)
+    core = model(loads=with_prefetches)  # without a call's start and end
+    return {
+        "tile_bytes": tile_bytes,
+        "read_bytes_per_second": roofs.read_bytes,
+        "instructions": dict(kernel.counts),
+        "reload": kernel.reload,
+        "loads": kernel.loads,
+        "tiles_per_second": tiles / lap.seconds,
+        "scatter": lap.scatter,
+        "predicted_flat": flat.rate,
+        "bound_flat": flat.bound,
+        "predicted": weighted.rate,
+        "bound": weighted.bound,
+        "vector": core.vector if isfinite(core.vector) else None,
+        "reload_rate": core.reload if kernel.reload else None,
+    }
