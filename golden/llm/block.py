@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.golden.llm.engine import Evaluation, Session
+from tilewright.golden.llm.engine import Session
 from tilewright.golden.llm.model import Linear, Model
 from tilewright.golden.llm.sites import Floats, Format, Site
 from tilewright.golden.llm.weights import quantised
@@ -97,7 +97,7 @@ def layer_alone(model: Model, tokens: ArrayLike, layer: int) -> Model:
     ids = np.asarray(tokens)
     layers = len(model.layers)
     require(0 <= layer < layers, f"layer must be 0..{layers - 1}, not {layer!r}")
-    (inputs,) = Evaluation(model, ids, len(ids)).inputs(layer)
+    inputs = Session(replace(model, layers=model.layers[:layer])).hidden(ids)
     config = replace(model.config, num_hidden_layers=1, vocab_size=len(ids))
     return replace(
         model, config=config, layers=(model.layers[layer],), embedding=inputs, head=inputs

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.bits import decode, encode
-from tilewright.golden.llm.engine import Evaluation
+from tilewright.golden.llm.engine import Session
 from tilewright.golden.llm.model import Layer, Linear, Model
 from tilewright.golden.llm.sites import Floats, Format, Site
 from tilewright.golden.parallel import for_each_piece
@@ -73,10 +73,11 @@ def quantised(
 def mean_squares(model: Model, tokens: NDArray) -> dict[tuple[int, Site], NDArray[np.float64]]:
     """(layer, linear site) -> mean square of each channel over the tokens."""
     window = min(CALIBRATION_WINDOW, len(tokens), model.config.max_position_embeddings)
+    windows = tokens[: len(tokens) // window * window].reshape(-1, window)
     recorder = _Squares()
-    evaluation = Evaluation(model, tokens, window)
-    evaluation.perplexity(recorder)
-    return {key: total / evaluation.sequences.size for key, total in recorder.totals.items()}
+    for each in windows:
+        Session(model, recorder).hidden(each)
+    return {key: total / windows.size for key, total in recorder.totals.items()}
 
 
 class _Squares(Format):

@@ -1,7 +1,6 @@
 """``python -m tilewright.cli.accuracy_records MODEL``: make every committed record again.
 
-The same as the commands ``search`` and ``kv`` with ``--update-record``, with INT4 weights and then
-with the file's, but factors are learned once; meant for a large machine.
+With INT4 weights and then with the file's; factors are learned once. Meant for a large machine.
 """
 
 import argparse
@@ -17,7 +16,7 @@ from tilewright.studies.accuracy.records import (
     RECORDS,
     make_all_records,
 )
-from tilewright.studies.accuracy.subject import ENGINES
+from tilewright.studies.accuracy.subject import DEVICES
 
 __all__ = ["main"]
 
@@ -33,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--text", type=Path, help="prose; that of the Python reference if absent")
     parser.add_argument("--tokens", type=int, default=8192, help="of calibration [%(default)s]")
     parser.add_argument("--window", type=int, default=2048, help="of a sequence [%(default)s]")
-    parser.add_argument("--engine", choices=ENGINES, default="auto", help="what computes")
+    parser.add_argument("--device", choices=DEVICES, default="cpu", help="[%(default)s]")
     parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the records")
     parser.add_argument("--log", type=Path, help="files of this name remember perplexities")
     parser.add_argument("--only", choices=ALL, nargs="*", default=ALL, help="these records alone")
@@ -48,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
         text=args.text,
         tokens=args.tokens,
         window=args.window,
-        engine=args.engine,
+        device=args.device,
         names=args.only,
         folder=args.out,
         log=args.log,

@@ -1,8 +1,8 @@
 """Perplexity of real models in every format, through ``tilewright.torch``.
 
-Models are GGUF files that packages carry, read by Transformers and dequantised to float32; none is
-copied into this project. Weights stay those of the file, so that a table shows what the formats of
-activations and of the cache cost; DECA's schemes are applied on top of the file's own quantisation.
+Models are GGUF files that packages carry, dequantised to float32; none is copied into this project.
+Weights stay those of the file, so that a table shows what the formats of activations and of the
+cache cost; DECA's schemes are applied on top of the file's own quantisation.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +11,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tilewright.studies.accuracy.encoding import encoding_of
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.golden.llm.start import begun
+from tilewright.studies.accuracy.checkpoints import encoding_of, read_model
+from tilewright.studies.accuracy.subject import in_format
 from tilewright.torch.config import AndaConfig, Config, DecaConfig, HarmoniaConfig
 
 __all__ = [
@@ -50,19 +55,17 @@ class ModelText:
 
 
 def open_model(path: Path, *, threads: int | None = None, device: str = "cpu") -> ModelText:
-    """The model of a GGUF file in float32 on a device, by Transformers."""
+    """The model of a GGUF file in float32 on a device."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     if threads is not None:
         torch.set_num_threads(threads)
     content = path.read_bytes()
     encoding = encoding_of(path, AutoTokenizer)
-    model = AutoModelForCausalLM.from_pretrained(
-        path.parent, gguf_file=path.name, dtype=torch.float32
-    )
+    model = read_model(path, "cpu")
     return ModelText(
-        model=model.eval().to(device),
+        model=model.to(device),
         encode=encoding.encode,
         start=encoding.start.token,
         digest=sha256(content).hexdigest(),
@@ -90,10 +93,10 @@ def measure_model(
     the result as far as it is known after each format; what ``known``, such a result, has of the
     same windows is not measured again.
     """
-    from tilewright.torch import quantize_, restore_
+    from tilewright.torch import perplexity as perplexity_of
 
     ids = _windows(subject, text, tokens, window)
-    size = {"tokens": len(ids) * window, "window": window}
+    size = {"tokens": len(ids), "window": window}
     usable = known is not None and all(known.get(key) == value for key, value in size.items())
     before = known if known is not None and usable else {"perplexities": [], "noise_floor": []}
     found = {row["format"]: row["perplexity"] for row in before["perplexities"]}
@@ -115,14 +118,8 @@ def measure_model(
 
     def perplexity(name: str) -> float:
         tick(name)
-        config = FORMATS[name]
-        if config is not None:
-            quantize_(subject.model, config)
-        try:
-            return _perplexity(subject.model, ids)
-        finally:
-            if config is not None:
-                restore_(subject.model)
+        with in_format(subject.model, FORMATS[name]):
+            return perplexity_of(subject.model, ids, window)
 
     for name in dict.fromkeys(["plain", *formats]):
         if name not in found:
@@ -136,23 +133,13 @@ def measure_model(
     return result()
 
 
-def _windows(subject: ModelText, text: str, tokens: int, window: int) -> list[list[int]]:
-    start = [] if subject.start is None else [subject.start]
-    step = window - len(start)
-    ids = subject.encode(text[: 16 * tokens])
+def _windows(subject: ModelText, text: str, tokens: int, window: int) -> NDArray[np.int64]:
+    """Windows one after the other, as many as ``tokens`` make."""
+    ids = begun(np.array(subject.encode(text[: 16 * tokens]), np.int64), subject.start, window)
     count = tokens // window
-    if len(ids) < count * step or count < 1:
+    if len(ids) < count * window or count < 1:
         raise ValueError(f"the text has {len(ids)} tokens, fewer than {count} windows of {window}")
-    return [start + list(ids[k * step : (k + 1) * step]) for k in range(count)]
-
-
-def _perplexity(model: Any, windows: list[list[int]]) -> float:
-    import torch
-
-    from tilewright.torch.likelihood import token_losses
-
-    losses = torch.cat([token_losses(model, ids)[0] for ids in windows])
-    return float(losses.mean().exp())
+    return ids[: count * window]
 
 
 class disturbed:  # noqa: N801  used like a function

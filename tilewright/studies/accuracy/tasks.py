@@ -17,6 +17,7 @@ from typing import Any
 
 from tilewright.studies.accuracy.models import FORMATS, ModelText, disturbed
 from tilewright.studies.accuracy.shares import changed_interval, interval
+from tilewright.studies.accuracy.subject import in_format
 
 __all__ = [
     *("TASKS", "TASK_FORMATS", "Question", "Task", "measure_tasks", "read_task"),
@@ -145,25 +146,18 @@ def _known(
 
 def _answers(subject: ModelText, name: str, task: Task, together: int | None) -> list[bool]:
     """Which questions of a task a format answers right."""
-    from tilewright.torch import loglikelihoods, quantize_, restore_
+    from tilewright.torch import loglikelihoods
 
     pairs = [
         pair
         for question in task.questions
         for pair in zip(question.contexts, question.continuations, strict=True)
     ]
-    config = FORMATS[name]
-    if config is not None:
-        quantize_(subject.model, config)
-    try:
-        found = iter(
-            loglikelihoods(
-                subject.model, subject.encode, pairs, first=subject.start, together=together
-            )
+    with in_format(subject.model, FORMATS[name]):
+        likelihoods = loglikelihoods(
+            subject.model, subject.encode, pairs, first=subject.start, together=together
         )
-    finally:
-        if config is not None:
-            restore_(subject.model)
+    found = iter(likelihoods)
     return [
         _right(task.score, question, [next(found) for _ in question.continuations])
         for question in task.questions
