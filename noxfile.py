@@ -21,7 +21,7 @@ PYTEST = (
 TORCH_TESTS = (
     *("tests/kernels/test_torch.py", "tests/kernels/test_models.py"),
     "tests/kernels/test_caches.py",
-    *("tests/studies/test_accuracy_torch.py", "tests/torch"),
+    "tests/torch",
 )
 
 
@@ -133,7 +133,6 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.pack_bench")
     session.run("python", "-m", "benchmarks.model_bench")
     session.run("python", "-m", "benchmarks.synth_bench")
-    session.run("python", "-m", "benchmarks.llm_bench")
     session.run("python", "-m", "benchmarks.host_bench")
 
 

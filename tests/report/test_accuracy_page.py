@@ -4,14 +4,13 @@ import re
 
 import pytest
 
-from benchmarks import llm_bench
 from tests.support.claims import claim
-from tilewright.golden.llm.search import search
 from tilewright.golden.params.llm import LlmShape
 from tilewright.report.accuracy import PAPER
 from tilewright.report.page import Context
 from tilewright.report.pages import accuracy
 from tilewright.sim.anda import MODULES, saving
+from tilewright.sim.length_search import search
 from tilewright.studies.accuracy.anda import cost_of
 from tilewright.studies.accuracy.frontier import HARMONIA, Prices, one_length, within_windows
 from tilewright.studies.accuracy.records import MAKERS, load_record
@@ -166,16 +165,6 @@ def test_a_search_beats_harmonia_in_operations_within_its_windows_alone():
 
 def lengths_of(point):
     return tuple(map(int, point["name"].split("/")))
-
-
-def test_recorded_times_keep_the_limits_of_the_bench():
-    record = load_record("speed")
-    results = [llm_bench.Result(**row) for row in record["formats"]]
-    assert [r.format for r in results] == list(llm_bench.FORMATS)
-    assert record["tokens"] == llm_bench.TOKENS
-    assert llm_bench.complaints(results, record["tokens"]) == []
-    commands = [row["command"] for row in record["commands"]]
-    assert commands == [f"tilewright {command}" for command in llm_bench.COMMANDS]
 
 
 def test_every_drawing_is_there(page):

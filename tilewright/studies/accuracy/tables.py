@@ -59,7 +59,6 @@ def tables() -> dict[str, list[list[str]]]:
         "cache": _cache_rows(kv),
         "weights of the file": _file_rows(_record("kv-file")),
         "frontier": _frontier_rows(frontier),
-        "speed": _speed_rows(_record("speed")),
         "models": perplexity_rows(model_records()),
         "sizes": size_rows(model_records()),
         "tasks": task_rows(model_records()),
@@ -153,23 +152,6 @@ def _frontier_rows(record: dict[str, Any]) -> list[list[str]]:
             _loss(point["validation"], record["validation_reference"]),
         ]
         for words, point in found.items()
-    ]
-
-
-def _speed_rows(record: dict[str, Any]) -> list[list[str]]:
-    """Perplexity of the same tokens by format, and the two commands as they are by default."""
-    plain = record["formats"][0]["cpu_seconds"]
-    return [
-        *(
-            [
-                f"{record['tokens']} tokens, {row['format']}",
-                f"{row['seconds']:.0f} s",
-                f"{row['cpu_seconds'] / plain:.2f}",
-                f"{row['gigabytes']:.2f} GB",
-            ]
-            for row in record["formats"]
-        ),
-        *([f"`{r['command']}`", f"{r['seconds']:.0f} s", "", ""] for r in record["commands"]),
     ]
 
 
