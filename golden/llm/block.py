@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.llm.engine import Session
-from tilewright.golden.llm.model import Linear, Model
+from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.sites import Floats, Format, Site
-from tilewright.golden.llm.weights import quantised
+from tilewright.golden.llm.weights import searched_weights
 from tilewright.golden.params.block import require
 from tilewright.golden.weights import Weights
 
@@ -79,14 +79,14 @@ def captured(
     recorder = _Recorder(layer)
     Session(model, recorder).feed(ids)
     file = model.layers[layer].linears
-    small = quantised(model, method="search", calibration=ids).layers[layer].linears
+    small = searched_weights(model, layer, ids)
     modules = {}
     for module, (site, parts) in MODULES.items():
         names = [part for part in parts if part in file]
         modules[module] = Module(
             recorder.seen[site][-count:],
             {name: file[name].weight for name in names},
-            {name: _integers(small[name]) for name in names},
+            {name: small[name] for name in names},
         )
     assert recorder.attention is not None
     return modules, recorder.attention
@@ -102,11 +102,6 @@ def layer_alone(model: Model, tokens: ArrayLike, layer: int) -> Model:
     return replace(
         model, config=config, layers=(model.layers[layer],), embedding=inputs, head=inputs
     )
-
-
-def _integers(linear: Linear) -> Weights:
-    assert linear.integers is not None
-    return linear.integers
 
 
 def _fp16(values: Floats) -> NDArray[np.uint16]:

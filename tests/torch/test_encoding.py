@@ -21,7 +21,6 @@ from tilewright.cli import main
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.start import Start
 from tilewright.golden.llm.text import default_text
-from tilewright.studies.accuracy import models
 from tilewright.studies.accuracy.checkpoints import encoding_of
 from tilewright.studies.accuracy.harmonia import learned
 from tilewright.studies.accuracy.subject import open_subject
@@ -95,10 +94,11 @@ def test_a_file_is_read_without_the_tokenizer_of_transformers(tmp_path, monkeypa
     path = file_with(tmp_path / "m.gguf", added=added)
     monkeypatch.setattr(transformers, "AutoTokenizer", Wrong)
     ours = load_model(path)
-    found = models.open_model(path)
-    assert found.start == 3  # with which every window of a table begins
+    options = {"tokens": 64, "window": 32, "weights": "file"}
+    found = open_subject(str(path), **options, begin=True)
+    assert found.identity.start == 3  # with which every window of a table begins
     assert found.encode("the  9") == ours.tokenizer.encode("the  9").tolist()
-    subject = open_subject(str(path), tokens=64, window=32, weights="file")
+    subject = open_subject(str(path), **options)
     begins = (subject.calibration[:, 0] == 3).all()
     assert bool(begins) == added
     assert subject.identity.start == (3 if added else None)

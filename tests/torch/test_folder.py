@@ -30,7 +30,7 @@ from tilewright.studies.accuracy import subject as subjects
 from tilewright.studies.accuracy import tasks
 from tilewright.studies.accuracy.anda import in_linears
 from tilewright.studies.accuracy.harmonia import WHOLE, learned
-from tilewright.studies.accuracy.models import FORMATS, ModelText, measure_model
+from tilewright.studies.accuracy.models import FORMATS, measure_model
 from tilewright.studies.accuracy.subject import open_subject
 from tilewright.studies.accuracy.tasks import Question, measure_tasks, read_task
 from tilewright.torch import (
@@ -324,47 +324,29 @@ def test_questions_of_a_task(toy_tasks):
     assert (last.score, last.questions[3]) == ("greedy", Question(("Q3",), (" e",), 0))
 
 
-def test_a_model_in_every_format(folder, toy_tasks):
-    model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    subject = ModelText(model, lambda text: [ord(c) for c in text], 1, "", 0, 0)
+def test_a_model_in_every_format(folder, toy_tasks, tmp_path):
+    subject = open_subject(str(folder), tokens=128, window=64, weights="file", begin=True)
+    subject.remember(tmp_path / "log.json")
+    before = {name: value.clone() for name, value in subject.model.state_dict().items()}
     formats = ["plain", "Anda 6/6/6/6", "Harmonia, windows, offsets"]
-    found = measure_model(subject, "Some text. " * 20, tokens=128, window=64, formats=formats)
+    found = measure_model(subject, formats=formats)
     rows = {row["format"]: row for row in found["perplexities"]}
     assert list(rows) == formats and found["tokens"] == 128
     assert rows["plain"]["change"] == 0 != rows["Anda 6/6/6/6"]["change"]
     floor = {row["format"]: row["change"] for row in found["noise_floor"]}
     assert floor["plain"] < 1e-4 and floor["Anda 6/6/6/6"] < 0.05
-    kept = []
-    again = measure_model(
-        subject,
-        "Some text. " * 20,
-        tokens=128,
-        window=64,
-        formats=[*formats, "Anda 8/8/8/8"],
-        known=found,
-        keep=kept.append,
-    )
-    assert len(kept) == 1  # what was known is not measured again
-    assert {row["format"] for row in again["perplexities"]} == {*formats, "Anda 8/8/8/8"}
-    answers = measure_tasks(
-        subject, toy_tasks, count=3, tasks=["toy", "last"], formats=formats[:2], together=64
-    )
+    options = {"count": 3, "tasks": ["toy", "last"], "formats": formats[:2], "together": 64}
+    answers = measure_tasks(subject, toy_tasks, **options)
     rows = [(row["format"], row["task"]) for row in answers["rows"]]
     assert rows == [(name, task) for task in ("toy", "last") for name in formats[:2]]
     for row in answers["rows"]:
         assert row["low"] <= row["accuracy"] <= row["high"]
         assert row["change_low"] < row["change"] < row["change_high"]
     assert {row["format"] for row in answers["noise"]} == set(formats[:2])
-    asked = []
-    more = measure_tasks(
-        *(subject, toy_tasks),
-        count=3,
-        tasks=["last", "toy"],
-        formats=formats[:2],
-        known={**answers, "rows": answers["rows"][:2]},
-        tick=asked.append,
-    )
-    assert {each.split(":")[0] for each in asked} == {"last"}  # the other task is known
-    assert sorted(map(str, more["rows"])) == sorted(map(str, answers["rows"]))
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(torch.equal(x, before[name]) for name, x in subject.model.state_dict().items())
+    again = replace(subject, model=None)  # the log has all that is asked for
+    again.remember(tmp_path / "log.json")
+    again.model = torch.nn.Module()
+    again.model.get_input_embeddings = subject.model.get_input_embeddings
+    assert measure_model(again, formats=formats) == found
+    assert measure_tasks(again, toy_tasks, **options) == answers

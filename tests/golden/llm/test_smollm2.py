@@ -4,7 +4,6 @@ import json
 from hashlib import sha256
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.support.smollm2 import smollm2_or_skip
@@ -12,7 +11,6 @@ from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.llm.engine import Session, perplexity
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.sites import Format
-from tilewright.golden.llm.weights import quantised
 
 pytestmark = pytest.mark.full
 RECORD = json.loads(Path(__file__).with_name("llama_cpp.json").read_text())
@@ -46,19 +44,12 @@ class EightBits(Format):
         return truncate(values, 32, 8)
 
 
-def test_formats_and_weights_cost_what_is_expected_of_them(model):
-    tokens = np.array(RECORD["tokens"])
-    first = perplexity(model, tokens[:512], window=512)
-    short = perplexity(model, tokens[:512], EightBits(), window=512)
-    assert short != first
-    assert short == pytest.approx(first, rel=0.05)
-    nearest, searched = (
-        perplexity(
-            quantised(model, method=method, calibration=tokens[-512:]), tokens[:512], window=512
-        )
-        for method in ("nearest", "search")
-    )
-    assert first < searched < 0.8 * nearest
+def test_formats_cost_what_is_expected_of_them(model):
+    tokens = RECORD["tokens"][:512]
+    plain = perplexity(model, tokens, window=512)
+    short = perplexity(model, tokens, EightBits(), window=512)
+    assert short != plain
+    assert short == pytest.approx(plain, rel=0.05)
 
 
 def test_the_model_answers(model):

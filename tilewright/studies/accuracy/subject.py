@@ -118,7 +118,7 @@ class Subject:
             with in_format(self.model, config, factors() if factors else None, skip):
                 return perplexity(self.model, sequences.reshape(-1), sequences.shape[1])
 
-        return self.evaluations(f"{part}: {name}", perplexity)
+        return float(self.evaluations(f"{part}: {name}", perplexity))
 
     def recipe(
         self, config: AndaConfig | HarmoniaConfig, factors: Smoothing | None = None
@@ -163,8 +163,13 @@ def open_subject(
     window: int,
     weights: str = "search",
     device: str = "cpu",
+    begin: bool = False,
 ) -> Subject:
-    """A model by name or path, with ``tokens`` of text for calibration and as many to validate."""
+    """A model by name or path, with ``tokens`` of text for calibration and as many to validate.
+
+    Windows begin with the token that the model's tokenizer adds, if it adds one; with ``begin``
+    also with one that it does not add.
+    """
     if weights not in WEIGHTS:
         raise ValueError(unknown("weights", weights, WEIGHTS))
     if device not in DEVICES:
@@ -173,7 +178,7 @@ def open_subject(
     require(tokens >= window, f"{tokens} tokens are fewer than a window of {window}")
     words = default_text() if text is None else read_text(text)
     model, encoding, shape = _opened(source, device)
-    start = encoding.start.before_text
+    start = encoding.start.token if begin else encoding.start.before_text
     ids = begun(np.array(encoding.encode(words), np.int64), start, window)
     known = len(model.get_input_embeddings().weight)
     if ids.max(initial=0) >= known:
@@ -210,7 +215,9 @@ def open_subject(
             start=start,
         ),
         reopened=lambda other: open_subject(
-            source, text=text, tokens=tokens, window=window, weights=other, device=device
+            source,
+            **{"text": text, "tokens": tokens, "window": window},
+            **{"weights": other, "device": device, "begin": begin},
         ),
     )
 
