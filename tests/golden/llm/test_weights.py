@@ -1,5 +1,7 @@
 """Weight-only quantisation of tiny models, and the text that ships with Python."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 

@@ -72,14 +72,16 @@ class Prices:
 
 def one_length(lengths: Lengths, group: int = HARMONIA_GROUP) -> HarmoniaConfig:
     """A length for each site, in the order of ``Site``, whatever a token's age."""
-    *linears, query, key, value, weight = lengths
+    qkv, o, u, d, query, key, value, weight = lengths
     return replace(
         WHOLE,
         group=group,
-        **{"initial": 0, "local": 0, "offset_channels": 0},
+        initial=0,
+        local=0,
+        offset_channels=0,
         key_bits=(key, key),
         value_bits=(value, value),
-        site_bits=(*linears, query, weight),
+        site_bits=(qkv, o, u, d, query, weight),
     )
 
 
@@ -88,12 +90,12 @@ def within_windows(lengths: Lengths) -> HarmoniaConfig:
 
     Initial and recent tokens keep Harmonia's 8 bits, unless the old ones have more.
     """
-    *linears, query, key, value, weight = lengths
+    qkv, o, u, d, query, key, value, weight = lengths
     return replace(
         WHOLE,
         key_bits=(max(ACTIVATION_BITS, key), key),
         value_bits=(max(ACTIVATION_BITS, value), value),
-        site_bits=(*linears, query, weight),
+        site_bits=(qkv, o, u, d, query, weight),
     )
 
 
