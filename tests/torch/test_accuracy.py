@@ -4,6 +4,7 @@ Perplexities are those of the numpy engine in the same formats; learning lowers 
 """
 
 import json
+import shlex
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -18,7 +19,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from tests.cli.test_cli import run
+from tests.cli.test_json import violations
 from tests.support.smollm2 import smollm2_or_skip
+from tilewright.cli import load_command
 from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm import engine
@@ -240,6 +243,13 @@ def test_records_name_their_subject_and_command(subject, tmp_path):
     assert made["subject"]["model"] == "tiny-llama-0"
     assert made["engine"] == f"PyTorch {torch.__version__.partition('+')[0]}, processor"
     assert load_record("y", tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["search", "kv"])
+def test_the_example_of_a_command(name, capsys):
+    words = shlex.split(load_command(name).EXAMPLE)[1:]
+    code, out, _ = run(capsys, *words, "--json")
+    assert code == 0 and violations(json.loads(out)) == []
 
 
 def test_search_command(capsys, tmp_path):

@@ -5,7 +5,7 @@ makes it again. Every perplexity in it is also in the log that the command write
 """
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ from tilewright.base.files import write_atomic
 from tilewright.golden.llm.load import TINY
 from tilewright.sim.length_search import STARTS
 from tilewright.studies.accuracy import anda, frontier, harmonia, retrieval, sensitivity
-from tilewright.studies.accuracy.subject import Smoothing, Subject, open_subject
+from tilewright.studies.accuracy.subject import Smoothing, Subject
 
 __all__ = [
-    *("COMMAND", "FILE_MAKERS", "MAKERS", "RECORDS", "load_record", "make_all_records"),
+    *("COMMAND", "FILE_MAKERS", "LEARNED", "MAKERS", "RECORDS", "describe", "load_record"),
     "save_record",
 ]
 
@@ -236,42 +236,3 @@ FILE_MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {  # weights
     "search-file": search_file_record,
     "kv-file": kv_file_record,
 }
-
-
-def _prefixed(tick: Tick, name: str) -> Tick:
-    return lambda doing: tick(f"{name}: {doing}")
-
-
-def make_all_records(
-    model: str,
-    *,
-    text: Path | None,
-    tokens: int,
-    window: int,
-    device: str,
-    names: Collection[str],
-    folder: Path,
-    log: Path | None,
-    tick: Tick,
-) -> None:
-    """Make the records ``names`` in ``folder``, with INT4 weights and then with the file's.
-
-    Factors are learned once for all of them. ``log`` is the name of the files that remember
-    perplexities, one for each kind of weights.
-    """
-    learned: dict[str, Any] = {}
-    for weights, makers in (("search", MAKERS), ("file", FILE_MAKERS)):
-        wanted = [name for name in makers if name in names]
-        if not wanted:
-            continue
-        subject = open_subject(
-            model, text=text, tokens=tokens, window=window, weights=weights, device=device
-        )
-        subject.remember(log and log.with_stem(f"{log.stem}-{weights}"))
-        subject.shared.update(learned)
-        tick(f"model read, weights {subject.identity.weights}")
-        command = f"{COMMAND} smollm2 --tokens {tokens} --window {window}"
-        for name in wanted:
-            made = makers[name](subject, _prefixed(tick, name))
-            tick(f"wrote {save_record(name, describe(subject, command) | made, folder)}")
-        learned = {key: found for key, found in subject.shared.items() if key == LEARNED}

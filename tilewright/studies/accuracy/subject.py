@@ -216,8 +216,12 @@ def open_subject(
         ),
         reopened=lambda other: open_subject(
             source,
-            **{"text": text, "tokens": tokens, "window": window},
-            **{"weights": other, "device": device, "begin": begin},
+            text=text,
+            tokens=tokens,
+            window=window,
+            weights=other,
+            device=device,
+            begin=begin,
         ),
     )
 
