@@ -18,7 +18,7 @@ PARALLEL = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
 TORCH_TESTS = (
     *("tests/kernels/test_torch.py", "tests/kernels/test_models.py"),
     "tests/kernels/test_caches.py",
-    *("tests/studies/test_accuracy_torch.py", "tests/torch"),
+    "tests/torch",
 )
 
 

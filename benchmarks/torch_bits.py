@@ -131,9 +131,10 @@ def _weights(device: str) -> Iterator[dict[str, Any]]:
     rng = np.random.default_rng(8)
     finite = ALL[(ALL & 0x7F80) != 0x7F80]
     every = (finite.astype(np.uint32) << 16).view(np.float32)
-    random = (rng.standard_normal((512, 2048)) * np.exp2(rng.integers(-9, 6, (512, 1)))).astype(
+    random = (rng.standard_normal((512, 2000)) * np.exp2(rng.integers(-9, 6, (512, 1)))).astype(
         "f4"
     )
+    random[:2], random[2, ::3] = 0, -0.0
     kinds = (torch.float32, torch.bfloat16, torch.float16)
     for name, dtype in zip(("float32", "bf16", "fp16"), kinds, strict=True):
         matrix = torch.from_numpy(random).to(dtype)

@@ -109,22 +109,7 @@ def attend(
     and v are left as they are. With a ``window``, a query gives weight to that many of the last
     tokens alone; the cache itself is that of a layer without one.
     """
-    return _attend(fmt, q, _Keys(fmt, k), _Values(fmt, v), convert_weights, window)
-
-
-def attend_with_exact_values(fmt: CacheFormat, q: Floats, k: Floats, v: Floats) -> Floats:
-    """The same with the keys alone converted."""
-    return _attend(fmt, q, _Keys(fmt, k), _ExactValues(v), lambda weights: weights)
-
-
-def _attend(
-    fmt: CacheFormat,
-    q: Floats,
-    keys: "_Keys",
-    values: "_Values | _ExactValues",
-    convert_weights: Callable[[Floats], Floats],
-    window: int | None = None,
-) -> Floats:
+    keys, values = _Keys(fmt, k), _Values(fmt, v)
     heads, count, channels = q.shape
     start = keys.tokens - count
     queries = q.reshape(keys.heads, -1, count, channels)
@@ -175,15 +160,6 @@ class _Keys:
                 is_recent = np.arange(begin, members.stop) >= oldest
                 np.copyto(by_query[:, :, rows, part], recent, where=is_recent)
         return result
-
-
-class _ExactValues:
-    def __init__(self, values: Floats):
-        self.values = values
-
-    def weighted(self, weights: Floats, low: int, high: int) -> Floats:
-        total = weights @ self.values[:, :high]
-        return total.reshape(len(weights), -1, high - low, self.values.shape[-1])
 
 
 class _Values:

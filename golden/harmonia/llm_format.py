@@ -16,7 +16,7 @@ class HarmoniaFormat(Format):
     """Harmonia: all sites; keys and values by their age, as the cache holds them.
 
     Scales that are learned offline are no part of the format: they are folded into the model's
-    projections (``tilewright.golden.harmonia.learned_scales``).
+    projections (``tilewright.golden.harmonia.smoothing``).
     """
 
     linear_bits: tuple[int, int, int, int] = (ACTIVATION_BITS,) * 4  # A_qkv, A_o, A_u, A_d

@@ -6,9 +6,12 @@ rotary embedding mixes channel c with c + channels/2, so such a pair must share 
 grouped-query attention several query heads meet one K head, so they share its factors.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tilewright.golden.llm.model import Linear, Model
 from tilewright.golden.params.block import require
 
 
@@ -44,3 +47,24 @@ def fold_scales(
             )
     shared = np.repeat(s, len(w_q) // s.size, axis=0)  # query heads of one K head are neighbours
     return w_q / shared.reshape(-1, 1), w_k * s.reshape(-1, 1)
+
+
+def with_scales(model: Model, scales: Sequence[NDArray[np.float32]]) -> Model:
+    """The model with scales (K heads, channels) of each layer in its query and key projections."""
+    require(
+        len(scales) == len(model.layers),
+        f"{len(scales)} layers of factors meet {len(model.layers)} layers",
+    )
+    rotary = model.config.rotary
+    for index, (layer, factors) in enumerate(zip(model.layers, scales, strict=True)):
+        query, key = fold_scales(layer.query.weight, layer.key.weight, factors, rotary=rotary)
+        biases: list[NDArray | None] = [None, None]
+        if layer.query.bias is not None and layer.key.bias is not None:
+            columns = (layer.query.bias[:, np.newaxis], layer.key.bias[:, np.newaxis])
+            biases = [column[:, 0] for column in fold_scales(*columns, factors, rotary=rotary)]
+        q, k = (
+            Linear(weight.astype(np.float32), None if bias is None else bias.astype(np.float32))
+            for weight, bias in zip((query, key), biases, strict=True)
+        )
+        model = model.with_linears(index, query=q, key=k)
+    return model

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.golden.llm.engine import Evaluation, Session
-from tilewright.golden.llm.model import Linear, Model
+from tilewright.golden.llm.engine import Session
+from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.sites import Floats, Format, Site
-from tilewright.golden.llm.weights import quantised
+from tilewright.golden.llm.weights import searched_weights
 from tilewright.golden.params.block import require
 from tilewright.golden.weights import Weights
 
@@ -79,14 +79,14 @@ def captured(
     recorder = _Recorder(layer)
     Session(model, recorder).feed(ids)
     file = model.layers[layer].linears
-    small = quantised(model, method="search", calibration=ids).layers[layer].linears
+    small = searched_weights(model, layer, ids)
     modules = {}
     for module, (site, parts) in MODULES.items():
         names = [part for part in parts if part in file]
         modules[module] = Module(
             recorder.seen[site][-count:],
             {name: file[name].weight for name in names},
-            {name: _integers(small[name]) for name in names},
+            {name: small[name] for name in names},
         )
     assert recorder.attention is not None
     return modules, recorder.attention
@@ -97,16 +97,11 @@ def layer_alone(model: Model, tokens: ArrayLike, layer: int) -> Model:
     ids = np.asarray(tokens)
     layers = len(model.layers)
     require(0 <= layer < layers, f"layer must be 0..{layers - 1}, not {layer!r}")
-    (inputs,) = Evaluation(model, ids, len(ids)).inputs(layer)
+    inputs = Session(replace(model, layers=model.layers[:layer])).hidden(ids)
     config = replace(model.config, num_hidden_layers=1, vocab_size=len(ids))
     return replace(
         model, config=config, layers=(model.layers[layer],), embedding=inputs, head=inputs
     )
-
-
-def _integers(linear: Linear) -> Weights:
-    assert linear.integers is not None
-    return linear.integers
 
 
 def _fp16(values: Floats) -> NDArray[np.uint16]:

@@ -1,11 +1,9 @@
-"""Inference in float32: prefill, cached decode, perplexity; formats at every site of a GEMM.
+"""Inference in float32: prefill, cached decode; formats at every site of a GEMM.
 
 A sequence is one array of tokens; its positions count from 0. Sums are numpy's, in float32, so
 results agree with another implementation up to the order of summation, and agree in every bit
 with themselves.
 """
-
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,11 +14,8 @@ from tilewright.golden.parallel import for_each_piece
 from tilewright.golden.params.block import require
 
 WINDOW = 1024  # tokens of a sequence whose perplexity is measured
-_HEAD_ROWS = 256  # tokens whose logits are held at a time: 50 MB at a vocabulary of 49152
 _GELU = np.float32(np.sqrt(2 / np.pi))
 _PIECE = 1 << 15  # elements of an elementwise piece, which stays in a core's cache
-
-Progress = Callable[[int, int], None]  # windows done, windows in all
 
 
 def logits(model: Model, tokens: ArrayLike, fmt: Format = PLAIN) -> Floats:
@@ -29,15 +24,25 @@ def logits(model: Model, tokens: ArrayLike, fmt: Format = PLAIN) -> Floats:
 
 
 def perplexity(
-    model: Model,
-    tokens: ArrayLike,
-    fmt: Format = PLAIN,
-    *,
-    window: int = WINDOW,
-    progress: Progress | None = None,
+    model: Model, tokens: ArrayLike, fmt: Format = PLAIN, *, window: int = WINDOW
 ) -> float:
-    """exp of the mean negative log likelihood; see ``Evaluation``."""
-    return Evaluation(model, tokens, window).perplexity(fmt, progress)
+    """exp of the mean negative log likelihood, in sequences of ``window`` tokens.
+
+    Each begins at position 0 with a token that is given; what does not fill a window is left out.
+    """
+    ids = np.asarray(tokens)
+    require(window >= 2, f"window must be at least 2 tokens, not {window!r}")
+    require(len(ids) >= window, f"the text has {len(ids)} tokens, fewer than a window of {window}")
+    windows = ids[: len(ids) // window * window].reshape(-1, window)
+    return float(np.exp(np.mean([losses(logits(model, each, fmt), each) for each in windows])))
+
+
+def losses(scores: NDArray, tokens: ArrayLike) -> NDArray[np.float64]:
+    """Negative log likelihoods of a sequence's tokens but the first, by its logits."""
+    rows = scores[:-1] - scores[:-1].max(axis=1, keepdims=True)
+    chosen = np.take_along_axis(rows, np.asarray(tokens)[1:, np.newaxis], axis=1)[:, 0]
+    found: NDArray[np.float64] = np.log(np.exp(rows).sum(axis=1, dtype=np.float64)) - chosen
+    return found
 
 
 class Session:
@@ -54,76 +59,21 @@ class Session:
 
     def feed(self, tokens: ArrayLike) -> Floats:
         """Logits (tokens, vocabulary) of the next tokens."""
+        x = self.hidden(tokens)
+        return _normed(self.model, x, self.model.final_norm) @ self.model.head.T
+
+    def hidden(self, tokens: ArrayLike) -> Floats:
+        """What the last layer gives (tokens, width), before the final norm and the head."""
         ids = _checked(self.model, tokens, self.position)
-        x = embed(self.model, ids, self.position)
+        x = _embed(self.model, ids, self.position)
         rotations = _rotations(self.model, self.position, len(ids))
         for index, cache in enumerate(self._caches):
             x = _layer(self.model, index, x, rotations[index], cache, self.fmt)
         self.position += len(ids)
-        return _normed(self.model, x, self.model.final_norm) @ self.model.head.T
+        return x
 
 
-class Evaluation:
-    """Perplexity of a model on one text, for one format after the other.
-
-    The text is cut into sequences of ``window`` tokens, each beginning at position 0; what does
-    not fill a window is left out. The first token of a window is given, all others are scored.
-    Layers before a format's ``first_layer`` are computed once, whatever the format.
-    """
-
-    def __init__(self, model: Model, tokens: ArrayLike, window: int = WINDOW):
-        require(window >= 2, f"window must be at least 2 tokens, not {window!r}")
-        longest = model.config.max_position_embeddings
-        require(
-            window <= longest,
-            f"a window of {window} tokens exceeds the model's context of {longest}",
-        )
-        ids = np.asarray(tokens)
-        require(
-            len(ids) >= window, f"the text has {len(ids)} tokens, fewer than a window of {window}"
-        )
-        self.model = model
-        self.window = window
-        self.sequences = ids[: len(ids) // window * window].reshape(-1, window)
-        for sequence in self.sequences:
-            _checked(model, sequence, 0)
-        self._rotations = _rotations(model, 0, window)
-        self._prefixes: dict[int, list[Floats]] = {}  # layer -> its input in every window
-
-    def perplexity(self, fmt: Format = PLAIN, progress: Progress | None = None) -> float:
-        """``progress`` is called after every window."""
-        layers = len(self.model.layers)
-        first = 0 if fmt is PLAIN else min(fmt.first_layer, layers)
-        inputs = self.inputs(first) if first else None
-        total = 0.0
-        for k, sequence in enumerate(self.sequences):
-            x = embed(self.model, sequence, 0) if inputs is None else inputs[k]
-            for index in range(first, layers):
-                x = self._forward(index, x, fmt)
-            total += _negative_log_likelihood(self.model, x[:-1], sequence[1:])
-            if progress is not None:
-                progress(k + 1, len(self.sequences))
-        return float(np.exp(total / (self.sequences.size - len(self.sequences))))
-
-    def inputs(self, layer: int) -> list[Floats]:
-        """What ``layer`` receives in full precision, from the nearest one known before it."""
-        if layer not in self._prefixes:
-            known = max((k for k in self._prefixes if k < layer), default=0)
-            start = self._prefixes.get(known)
-            inputs = []
-            for k, sequence in enumerate(self.sequences):
-                x = embed(self.model, sequence, 0) if start is None else start[k]
-                for index in range(known, layer):
-                    x = self._forward(index, x, PLAIN)
-                inputs.append(x)
-            self._prefixes[layer] = inputs
-        return self._prefixes[layer]
-
-    def _forward(self, index: int, x: Floats, fmt: Format) -> Floats:
-        return _layer(self.model, index, x, self._rotations[index], None, fmt)
-
-
-def embed(model: Model, tokens: NDArray[np.int64], first: int) -> Floats:
+def _embed(model: Model, tokens: NDArray[np.int64], first: int) -> Floats:
     """What the first layer receives, for tokens at positions ``first`` on."""
     x = model.embedding[tokens]
     if model.config.model_type == "gemma3_text":
@@ -160,7 +110,7 @@ def _layer(
     index: int,
     x: Floats,
     rotation: tuple[Floats, Floats] | None,
-    cache: _Cache | None,
+    cache: _Cache,
     fmt: Format,
 ) -> Floats:
     """What follows layer ``index``; ``x`` is left as it is."""
@@ -176,8 +126,7 @@ def _layer(
     if rotation is not None:
         q, k = _rotated(q, *rotation), _rotated(k, *rotation)
     q *= np.float32(1 / np.sqrt(model.config.head_dim))
-    if cache is not None:
-        k, v = cache.append(k, v)
+    k, v = cache.append(k, v)
     window = None if extra is None else extra.window
     attended = fmt.attend(index, q, k, v, window).swapaxes(0, 1).reshape(len(x), -1)
     attended = fmt.activation(Site.A_O, index, attended)
@@ -262,33 +211,6 @@ def _rotated(x: Floats, cosine: Floats, sine: Floats) -> Floats:
     result = np.empty_like(x)
     result[..., :half] = a * cosine - b * sine
     result[..., half:] = b * cosine + a * sine
-    return result
-
-
-def _negative_log_likelihood(model: Model, x: Floats, targets: NDArray[np.int64]) -> float:
-    """Sum over the tokens whose last hidden values are ``x``."""
-    normed = _normed(model, x, model.final_norm)
-    total = 0.0
-    for start in range(0, len(targets), _HEAD_ROWS):
-        piece = slice(start, start + _HEAD_ROWS)
-        scores = normed[piece] @ model.head.T
-        wanted = np.take_along_axis(scores, targets[piece, np.newaxis], axis=1)[:, 0]
-        total += float((_log_sum_exp(scores) - wanted).sum())
-    return total
-
-
-def _log_sum_exp(scores: Floats) -> NDArray[np.float64]:
-    """log(sum(e^scores)) over the last axis; the scores are lost."""
-    result = np.empty(len(scores))
-
-    def work(piece: slice) -> None:
-        part = scores[piece]
-        largest = part.max(axis=1)
-        part -= largest[:, np.newaxis]
-        np.exp(part, out=part)
-        result[piece] = np.log(part.sum(axis=1, dtype=np.float64)) + largest
-
-    for_each_piece(work, len(scores), max(1, _PIECE // scores.shape[1]))
     return result
 
 

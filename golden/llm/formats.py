@@ -1,12 +1,11 @@
-"""Block floating point at the sites of a model's activations.
+"""Block floating point before the linear modules of a model: Anda's format.
 
 Every value that enters a product is rounded to fp16 and then converted to block floating point
 exactly as :mod:`tilewright.golden.bfp` does it. Sums, norms, softmax and whatever else lies between
 the products stay float32: the formats are what is measured here, not the accumulators.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import ClassVar
 
 from tilewright.golden.llm.blockfloat import truncate
@@ -14,28 +13,9 @@ from tilewright.golden.llm.sites import LINEAR_SITES, Floats, Format, Site, reac
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BlockFormat
 
+__all__ = ["ANDA_GROUP", "AndaFormat", "converted"]
+
 ANDA_GROUP = 64
-
-
-@dataclass(frozen=True)
-class BlockSites(Format):
-    """Block floating point of one group size at some sites; the others are left as they are.
-
-    K and V have one length whatever their age: no windows, no offsets.
-    """
-
-    lengths: Mapping[Site, int] = field(hash=False)  # mantissa bits
-    group: int
-
-    def __post_init__(self) -> None:
-        for length in self.lengths.values():
-            BlockFormat(
-                group=self.group, mantissa_bits=length
-            )  # refuses what tilewright.golden.bfp would
-
-    def activation(self, site: Site, layer: int, values: Floats) -> Floats:
-        length = self.lengths.get(site)
-        return values if length is None else converted(site, values, self.group, length)
 
 
 def converted(site: Site, values: Floats, group: int, length: int) -> Floats:
@@ -46,7 +26,7 @@ def converted(site: Site, values: Floats, group: int, length: int) -> Floats:
     return truncate(values, group, length, lambda rows: reach(rows, tokens, seen))
 
 
-class AndaFormat(BlockSites):
+class AndaFormat(Format):
     """Anda: the inputs of the four linear modules; attention stays as it is."""
 
     MODULES: ClassVar = ("qkv", "o", "u", "d")
@@ -56,9 +36,13 @@ class AndaFormat(BlockSites):
             len(lengths) == len(self.MODULES),
             f"Anda has a length for each of {', '.join(self.MODULES)}, not {len(lengths)} lengths",
         )
-        super().__init__(dict(zip(LINEAR_SITES, lengths, strict=True)), group)
+        for length in lengths:
+            BlockFormat(
+                group=group, mantissa_bits=length
+            )  # refuses what tilewright.golden.bfp would
+        self.lengths = dict(zip(LINEAR_SITES, lengths, strict=True))
+        self.group = group
 
-
-def site_lengths(lengths: Sequence[int]) -> dict[Site, int]:
-    """Lengths in the order of ``Site``: qkv, o, u, d, Q, K, V, P; shorter ones leave the rest."""
-    return {site: int(length) for site, length in zip(Site, lengths, strict=False)}
+    def activation(self, site: Site, layer: int, values: Floats) -> Floats:
+        length = self.lengths.get(site)
+        return values if length is None else converted(site, values, self.group, length)

@@ -49,7 +49,7 @@ NAMES = Names(
 def read_gguf(path: str | Path, *, lazy: bool = False) -> Model:
     """The model of a file; ``lazy``: layers and rows are read when they are asked for."""
     path = Path(path)
-    fields, tensors = _open(path)
+    fields, tensors = open_gguf(path)
     architecture = fields.get("general.architecture")
     if architecture not in ARCHITECTURES:
         raise ModelError(
@@ -73,19 +73,19 @@ def read_gguf(path: str | Path, *, lazy: bool = False) -> Model:
 
 def gguf_tokenizer(path: Path) -> tuple[Tokenizer | None, Start]:
     """The tokenizer of a file, None if it is of no kind known here, and what begins a sequence."""
-    fields, _ = _open(path)
+    fields, _ = open_gguf(path)
     try:
         return _tokenizer(path, fields), start_of_gguf(fields)
     except ModelError:
         return None, start_of_gguf(fields)
 
 
-def _open(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def open_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fields and tensors by their names."""
     try:
         import gguf
     except ImportError:
-        raise ModelError(f"{path}: reading GGUF needs: pip install 'tilewright[llm]'") from None
+        raise ModelError(f"{path}: reading GGUF needs: pip install 'tilewright[gguf]'") from None
     with open(path, "rb") as file:
         magic = file.read(len(MAGIC))
     if magic != MAGIC:

@@ -58,9 +58,6 @@ class Format:
     is the token at position S - T + t.
     """
 
-    first_layer: int = 0
-    """Layers before this one are left unchanged; their results are computed once and reused."""
-
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
         """What the GEMM at ``site`` multiplies instead of ``values``.
 

@@ -1,30 +1,25 @@
 """Weight-only quantisation, the start of every comparison: intN with an fp16 scale per group.
 
-``nearest``: every group's largest magnitude becomes the largest integer, weights are rounded to
-nearest. ``search``: of every group, among smaller scales too, the one with the least expected error
-of the product, that is the squared error of each weight times the mean square of the activation it
-meets in the calibration text. Clipping a few weights pays for finer steps of all others.
-
-Projections inside the layers are quantised; embedding, head and norms are not.
+Of every group the scale is searched: among the one that makes its largest magnitude the largest
+integer and smaller ones, that with the least expected error of the product, which is the squared
+error of each weight times the mean square of the activation it meets in the calibration text.
+Clipping a few weights pays for finer steps of all others.
 """
 
 from collections import defaultdict
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.bits import decode, encode
-from tilewright.golden.llm.engine import Evaluation
-from tilewright.golden.llm.model import Layer, Linear, Model
+from tilewright.golden.llm.engine import Session
+from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.sites import Floats, Format, Site
 from tilewright.golden.parallel import for_each_piece
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, IntFormat
-from tilewright.golden.weights import WEIGHT_GROUP, Weights, dequantise, quantise
+from tilewright.golden.weights import WEIGHT_GROUP, Weights
 
-METHODS = ("nearest", "search")
 SHRINKING = np.linspace(1.0, 0.5, 26)  # scales that are tried, in shares of the one for `nearest`
 CALIBRATION_WINDOW = 512  # tokens
 SITE_OF_LINEAR = {
@@ -34,49 +29,23 @@ SITE_OF_LINEAR = {
 _PIECE = 1 << 14  # weights of a piece, which stays in a core's cache with its temporaries
 
 
-def quantised(
-    model: Model,
-    *,
-    bits: int = 4,
-    group: int = WEIGHT_GROUP,
-    method: str = "nearest",
-    calibration: ArrayLike | None = None,
-) -> Model:
-    """The model with quantised projections, whose ``Linear.integers`` are what hardware stores.
-
-    ``search`` needs ``calibration``: tokens of a text other than the one to be measured.
-    """
-    require(method in METHODS, f"method must be one of {METHODS}, not {method!r}")
-    squares = None
-    if method == "search":
-        require(calibration is not None, "method 'search' needs calibration tokens")
-        squares = mean_squares(model, np.asarray(calibration))
-
-    def convert(index: int, name: str, linear: Linear) -> Linear:
-        if squares is None:
-            weights = quantise(linear.weight, bits, group)
-        else:
-            importance = squares[index, SITE_OF_LINEAR[name]]
-            weights = searched(linear.weight, importance, bits, group)
-        return replace(linear, weight=dequantise(weights).astype(np.float32), integers=weights)
-
-    def layer(index: int) -> Layer:
-        old = model.layers[index]
-        parts: dict[str, Any] = {
-            name: convert(index, name, linear) for name, linear in old.linears.items()
-        }
-        return replace(old, **parts)
-
-    return replace(model, layers=tuple(layer(k) for k in range(len(model.layers))))
+def searched_weights(model: Model, layer: int, calibration: ArrayLike) -> dict[str, Weights]:
+    """The projections of a layer as int4; ``calibration`` are tokens of a text."""
+    squares = mean_squares(model, np.asarray(calibration))
+    return {
+        name: searched(linear.weight, squares[layer, SITE_OF_LINEAR[name]], 4)
+        for name, linear in model.layers[layer].linears.items()
+    }
 
 
 def mean_squares(model: Model, tokens: NDArray) -> dict[tuple[int, Site], NDArray[np.float64]]:
     """(layer, linear site) -> mean square of each channel over the tokens."""
     window = min(CALIBRATION_WINDOW, len(tokens), model.config.max_position_embeddings)
+    windows = tokens[: len(tokens) // window * window].reshape(-1, window)
     recorder = _Squares()
-    evaluation = Evaluation(model, tokens, window)
-    evaluation.perplexity(recorder)
-    return {key: total / evaluation.sequences.size for key, total in recorder.totals.items()}
+    for each in windows:
+        Session(model, recorder).hidden(each)
+    return {key: total / windows.size for key, total in recorder.totals.items()}
 
 
 class _Squares(Format):

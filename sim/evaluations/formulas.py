@@ -15,13 +15,13 @@ from tilewright.golden.anda.cycles import group_cycles
 from tilewright.golden.harmonia.offset import largest_halved
 from tilewright.golden.harmonia.precision import element_share, key_bits
 from tilewright.golden.harmonia.traffic import TiledShape
-from tilewright.golden.llm.search import linear_cost, search
 from tilewright.golden.params.harmonia import CacheParams
 from tilewright.golden.params.harmonia_machine import Dataflow
 from tilewright.golden.sparamx.core import Core, prefix_sum
 from tilewright.sim.claims.classes import ClaimClass
 from tilewright.sim.evaluations.computed import work_out
 from tilewright.sim.evaluations.registry import evaluation
+from tilewright.sim.length_search import linear_cost, search
 from tilewright.sim.models import resolve_model
 from tilewright.sim.workload import attention, linear, total_macs
 

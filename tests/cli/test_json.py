@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.examples import torch_or_skip
 from tilewright import cli
 from tilewright.golden.params.formats import FLOAT_FORMATS
 from tilewright.golden.params.resolve import BLOCKS
@@ -67,6 +68,7 @@ def command_lines() -> list[str]:
     "line", [*command_lines(), *(pytest.param(line, marks=pytest.mark.full) for line in LONG)]
 )
 def test_json_of_every_command(line, tmp_path, monkeypatch, capsys):
+    torch_or_skip(line)
     monkeypatch.chdir(tmp_path)
     name = line.split()[1]
     needs = getattr(cli.load_command(name), "EXAMPLE_NEEDS", None)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from tilewright.golden.harmonia.smoothing import fold_scales
+from tilewright.golden.harmonia.smoothing import fold_scales, with_scales
+from tilewright.golden.llm.engine import logits
+from tilewright.golden.llm.tiny import tiny_model
 
 HEADS, QUERY_HEADS, CHANNELS, INPUTS = 2, 6, 8, 5
 
@@ -55,3 +57,21 @@ def test_scores_are_unchanged(rotary):
 def test_refusals(rows, scales, rotary, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         fold_scales(np.ones((rows[0], 2)), np.ones((rows[1], 2)), scales, rotary=rotary)
+
+
+@pytest.mark.parametrize("family", ["llama", "opt"])
+def test_factors_that_are_powers_of_two_change_no_bit_of_a_model(family):
+    model = tiny_model(family)
+    config = model.config
+    rng = np.random.default_rng(2)
+    powers = rng.integers(
+        -3, 4, (config.num_hidden_layers, config.num_key_value_heads, config.head_dim)
+    )
+    if family == "llama":
+        powers[..., config.head_dim // 2 :] = powers[..., : config.head_dim // 2]
+    folded = with_scales(model, list(np.exp2(powers).astype(np.float32)))
+    tokens = rng.integers(0, config.vocab_size, 48)
+    assert not np.array_equal(folded.layers[0].key.weight, model.layers[0].key.weight)
+    assert np.array_equal(logits(folded, tokens), logits(model, tokens))
+    with pytest.raises(ValueError, match=r"^0 layers of factors meet 2 layers$"):
+        with_scales(model, [])

@@ -11,7 +11,7 @@ from tilewright.golden.harmonia.cached_attention import CacheFormat, _Keys, atte
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.llm.engine import Session, logits
-from tilewright.golden.llm.formats import AndaFormat, BlockSites, site_lengths
+from tilewright.golden.llm.formats import AndaFormat
 from tilewright.golden.llm.sites import LINEAR_SITES, Site
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.formats import BlockFormat
@@ -129,10 +129,11 @@ def test_anda_converts_the_four_linear_sites():
         assert fmt.activation(site, 0, values) is values
 
 
-def test_block_sites_convert_attention_too():
-    fmt = BlockSites(site_lengths([9, 9, 9, 9, 5, 4, 3, 2]), 32)
+def test_harmonia_converts_attention_too():
+    fmt = HarmoniaFormat(linear_bits=(9, 8, 7, 6), query_bits=5, weight_bits=2)
     _, values = halves(np.random.default_rng(9), 2, 64)
-    for site, length in ((Site.Q, 5), (Site.K, 4), (Site.V, 3), (Site.P, 2)):
+    linears = zip(LINEAR_SITES, (9, 8, 7, 6), strict=True)
+    for site, length in (*linears, (Site.Q, 5), (Site.P, 2)):
         block = BlockFormat(group=32, mantissa_bits=length)
         wanted = bfp.decode(block, bfp.encode(block, values.astype(np.float16).view(np.uint16)))
         assert np.array_equal(fmt.activation(site, 0, values.copy()), wanted)

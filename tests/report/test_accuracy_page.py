@@ -5,12 +5,12 @@ import re
 import pytest
 
 from tests.support.claims import claim
-from tilewright.golden.llm.search import search
 from tilewright.golden.params.llm import LlmShape
 from tilewright.report.accuracy import PAPER
 from tilewright.report.page import Context
 from tilewright.report.pages import accuracy
 from tilewright.sim.anda import MODULES, saving
+from tilewright.sim.length_search import search
 from tilewright.studies.accuracy.anda import cost_of
 from tilewright.studies.accuracy.frontier import HARMONIA, Prices, one_length, within_windows
 from tilewright.studies.accuracy.records import MAKERS, load_record

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.examples import blocks, console_examples, run_examples
+from tests.support.examples import blocks, console_examples, run_examples, torch_or_skip
 from tests.support.riscv import processor_or_skip
 from tilewright import cli
 from tilewright.golden.params.resolve import BLOCKS
@@ -37,6 +37,7 @@ def case(command, *values):
     "examples", [case(examples[0][0], examples) for examples in console_examples(README)]
 )
 def test_examples_of_the_readme(examples, tmp_path, monkeypatch, capsys):
+    torch_or_skip(examples[0][0])
     monkeypatch.chdir(tmp_path)
     run_examples(examples, capsys)
 
@@ -51,6 +52,7 @@ def test_examples_of_the_readme(examples, tmp_path, monkeypatch, capsys):
 def test_examples_of_the_help_texts(command, needs, tmp_path, monkeypatch):
     if "riscv" in command:
         processor_or_skip()
+    torch_or_skip(command)
     monkeypatch.chdir(tmp_path)
     for line in filter(None, (needs, command)):
         assert cli.main(shlex.split(line)[1:]) == 0

@@ -335,8 +335,8 @@ def test_foreign_and_damaged_models_are_refused(tmp_path, model, capsys):
     for name, content, message in (
         ("a.npz", b"no zip at all", "no .npz file, or a truncated one: File is not a zip file"),
         ("b.npz", model.read_bytes()[:-30], "no .npz file, or a truncated one: "),
-        ("c.gguf", b"GGUF" + bytes(100), "no GGUF file, or a truncated one: "),
-        ("d.gguf", b"not GGUF" * 9, "no GGUF file, or a truncated one: "),
+        ("c.gguf", b"GGUF" + bytes(100), "a truncated or damaged GGUF file: "),
+        ("d.gguf", b"not GGUF" * 9, "not a GGUF file: it begins with "),
         ("e.safetensors", b"\x08" + bytes(7) + b"no JSON!", "no safetensors header: "),
     ):
         (tmp_path / name).write_bytes(content)

@@ -5,6 +5,8 @@ import re
 import shlex
 from typing import Any
 
+import pytest
+
 from tilewright import cli
 
 
@@ -21,6 +23,13 @@ def console_examples(text: str) -> list[list[list[str]]]:
         examples.append([part.split("\n", 1) for part in parts])
     assert examples, "no console block"
     return examples
+
+
+def torch_or_skip(command: str) -> None:
+    """``search`` and ``kv`` compute with PyTorch; ``tests/torch`` runs their examples."""
+    if command.split()[1] in ("search", "kv"):
+        for package in ("torch", "transformers"):
+            pytest.importorskip(package)
 
 
 def run_examples(examples: list[list[str]], capsys: Any) -> None:

@@ -11,7 +11,8 @@ if find_spec("torch") is None:
 
 import torch
 
-from tilewright.golden import bfp, weights
+from benchmarks import torch_bits
+from tilewright.golden import bfp
 from tilewright.golden.deca import SCHEMES, compress, restore
 from tilewright.golden.deca.prune import Pruner
 from tilewright.golden.deca.scheme import resolve_scheme
@@ -22,7 +23,6 @@ from tilewright.torch import convert
 GROUPS = int(os.environ.get("TILEWRIGHT_TORCH_GROUPS", "20000"))
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 ALL = np.arange(1 << 16, dtype=np.uint16)  # every 16-bit pattern
-BLOCKS = [(64, 7), (64, 4), (32, 8), (32, 1), (16, 11), (8, 16)]
 BOOKS = sorted(name for name, scheme in SCHEMES.items() if not scheme.config.int8)
 
 
@@ -61,23 +61,20 @@ def check_blocks(words, group, length, device):
     assert np.array_equal(bits_of(flat), bits_of(exact))
 
 
-@pytest.mark.parametrize(("group", "length"), BLOCKS)
-def test_every_pattern_in_block_floating_point(group, length, device):
-    """Alone in its group, and among the others of a group of neighbours."""
-    alone = np.zeros((1 << 16, group), np.uint16)
-    alone[:, group // 2] = ALL
-    check_blocks(alone, group, length, device)
+def test_every_conversion_has_the_golden_bits(device):
+    """Every pattern, random groups, integer weights and all schemes."""
+    rows = torch_bits.check(device, GROUPS, workers=2, seconds=3600, tick=lambda _: None)
+    assert rows[-1]["groups"] == GROUPS
+    assert {f"scheme {name}, every finite bf16 pattern" for name in BOOKS} < {
+        row["conversion"] for row in rows
+    }
+    for row in rows:
+        assert row["elements"] > 0 == row["differ"], row
+
+
+@pytest.mark.parametrize(("group", "length"), [(64, 7), (32, 1), (8, 16)])
+def test_parts_of_block_floating_point(group, length, device):
     check_blocks(ALL.reshape(-1, group), group, length, device)
-
-
-def test_random_groups_in_block_floating_point(device):
-    rng = np.random.default_rng(1)
-    left = GROUPS
-    while left:
-        count = min(left, 100_000)
-        group, length = BLOCKS[rng.integers(len(BLOCKS))]
-        check_blocks(random_groups(rng, count, group), group, length, device)
-        left -= count
 
 
 def test_short_groups_are_padded(device):
@@ -101,20 +98,6 @@ def test_float32_and_bf16_are_rounded_to_fp16_first(device):
     assert torch.equal(*both)
 
 
-@pytest.mark.parametrize(("bits", "group"), [(4, 128), (4, 32), (8, 64), (2, 16), (3, 128)])
-def test_integer_weights(bits, group, device):
-    rng = np.random.default_rng(4)
-    matrix = rng.standard_normal((64, 300)) * np.exp2(rng.integers(-12, 8, (64, 1)))
-    matrix[3] = 0
-    matrix = matrix.astype(np.float32)
-    wanted = weights.quantise(matrix, bits, group)
-    got = convert.quantise_integers(torch.from_numpy(matrix).to(device), bits, group)
-    assert np.array_equal(got.values.cpu().numpy(), wanted.values)
-    assert np.array_equal(got.scales.cpu().numpy().view(np.uint16), wanted.scales)
-    exact = weights.dequantise(wanted).astype(np.float32)
-    assert np.array_equal(bits_of(got.dequantised()), bits_of(exact))
-
-
 def test_scales_are_rounded_once():
     """Midpoints of fp16 that a detour through float32 would round to the wrong side."""
     rng = np.random.default_rng(5)
@@ -135,31 +118,6 @@ def scheme_values(scheme, matrix, device, density=None):
     """The matrix by ``tilewright.torch``, tile by tile."""
     tensor = torch.from_numpy(matrix).to(device)
     return convert.compressed_weights(convert.book_of(scheme, device), tensor, density)
-
-
-@pytest.mark.parametrize("name", BOOKS)
-def test_schemes(name, device):
-    rng = np.random.default_rng(6)
-    matrix = bf16_matrix(rng, 48, 160)
-    matrix[:2] = 0
-    matrix[2, ::3] = -0.0
-    scheme = SCHEMES[name]
-    wanted = restore(compress(matrix, scheme))
-    assert np.array_equal(bits_of(scheme_values(scheme, matrix, device)), bits_of(wanted))
-
-
-@pytest.mark.parametrize("name", ["bf8", "mxfp4", "mxfp8_e4m3", "nf4", "int4", "bf16"])
-def test_every_bf16_pattern_as_a_weight(name, device):
-    """All finite bf16 patterns, in groups of neighbours and shuffled."""
-    words = ALL[(ALL & 0x7F80) != 0x7F80]
-    values = (words.astype(np.uint32) << 16).view(np.float32)
-    rng = np.random.default_rng(7)
-    shuffled = rng.permutation(values)
-    for flat in (values, shuffled):
-        matrix = flat[: len(flat) // 512 * 512].reshape(-1, 32)
-        scheme = SCHEMES[name]
-        wanted = restore(compress(matrix, scheme))
-        assert np.array_equal(bits_of(scheme_values(scheme, matrix, device)), bits_of(wanted))
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from tilewright.cli import main
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.start import Start
 from tilewright.golden.llm.text import default_text
-from tilewright.studies.accuracy import models
-from tilewright.studies.accuracy.encoding import encoding_of
-from tilewright.studies.accuracy.folder_subject import open_folder, smoothed_folder
+from tilewright.studies.accuracy.checkpoints import encoding_of
+from tilewright.studies.accuracy.harmonia import learned
+from tilewright.studies.accuracy.subject import open_subject
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 START = 1
@@ -54,23 +54,24 @@ def test_what_a_folder_says_is_what_its_tokenizer_does(folder):
 
 
 def test_searches_begin_every_window_with_it(folder, capsys):
-    subject = open_folder(str(folder), device="cpu", tokens=64, window=32)
+    subject = open_subject(str(folder), tokens=64, window=32, weights="file")
     assert subject.identity.start == START
     text = encoding_of(folder, AutoTokenizer).encode(default_text()[:400])
     wanted = [[START, *text[:31]], [START, *text[31:62]]]
-    assert subject.calibration.sequences.tolist() == wanted
+    assert subject.calibration.tolist() == wanted
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     with torch.no_grad():
         logs = model(torch.tensor(wanted)).logits[:, :-1].log_softmax(-1)
     losses = -logs.gather(-1, torch.tensor(wanted)[:, 1:, None])
-    assert subject.calibration.perplexity() == pytest.approx(float(losses.mean().exp()), rel=1e-5)
-    assert smoothed_folder(subject, steps=1).factors  # learned on the same windows
+    plain = subject.measure("plain", None)
+    assert plain == pytest.approx(float(losses.mean().exp()), rel=1e-5)
+    assert learned(subject, steps=1)  # on the same windows
     options = ["--device", "cpu", "--tokens", "64", "--window", "32", "--weights", "file"]
     options += ["--iterations", "1", "--tolerance", "1", "--json"]
     assert main(["search", str(folder), *options]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["subject"]["start"] == START
-    assert found["search"]["reference"] == subject.calibration.perplexity()
+    assert found["search"]["reference"] == plain
 
 
 class Wrong:
@@ -93,14 +94,15 @@ def test_a_file_is_read_without_the_tokenizer_of_transformers(tmp_path, monkeypa
     path = file_with(tmp_path / "m.gguf", added=added)
     monkeypatch.setattr(transformers, "AutoTokenizer", Wrong)
     ours = load_model(path)
-    found = models.open_model(path)
-    assert found.start == 3  # with which every window of a table begins
+    options = {"tokens": 64, "window": 32, "weights": "file"}
+    found = open_subject(str(path), **options, begin=True)
+    assert found.identity.start == 3  # with which every window of a table begins
     assert found.encode("the  9") == ours.tokenizer.encode("the  9").tolist()
-    subject = open_folder(str(path), device="cpu", tokens=64, window=32)
-    begins = (subject.calibration.sequences[:, 0] == 3).all()
+    subject = open_subject(str(path), **options)
+    begins = (subject.calibration[:, 0] == 3).all()
     assert bool(begins) == added
     assert subject.identity.start == (3 if added else None)
-    words = subject.calibration.sequences[0, 1 if added else 0 :].tolist()
+    words = subject.calibration[0, 1 if added else 0 :].tolist()
     assert words == found.encode(default_text()[:400])[: len(words)]
 
 

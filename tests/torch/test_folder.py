@@ -23,19 +23,15 @@ from transformers import (
 )
 
 from tilewright.cli import main
-from tilewright.golden.harmonia.cached_attention import CacheFormat
-from tilewright.golden.harmonia.llm_format import HarmoniaFormat
-from tilewright.golden.llm.formats import AndaFormat, BlockSites
-from tilewright.golden.llm.sites import PLAIN, Site
+from tilewright.golden.llm.engine import perplexity as golden_perplexity
+from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.tiny import tiny_model
-from tilewright.studies.accuracy import folder_subject, tasks
-from tilewright.studies.accuracy.folder_subject import (
-    cache_recipe,
-    config_of,
-    open_folder,
-    smoothed_folder,
-)
-from tilewright.studies.accuracy.models import FORMATS, ModelText, measure_model
+from tilewright.studies.accuracy import subject as subjects
+from tilewright.studies.accuracy import tasks
+from tilewright.studies.accuracy.anda import in_linears
+from tilewright.studies.accuracy.harmonia import WHOLE, learned
+from tilewright.studies.accuracy.models import FORMATS, measure_model
+from tilewright.studies.accuracy.subject import open_subject
 from tilewright.studies.accuracy.tasks import Question, measure_tasks, read_task
 from tilewright.torch import (
     AndaConfig,
@@ -132,16 +128,14 @@ def test_factors_of_a_folder_are_those_of_its_model(folder, tmp_path, capsys):
     command = ["kv", str(folder), *OPTIONS, "--weights", "file", "--lengths", "--json"]
     assert main([*command, "--steps", "3", "--recipe", str(recipe), "--tolerance", "9"]) == 2
     capsys.readouterr()
-    subject = open_folder(str(folder), device="cpu", tokens=256, window=128)
-    smooth = smoothed_folder(subject, steps=3)
-    made = cache_recipe(subject, HarmoniaFormat(), smooth)
-    made.save(recipe)
-    wanted = subject.measure("x", HarmoniaFormat(), validation=True, model=lambda: smooth)
+    subject = open_subject(str(folder), tokens=256, window=128, weights="file")
+    factors = {name: layer.factors for name, layer in learned(subject, steps=3).items()}
+    subject.recipe(WHOLE, factors).save(recipe)
+    wanted = subject.measure("x", WHOLE, validation=True, factors=lambda: factors)
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     quantize_(model, Recipe.load(recipe))
-    ids = subject.validation.sequences.reshape(-1).tolist()
-    assert perplexity(model, ids, 128) == wanted
-    assert wanted != subject.measure("y", HarmoniaFormat(), validation=True)
+    assert perplexity(model, subject.validation.reshape(-1), 128) == wanted
+    assert wanted != subject.measure("y", WHOLE, validation=True)
 
 
 def test_from_the_study_of_a_cache_to_programs(tmp_path, capsys):
@@ -160,12 +154,9 @@ def test_from_the_study_of_a_cache_to_programs(tmp_path, capsys):
     assert f"local={config.local}" in made["target"] or config.local == HarmoniaConfig().local
 
 
-@pytest.mark.skipif(
-    find_spec("gguf") is None or find_spec("accelerate") is None,
-    reason="pip install gguf accelerate, by which Transformers reads GGUF files",
-)
-def test_a_gguf_file_by_transformers(tmp_path, capsys):
-    """The perplexity of this project's engine; a recipe of the file's own modules."""
+@pytest.mark.skipif(find_spec("gguf") is None, reason="pip install gguf")
+def test_a_gguf_file(tmp_path, capsys):
+    """The perplexity of the numpy engine; a recipe of the file's own modules."""
     from tests.golden.llm.test_files import write_gguf
     from tests.golden.llm.test_tokenizer import TOKENS, bpe_fields
 
@@ -174,13 +165,13 @@ def test_a_gguf_file_by_transformers(tmp_path, capsys):
     file = write_gguf(tmp_path / "m.gguf", model, tokenizer=bpe_fields())
     command = ["search", str(file), "--tokens", "64", "--window", "64", "--weights", "file"]
     command += ["--iterations", "1", "--tolerance", "1", "--json"]
-    assert main([*command, "--engine", "numpy"]) == 0
-    ours = json.loads(capsys.readouterr().out)
     recipe = tmp_path / "recipe.toml"
-    assert main([*command, "--device", "cpu", "--recipe", str(recipe)]) == 0
-    theirs = json.loads(capsys.readouterr().out)
-    assert theirs["search"]["reference"] == pytest.approx(ours["search"]["reference"], rel=1e-4)
-    assert theirs["subject"]["model"] == "m" and theirs["machines"] == ours["machines"]
+    assert main([*command, "--recipe", str(recipe)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    subject = open_subject(str(file), tokens=64, window=64, weights="file")
+    ours = golden_perplexity(load_model(file), subject.calibration.reshape(-1), window=64)
+    assert found["search"]["reference"] == pytest.approx(ours, rel=1e-4)
+    assert found["subject"]["model"] == "m"
     assert len(Recipe.load(recipe).modules) == 7 * shape.num_hidden_layers
 
     strange = write_gguf(tmp_path / "s.gguf", tiny_model(), tokenizer=bpe_fields())
@@ -197,52 +188,37 @@ def test_a_model_that_comes_layer_by_layer(folder, weights, monkeypatch):
     """Weights that ``accelerate`` brings for each call: the same numbers, formats and factors."""
     from accelerate import cpu_offload
 
-    options = {"device": "cpu", "tokens": 128, "window": 64, "weights": weights}
-    here = open_folder(str(folder), **options)
-    loaded = folder_subject._loaded
+    options = {"tokens": 128, "window": 64, "weights": weights}
+    here = open_subject(str(folder), **options)
+    read = subjects.read_model
 
     def spread(*arguments):
-        model, encoding = loaded(*arguments)
+        model = read(*arguments)
         cpu_offload(model, torch.device("cpu"))
         assert all(parameter.is_meta for parameter in model.parameters())
-        return model, encoding
+        return model
 
-    monkeypatch.setattr(folder_subject, "_loaded", spread)
-    there = open_folder(str(folder), **options)
+    monkeypatch.setattr(subjects, "read_model", spread)
+    there = open_subject(str(folder), **options)
     assert there.identity == here.identity
-    for name, fmt in (("plain", PLAIN), ("a", AndaFormat((4, 4, 4, 4))), ("h", HarmoniaFormat())):
+    for name, fmt in (("plain", None), ("a", in_linears((4, 4, 4, 4))), ("h", WHOLE)):
         wanted = here.measure(name, fmt)
         assert there.measure(name, fmt) == wanted, name
-        assert (wanted != here.measure("plain", PLAIN)) == (name != "plain")
-    factors = [smoothed_folder(subject, steps=2) for subject in (here, there)]
-    assert factors[0].factors == factors[1].factors
-    smooth = [
-        subject.measure("s", HarmoniaFormat(), model=lambda k=k: factors[k])
-        for k, subject in enumerate((here, there))
-    ]
-    assert smooth[0] == smooth[1] != here.measure("h", HarmoniaFormat())
-    assert there.calibration.perplexity() == here.measure("plain", PLAIN)  # nothing stays
+        assert (wanted != here.measure("plain", None)) == (name != "plain")
+    learnt, again = (learned(subject, steps=2) for subject in (here, there))
+    assert learnt == again
+    factors = {name: layer.factors for name, layer in learnt.items()}
+    smooth = [subject.measure("s", WHOLE, factors=lambda: factors) for subject in (here, there)]
+    assert smooth[0] == smooth[1] != here.measure("h", WHOLE)
+    assert there.measure("again", None) == here.measure("plain", None)  # nothing stays
     with pytest.raises(ModuleError, match="accelerate keeps the weights elsewhere: bake=False"):
-        quantize_(there.calibration.model, AndaConfig(7, 6, 7, 7, pad=True), bake=True)
+        quantize_(there.model, AndaConfig(7, 6, 7, 7, pad=True), bake=True)
     scheme = DecaConfig("mxfp4")
     results = []
     for subject in (here, there):
-        quantize_(subject.calibration.model, scheme)
-        results.append(perplexity(subject.calibration.model, list(range(64)), 64))
+        quantize_(subject.model, scheme)
+        results.append(perplexity(subject.model, list(range(64)), 64))
     assert results[0] == results[1]
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (["--recipe", "x.toml"], "--recipe needs --device"),
-        (["--tolerance", "0.1"], "--tolerance needs --recipe"),
-        (["--device", "cpu", "--recipe", "x", "--tolerance", "-1"], "tolerance must be 0.."),
-    ],
-)
-def test_options_of_a_cache_recipe(options, text, capsys):
-    assert main(["kv", "tiny-llama", *options]) == 2
-    assert text in capsys.readouterr().err
 
 
 def test_gemma_has_no_factors(tmp_path, folder, capsys):
@@ -264,42 +240,12 @@ def test_gemma_has_no_factors(tmp_path, folder, capsys):
     assert main(["search", *command, "--iterations", "2", "--tolerance", "0.5"]) == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (["--weights", "search"], "give --weights nearest or --weights file"),
-        (["--weights", "file", "--engine", "numpy"], "--device goes with neither --engine nor"),
-        (["--weights", "file", "--device", "tpu"], "--device must be cpu or cuda, not 'tpu'"),
-    ],
-)
-def test_refusals(folder, options, text, capsys):
-    assert main(["search", str(folder), *OPTIONS, *options]) == 2
-    assert text in capsys.readouterr().err
-
-
 def test_what_is_neither_a_folder_nor_a_file(tmp_path, capsys):
     assert main(["search", str(tmp_path / "none"), *OPTIONS, "--weights", "file"]) == 2
-    assert (
-        "none: --device takes a Hugging Face folder with a config.json" in capsys.readouterr().err
-    )
+    assert "or the path of a GGUF file or of a Hugging Face folder" in capsys.readouterr().err
     (tmp_path / "x.gguf").write_bytes(b"no GGUF")
     assert main(["search", str(tmp_path / "x.gguf"), *OPTIONS, "--weights", "file"]) == 2
     assert "x.gguf: Transformers cannot read it" in capsys.readouterr().err
-
-
-def test_a_recipe_needs_a_device(capsys):
-    assert main(["search", "tiny-llama", "--recipe", "x.toml"]) == 2
-    assert "--recipe needs --device" in capsys.readouterr().err
-
-
-def test_formats_of_the_engine_have_a_configuration():
-    assert config_of(PLAIN) is None
-    anda = config_of(AndaFormat((7, 6, 5, 4)))
-    assert (anda.qkv, anda.o, anda.u, anda.d, anda.weight_bits) == (7, 6, 5, 4, None)
-    cache = CacheFormat(initial=64, key_bits=(8, 3))
-    assert config_of(HarmoniaFormat(cache=cache)).cache == cache
-    with pytest.raises(ValueError, match="no form of BlockSites"):
-        config_of(BlockSites({Site.Q: 8}, 32))
 
 
 def test_likelihoods_are_those_of_the_logits(folder):
@@ -378,47 +324,29 @@ def test_questions_of_a_task(toy_tasks):
     assert (last.score, last.questions[3]) == ("greedy", Question(("Q3",), (" e",), 0))
 
 
-def test_a_model_in_every_format(folder, toy_tasks):
-    model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    subject = ModelText(model, lambda text: [ord(c) for c in text], 1, "", 0, 0)
+def test_a_model_in_every_format(folder, toy_tasks, tmp_path):
+    subject = open_subject(str(folder), tokens=128, window=64, weights="file", begin=True)
+    subject.remember(tmp_path / "log.json")
+    before = {name: value.clone() for name, value in subject.model.state_dict().items()}
     formats = ["plain", "Anda 6/6/6/6", "Harmonia, windows, offsets"]
-    found = measure_model(subject, "Some text. " * 20, tokens=128, window=64, formats=formats)
+    found = measure_model(subject, formats=formats)
     rows = {row["format"]: row for row in found["perplexities"]}
     assert list(rows) == formats and found["tokens"] == 128
     assert rows["plain"]["change"] == 0 != rows["Anda 6/6/6/6"]["change"]
     floor = {row["format"]: row["change"] for row in found["noise_floor"]}
     assert floor["plain"] < 1e-4 and floor["Anda 6/6/6/6"] < 0.05
-    kept = []
-    again = measure_model(
-        subject,
-        "Some text. " * 20,
-        tokens=128,
-        window=64,
-        formats=[*formats, "Anda 8/8/8/8"],
-        known=found,
-        keep=kept.append,
-    )
-    assert len(kept) == 1  # what was known is not measured again
-    assert {row["format"] for row in again["perplexities"]} == {*formats, "Anda 8/8/8/8"}
-    answers = measure_tasks(
-        subject, toy_tasks, count=3, tasks=["toy", "last"], formats=formats[:2], together=64
-    )
+    options = {"count": 3, "tasks": ["toy", "last"], "formats": formats[:2], "together": 64}
+    answers = measure_tasks(subject, toy_tasks, **options)
     rows = [(row["format"], row["task"]) for row in answers["rows"]]
     assert rows == [(name, task) for task in ("toy", "last") for name in formats[:2]]
     for row in answers["rows"]:
         assert row["low"] <= row["accuracy"] <= row["high"]
         assert row["change_low"] < row["change"] < row["change_high"]
     assert {row["format"] for row in answers["noise"]} == set(formats[:2])
-    asked = []
-    more = measure_tasks(
-        *(subject, toy_tasks),
-        count=3,
-        tasks=["last", "toy"],
-        formats=formats[:2],
-        known={**answers, "rows": answers["rows"][:2]},
-        tick=asked.append,
-    )
-    assert {each.split(":")[0] for each in asked} == {"last"}  # the other task is known
-    assert sorted(map(str, more["rows"])) == sorted(map(str, answers["rows"]))
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(torch.equal(x, before[name]) for name, x in subject.model.state_dict().items())
+    again = replace(subject, model=None)  # the log has all that is asked for
+    again.remember(tmp_path / "log.json")
+    again.model = torch.nn.Module()
+    again.model.get_input_embeddings = subject.model.get_input_embeddings
+    assert measure_model(again, formats=formats) == found
+    assert measure_tasks(again, toy_tasks, **options) == answers

@@ -14,31 +14,13 @@ import torch
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
-from tilewright.golden.llm.assemble import Names, Tensors, assemble
+from tilewright.golden.llm.assemble import Tensors, assemble
 from tilewright.golden.llm.engine import Session, logits, perplexity
 from tilewright.golden.params.llm import LlmShape
+from tilewright.studies.accuracy.checkpoints import GEMMA, transformers_model
 from tilewright.torch import HarmoniaConfig, quantize_, restore_
 from tilewright.torch.likelihood import token_losses
 
-NAMES = Names(
-    embedding="model.embed_tokens",
-    head="lm_head",
-    final_norm="model.norm",
-    layer="model.layers.{}.",
-    attention_norm="input_layernorm",
-    query="self_attn.q_proj",
-    key="self_attn.k_proj",
-    value="self_attn.v_proj",
-    output="self_attn.o_proj",
-    feed_norm="pre_feedforward_layernorm",
-    gate="mlp.gate_proj",
-    up="mlp.up_proj",
-    down="mlp.down_proj",
-    query_norm="self_attn.q_norm",
-    key_norm="self_attn.k_norm",
-    after_attention="post_attention_layernorm",
-    after_feed="post_feedforward_layernorm",
-)
 WINDOW, LAYERS = 8, 7  # six layers with a window, one without
 TOKENS = np.random.default_rng(0).integers(0, 100, 96)
 
@@ -88,7 +70,7 @@ def ours(theirs):
         for name, value in theirs.state_dict().items()
         if name != "lm_head.weight"
     }
-    return assemble(shape, NAMES, Tensors(Path("gemma"), readers), tied=True, tokenizer=None)
+    return assemble(shape, GEMMA, Tensors(Path("gemma"), readers), tied=True, tokenizer=None)
 
 
 def test_logits_are_those_of_transformers(theirs, ours):
@@ -102,6 +84,14 @@ def test_logits_are_those_of_transformers(theirs, ours):
     whole = tuple(replace(x, gemma=replace(x.gemma, window=None)) for x in ours.layers)
     other = logits(replace(ours, layers=whole), TOKENS)
     assert np.abs(other - wanted).max() > 1e-2 * np.abs(wanted).max()
+
+
+def test_the_way_back_to_transformers(theirs, ours):
+    made = transformers_model(ours)
+    with torch.no_grad():
+        wanted, found = (m(torch.from_numpy(TOKENS)[None]).logits for m in (theirs, made))
+    assert torch.allclose(found, wanted, atol=1e-4)
+    assert made.config.layer_types == theirs.config.layer_types
 
 
 def test_decode_is_prefill(ours):

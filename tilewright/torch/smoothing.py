@@ -1,32 +1,55 @@
 """Harmonia's smoothing factors on a model of Transformers: learned on text, folded into weights.
 
 The factors of a key head's channels multiply the rows of its key projection and divide those of
-the query heads that meet it. They are folded on the way into the conversion of the weights, so the
-model's parameters stay as they are and ``restore_`` takes the factors out again.
+the query heads that share it: scores stay the same, conversion errors do not, since factors that
+even out a group's magnitudes keep more of the small ones. They are folded on the way into the
+conversion of the weights, so the model's parameters stay as they are and ``restore_`` takes the
+factors out again.
+
+Factors are learned layer by layer, so that what attention adds to the output of the layer changes
+least when Q and K are converted; P and V do not depend on them and stay exact. Conversion is a
+staircase whose steps move with the factors: there is no gradient. Each step tries a random change
+of a head's factors and keeps it if the error falls; heads do not depend on each other and learn at
+the same time. The seed decides everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from tilewright.golden.harmonia.cached_attention import CacheFormat
-from tilewright.golden.harmonia.learned_scales import LayerFactors
-from tilewright.torch.attention import SETTINGS
-from tilewright.torch.config import LinearFormat
+from tilewright.golden.params.block import require
+from tilewright.torch.attention import SETTINGS, key_scores, shared_heads, softmax
+from tilewright.torch.config import HarmoniaConfig, LinearFormat
+from tilewright.torch.convert import Tensor, to_block_float
 from tilewright.torch.linear import FormatLinear, convert_linear
 from tilewright.torch.modules import STATE, ModuleError, attention_modules, recipe_of
 from tilewright.torch.placement import device_of, weight_of
 from tilewright.torch.recipe import Factors, Recipe
 
-__all__ = ["apply_factors", "factors_fit", "learn_factors", "smooth_"]
+__all__ = ["Learned", "apply_factors", "factors_fit", "learn", "learn_factors", "smooth_"]
 
 RECORDER = "tilewright_recorder"
 STEPS = 200
+# Powers of a channel's largest magnitude that are tried before the first step.
+POWERS = (0.0, -0.25, -0.5, -0.75, -1.0)
+SHARE = 0.25  # of the channels change in a step
+FIRST_CHANGE, LAST_CHANGE = 0.6, 0.1  # standard deviation of a change, in powers of two
+
+Seen = list[tuple[Tensor, Tensor, Tensor]]  # q with 1/sqrt(C), k, v of each sequence
+
+
+class Learned(NamedTuple):
+    """A layer's factors, and the mean square error without and with them."""
+
+    factors: Factors
+    before: float
+    after: float
 
 
 def learn_factors(
@@ -40,25 +63,56 @@ def learn_factors(
 ) -> dict[str, Factors]:
     """Factors of every attention module's keys, by its name; ``sequences`` are tokens of a text.
 
-    The model has no format in it then. The search is that of
-    ``tilewright.golden.harmonia.learned_scales``, on the processor; ``progress`` is called after
-    every layer.
+    The model has no format in it then; ``progress`` is called after every layer.
     """
+    found = learn(model, sequences, cache, steps=steps, seed=seed, progress=progress)
+    return {name: learned.factors for name, learned in found.items()}
+
+
+def learn(
+    model: Any,
+    sequences: Sequence[Sequence[int]],
+    cache: CacheFormat | None = None,
+    *,
+    steps: int = STEPS,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Learned]:
+    """As ``learn_factors``, with the errors before and after."""
+    require(steps >= 0, f"steps must be at least 0, not {steps!r}")
+    require(len(sequences) > 0, "no calibration text")
+    attentions = attention_modules(model)
+    _require_plain(attentions)
+    seen = _recorded(model, sequences)
+    form = {**asdict(cache or CacheFormat()), "offset_channels": 0}
+    config = HarmoniaConfig(**form, weight_bits=None)
+    found: dict[str, Learned] = {}
+    for index, (name, module) in enumerate(attentions.items()):
+        output: Any = next(
+            child for leaf, child in module.named_children() if leaf in ("o_proj", "out_proj")
+        )
+        problem = _Layer(config, weight_of(output).float(), seen.pop(module), _is_rotary(model))
+        found[name] = problem.learn(steps, np.random.default_rng((seed, index)))
+        if progress is not None:
+            progress(index + 1, len(attentions))
+    return found
+
+
+def _recorded(model: Any, sequences: Sequence[Sequence[int]]) -> dict[torch.nn.Module, Seen]:
+    """What each attention module receives, one sequence after the other."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask
 
-    attentions = attention_modules(model)
-    _require_plain(attentions)
-    seen: dict[torch.nn.Module, list[tuple[np.ndarray, ...]]] = {}
+    seen: dict[torch.nn.Module, Seen] = {}
 
     def record(
         module: Any, query: Any, key: Any, value: Any, mask: Any, scaling: float, **_: Any
-    ) -> tuple[torch.Tensor, None]:
+    ) -> tuple[Tensor, None]:
         parts = (query * scaling, key, value)
-        arrays = tuple(part[0].detach().float().cpu().numpy() for part in parts)
-        seen.setdefault(module, []).append(arrays)
+        q, k, v = (part[0].detach().float() for part in parts)
+        seen.setdefault(module, []).append((q, k, v))
         share = query.shape[1] // key.shape[1]
-        keys, values = (x.repeat_interleave(share, 1) for x in (key, value))
+        keys, values = (shared_heads(x, share) for x in (key, value))
         result = torch.nn.functional.scaled_dot_product_attention(
             query, keys, values, attn_mask=mask, scale=scaling
         )
@@ -70,31 +124,76 @@ def learn_factors(
     model.set_attn_implementation(RECORDER)
     try:
         device = device_of(model)
-        with torch.inference_mode():
+        with torch.no_grad():
             for tokens in sequences:
                 ids = torch.as_tensor(tokens, dtype=torch.long, device=device)[None]
                 model(input_ids=ids, use_cache=False)
     finally:
         model.set_attn_implementation(before)
-    form = replace(cache or CacheFormat(), offset_channels=0)
-    found: dict[str, Factors] = {}
-    for index, (name, module) in enumerate(attentions.items()):
-        parts = [(q, k, v) for q, k, v in seen.pop(module)]
-        output: Any = next(
-            child for leaf, child in module.named_children() if leaf in ("o_proj", "out_proj")
-        )
-        problem = LayerFactors(
-            form,
-            weight_of(output).float().cpu().numpy(),
-            parts,
-            key_heads=len(parts[0][1]),
-            rotary=_is_rotary(model),
-        )
-        scales, _, _ = problem.learn(steps, np.random.default_rng((seed, index)))
-        found[name] = [[float(x) for x in row] for row in scales]
-        if progress is not None:
-            progress(index + 1, len(attentions))
-    return found
+    return seen
+
+
+class _Layer:
+    """One layer: the error of converted Q and K in what attention adds to the layer's output.
+
+    ``output`` is the output projection, ``seen`` are queries, keys and values of each sequence.
+    """
+
+    def __init__(self, config: HarmoniaConfig, output: Tensor, seen: Seen, rotary: bool):
+        self.config, self.seen, self.rotary = config, seen, rotary
+        heads = len(seen[0][1])
+        # Columns of the output projection that a key head's results are multiplied by.
+        self.projection = output.to(seen[0][0]).T.reshape(heads, -1, output.shape[0])
+        self.exact = [self._attended(None, *parts) for parts in seen]
+
+    def learn(self, steps: int, rng: np.random.Generator) -> Learned:
+        """Factors, and the mean square error before and after."""
+        largest = self.seen[0][1].abs().amax(1).clamp(min=1e-6)  # (key heads, channels)
+        if self.rotary:  # a pair of channels has one factor
+            largest = torch.maximum(*largest.chunk(2, 1))
+        base = (largest / largest.mean(1, keepdim=True)).log2()
+        best = torch.zeros_like(base)
+        errors = before = self._errors(best)
+        for power in POWERS[1:]:
+            best, errors = self._better(best, errors, power * base)
+        for step in range(steps):
+            size = FIRST_CHANGE * (LAST_CHANGE / FIRST_CHANGE) ** (step / steps)
+            change = size * rng.standard_normal(best.shape) * (rng.random(best.shape) < SHARE)
+            best, errors = self._better(best, errors, best + torch.from_numpy(change).to(best))
+        count = sum(q.shape[1] for q, _, _ in self.seen) * self.projection.shape[2]
+        after = float(errors.sum() / count)
+        return Learned(self._scales(best).tolist(), float(before.sum() / count), after)
+
+    def _better(self, best: Tensor, errors: Tensor, candidate: Tensor) -> tuple[Tensor, Tensor]:
+        """Head by head whichever has the smaller error."""
+        found = self._errors(candidate)
+        wins = found < errors
+        return torch.where(wins[:, None], candidate, best), torch.where(wins, found, errors)
+
+    def _scales(self, logarithms: Tensor) -> Tensor:
+        return (torch.cat([logarithms] * 2, 1) if self.rotary else logarithms).exp2()
+
+    def _attended(self, scales: Tensor | None, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attention (heads, T, C) with exact values; Q and K are converted if they have scales."""
+        share, position = len(q) // len(k), torch.arange(k.shape[1], device=k.device)
+        if scales is None:
+            scores = q @ shared_heads(k[None], share)[0].transpose(1, 2)
+        else:
+            config = self.config
+            whole = shared_heads(scales[None], share)[0]
+            queries = to_block_float(q / whole, config.group, config.activation_bits)
+            scores = key_scores(config, queries[None], (k * scales)[None], position, share)[0]
+        return softmax(scores, None, position) @ shared_heads(v[None], share)[0]
+
+    def _errors(self, logarithms: Tensor) -> Tensor:
+        """Sum of squares for each key head."""
+        scales = self._scales(logarithms)[:, None]
+        total = torch.zeros(len(scales), dtype=torch.float64, device=scales.device)
+        for parts, exact in zip(self.seen, self.exact, strict=True):
+            change = self._attended(scales, *parts) - exact
+            by_head = change.unflatten(0, (len(scales), -1)).transpose(1, 2).flatten(2)
+            total += (by_head @ self.projection).double().square().sum((1, 2))
+        return total
 
 
 def smooth_(model: Any, factors: Mapping[str, Factors]) -> Recipe:

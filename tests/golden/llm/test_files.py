@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from tilewright.cli import main
 from tilewright.golden.llm import load as loading
 from tilewright.golden.llm.engine import logits
 from tilewright.golden.llm.folder import LLAMA, OPT
@@ -190,26 +189,6 @@ def test_gemma_has_windows_and_norms_and_is_refused_where_nobody_asked_for_it(tm
     refused(
         file, r"norms and windows of Gemma are not supported here; load_model\(path, gemma=True"
     )
-
-
-def test_searches_take_gemma(tmp_path, capsys):
-    """The lengths of its linear modules, and its cache: without factors, which no norm lets by."""
-    _, file = gemma_file(tmp_path / "m.gguf")
-    options = [str(file), "--tokens", "64", "--window", "64", "--weights", "nearest", "--json"]
-    assert main(["search", *options, "--iterations", "2", "--tolerance", "0.5"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["search"]["best"]["lengths"]) == 4
-    assert main(["kv", *options, "--lengths"]) == 0
-    out, remarks = capsys.readouterr()
-    rows = {row["name"]: row for row in json.loads(out)["variants"]}
-    assert "no factors pass the norms of queries and keys" in remarks
-    assert not any("factors" in name for name in rows)
-    # Of seven layers six keep eight tokens, one keeps all 4096: keys and values of fp16.
-    shape = gemma_model().config
-    head = 2 * shape.head_dim * shape.num_key_value_heads
-    assert rows["full precision"]["cache_bytes"] == 2 * head * (6 * 8 + 4096)
-    assert main(["search", *options, "--engine", "torch"]) == 2
-    text = capsys.readouterr().err
-    assert "the engine torch has no Gemma" in text or "needs PyTorch" in text
 
 
 @pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_1"])

@@ -8,13 +8,10 @@ import pytest
 
 from tests.golden.llm.test_files import llama_folder, write_gguf
 from tests.golden.llm.test_tokenizer import TOKENS, bpe_fields, spm_fields
-from tilewright.cli import main
-from tilewright.golden.llm.engine import perplexity
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import ModelError
 from tilewright.golden.llm.start import Start, begun, start_of_folder, start_of_gguf
 from tilewright.golden.llm.tiny import tiny_model
-from tilewright.studies.accuracy.subject import open_subject
 
 TEMPLATE = {
     "type": "TemplateProcessing",
@@ -128,30 +125,3 @@ def file_with(path, *, added):
 
     shape = replace(tiny_model().config, vocab_size=len(TOKENS))
     return write_gguf(path, tiny_model(config=shape), tokenizer=fields)
-
-
-def test_perplexities_have_it_in_every_window(tmp_path, capsys):
-    options = {"tokens": 64, "window": 32, "weights": "file", "engine": "numpy"}
-    path = file_with(tmp_path / "m.gguf", added=True)
-    found = open_subject(str(path), **options)
-    model = load_model(path)
-    assert found.identity.start == model.start == 3
-    assert (found.calibration.sequences[:, 0] == 3).all()
-    bare = open_subject(str(file_with(tmp_path / "n.gguf", added=False)), **options)
-    assert bare.identity.start is None
-    # The text's own tokens follow each other, as without it.
-    both = [found.calibration.sequences[:, 1:], found.validation.sequences[:, 1:]]
-    text = np.concatenate(both).reshape(-1)
-    assert np.array_equal(text, bare.tokens[: len(text)])
-    wanted = perplexity(model, found.tokens[:64], window=32)
-    assert found.calibration.perplexity() == wanted != bare.calibration.perplexity()
-    log = tmp_path / "log.json"
-    command = ["search", str(path), "--tokens", "64", "--window", "32", "--weights", "file"]
-    command += ["--engine", "numpy", "--iterations", "1", "--tolerance", "1", "--log", str(log)]
-    assert main([*command, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["subject"]["start"] == 3
-    kept = json.loads(log.read_text())
-    del kept["subject"]["start"]  # a log from before the token was put there
-    log.write_text(json.dumps(kept))
-    assert main(command) == 2
-    assert "start" in capsys.readouterr().err

@@ -1,23 +1,20 @@
 """``tilewright kv``: what shortening the KV cache costs a model."""
 
 import argparse
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, print_table, progress
-from tilewright.cli.cache_recipes import (
-    check_recipe,
-    learner,
-    save_cache_recipe,
-    with_factors_that_fit,
-)
-from tilewright.cli.subject import add_subject_arguments, open_from, update_records
+from tilewright.base.console import print_json, print_table, progress, remark
+from tilewright.cli.subject import add_subject_arguments, open_from
 
 if TYPE_CHECKING:
     from tilewright.studies.accuracy.harmonia import CacheResult
+    from tilewright.torch.recipe import Factors
 
 NAME = "kv"
 HELP = "perplexity and size of Harmonia's KV cache: lengths, windows, offsets, learned factors"
+TOLERANCE = 0.01
 EXAMPLE = "tilewright kv tiny-llama --tokens 128 --window 128 --steps 5 --lengths 4 2"
 
 
@@ -43,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--recipe",
         type=Path,
         metavar="FILE",
-        help="write the smallest cache within --tolerance here; needs --device",
+        help="write the smallest cache within --tolerance here; not with searched scales",
     )
     parser.add_argument(
         "--tolerance",
@@ -55,20 +52,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from tilewright.golden.params.block import require
-    from tilewright.studies.accuracy.harmonia import compare_caches, variants
+    from tilewright.sim.length_search import check_tolerance
+    from tilewright.studies.accuracy import harmonia
 
     for length in args.lengths:
         require(1 <= length <= 8, f"--lengths must be 1..8, not {length}")
     require(args.steps >= 0, f"--steps must be at least 0, not {args.steps}")
-    check_recipe(args)
+    require(args.tolerance is None or args.recipe is not None, "--tolerance needs --recipe")
+    tolerance = TOLERANCE if args.tolerance is None else args.tolerance
+    check_tolerance(tolerance)
     subject = open_from(args)
-    wanted = with_factors_that_fit(args, subject, variants(args.lengths))
-    learn = learner(args, subject)
-    with progress("cache", len(wanted) + len(subject.model.layers)) as tick:
-        result = compare_caches(
-            subject, wanted, steps=args.steps, seed=args.seed, smooth=learn, tick=tick
-        )
-    save_cache_recipe(args, subject, wanted, result, learn)
+    wanted = harmonia.variants(args.lengths)
+    if not harmonia.takes_factors(subject):
+        remark("tilewright: no factors pass the norms of queries and keys; their rows are left out")
+        wanted = [variant for variant in wanted if not variant.smooth]
+    with progress("cache", len(wanted) + subject.shape.num_hidden_layers) as tick:
+
+        @cache  # learned once, and only if the log lacks what needs them
+        def factors() -> "dict[str, Factors]":
+            found = harmonia.learned(
+                subject,
+                steps=args.steps,
+                seed=args.seed,
+                progress=lambda layer, _: tick(f"factors of layer {layer}"),
+            )
+            return {name: layer.factors for name, layer in found.items()}
+
+        learning = f", steps {args.steps}, seed {args.seed}"
+        result = harmonia.compare_caches(subject, wanted, factors, suffix=learning, tick=tick)
+    if args.recipe is not None:
+        best = harmonia.smallest(result, wanted, tolerance)
+        if best is None:
+            remark(f"tilewright: no cache is within the tolerance, so {args.recipe} is not written")
+        else:
+            name, fmt, smooth = best
+            subject.recipe(fmt, factors() if smooth else None).save(args.recipe)
+            remark(f"tilewright: {args.recipe} has {name}")
     if args.json:
         print_json(result)
     else:
@@ -78,8 +97,6 @@ def run(args: argparse.Namespace) -> int:
 
         points = {v.name: [(v.cache_bytes / 1e6, v.perplexity)] for v in result.variants}
         save_plot(args.plot, points, x_label=f"MB of cache for {result.cache_tokens} tokens")
-    if args.update_record:
-        update_records(args, subject, NAME)
     return 0
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table, progress, remark
-from tilewright.cli.subject import add_subject_arguments, open_from, save_recipe, update_records
+from tilewright.cli.subject import add_subject_arguments, open_from
 
 if TYPE_CHECKING:
     from tilewright.studies.accuracy.anda import LengthSearch, MachineResult, SearchResult
@@ -24,20 +24,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="largest loss of perplexity, as a share [0.01]",
     )
-    parser.add_argument("--recipe", type=Path, help="write the result here; needs --device")
+    parser.add_argument(
+        "--recipe", type=Path, help="write the result here; not with searched scales"
+    )
     parser.add_argument(
         "--iterations", type=int, default=32, metavar="N", help="combinations looked at [32]"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.golden.llm.search import check_tolerance
     from tilewright.golden.params.block import require
-    from tilewright.studies.accuracy.anda import reference, search_lengths, text_of
+    from tilewright.sim.length_search import check_tolerance
+    from tilewright.studies.accuracy.anda import in_linears, reference, search_lengths, text_of
 
     check_tolerance(args.tolerance)  # before minutes of reading and measuring
     require(args.iterations >= 1, f"--iterations must be at least 1, not {args.iterations}")
-    require(args.recipe is None or args.device is not None, "--recipe needs --device")
     subject = open_from(args)
     with progress("searching", args.iterations + 1) as tick:
         tick("full precision", steps=0)
@@ -49,7 +50,11 @@ def run(args: argparse.Namespace) -> int:
             args.iterations,
             lambda trial: tick(f"{text_of(trial.lengths)}: {trial.perplexity:.3f}"),
         )
-    save_recipe(args.recipe, subject, result.search.best)
+    best = result.search.best
+    if args.recipe is not None and best is not None:
+        subject.recipe(in_linears(best.lengths)).save(args.recipe)
+    elif args.recipe is not None:
+        remark(f"tilewright: no lengths are within the tolerance, so {args.recipe} is not written")
     if args.json:
         print_json(result)
     else:
@@ -58,9 +63,7 @@ def run(args: argparse.Namespace) -> int:
         from tilewright.studies.accuracy.plot import plot_search
 
         plot_search(args.plot, result.search)
-    if args.update_record:
-        update_records(args, subject, NAME)
-    return 0 if result.search.best is not None else 1
+    return 0 if best is not None else 1
 
 
 def _print(result: "SearchResult") -> None:

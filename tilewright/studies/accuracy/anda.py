@@ -4,20 +4,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tilewright.golden.llm.formats import AndaFormat
-from tilewright.golden.llm.search import Lengths, Outcome, Trial, brute_force, linear_cost, search
-from tilewright.golden.llm.sites import PLAIN
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import FP16_INT4_BITS, MODULES, module_shares
 from tilewright.sim.evaluations.elements import pe_fj, pe_unit
+from tilewright.sim.length_search import (
+    Lengths,
+    Outcome,
+    Trial,
+    brute_force,
+    linear_cost,
+    search,
+)
 from tilewright.sim.records import energy_fj
 from tilewright.sim.workload import linear
 from tilewright.studies.accuracy.subject import Identity, Subject
+from tilewright.torch.config import AndaConfig
 
 __all__ = [
     *("LengthSearch", "LengthTrial", "MachineResult", "SearchResult", "Validation"),
-    *("brute_forced", "compare_machines", "search_lengths", "searched", "text_of", "uniform"),
+    *("brute_forced", "compare_machines", "in_linears", "search_lengths", "searched", "text_of"),
+    "uniform",
 ]
 
 PREFILL = 2048  # tokens, as in the paper's comparison
@@ -96,15 +103,20 @@ def text_of(lengths: Lengths) -> str:
     return "/".join(map(str, lengths))
 
 
+def in_linears(lengths: Lengths, group: int = AndaConfig.group) -> AndaConfig:
+    """Mantissa lengths of Anda's four modules; weights are left as they are."""
+    qkv, o, u, d = lengths
+    return AndaConfig(qkv, o, u, d, group=group, weight_bits=None, pad=True)
+
+
 def measure(subject: Subject, lengths: Lengths, *, validation: bool = False) -> float:
     """Perplexity with these mantissa lengths in Anda's four modules."""
-    name = f"anda {text_of(lengths)}"
-    return subject.measure(name, AndaFormat(lengths), validation=validation)
+    return subject.measure(f"anda {text_of(lengths)}", in_linears(lengths), validation=validation)
 
 
 def reference(subject: Subject, *, validation: bool = False) -> float:
     """Perplexity with full-precision activations: what a tolerance refers to."""
-    return subject.measure("plain", PLAIN, validation=validation)
+    return subject.measure("plain", None, validation=validation)
 
 
 def uniform(length: int) -> Lengths:
@@ -151,7 +163,7 @@ def search_lengths(
     found = searched(subject, tolerance, iterations, watch)
     machines: list[MachineResult] = []
     if found.best is not None:
-        machines = compare_machines(subject.model.config, found.best.lengths)
+        machines = compare_machines(subject.shape, found.best.lengths)
     return SearchResult(subject.identity, found, tuple(machines))
 
 
@@ -159,7 +171,7 @@ def searched(
     subject: Subject, tolerance: float, iterations: int, watch: Watch | None = None
 ) -> LengthSearch:
     """Algorithm 1 on the calibration text, and its result on the validation text."""
-    cost = cost_of(subject.model.config)
+    cost = cost_of(subject.shape)
     outcome = search(
         lambda lengths: measure(subject, lengths),
         cost,
@@ -169,7 +181,7 @@ def searched(
         iterations=iterations,
         progress=watch,
     )
-    if outcome.best is None or subject.validation is None:
+    if outcome.best is None or not len(subject.validation):
         return _search(outcome)
     validation = Validation(
         reference=reference(subject, validation=True),
@@ -187,7 +199,7 @@ def brute_forced(
     watch: Watch | None = None,
 ) -> LengthSearch:
     """Every combination within ``below`` and ``above`` bits of ``centre``, cheapest first."""
-    cost = cost_of(subject.model.config)
+    cost = cost_of(subject.shape)
     outcome = brute_force(
         lambda lengths: measure(subject, lengths),
         cost,

@@ -21,12 +21,12 @@ class Evaluations:
     def __init__(self, path: Path | None, identity: dict[str, Any]):
         self.path = path
         self.identity = json.loads(json.dumps(identity))  # as it comes back from the file
-        self.found: dict[str, float] = {}
+        self.found: dict[str, Any] = {}  # perplexities, and answers of tasks as digits
         if path is not None and path.exists():
             self.found = self._read(path)
 
-    def __call__(self, name: str, measure: Callable[[], float]) -> float:
-        """Return the perplexity called ``name``; it is measured if it is not known yet."""
+    def __call__(self, name: str, measure: Callable[[], Any]) -> Any:
+        """Return what is called ``name``; it is measured if it is not known yet."""
         if name not in self.found:
             self.found[name] = measure()
             if self.path is not None:
@@ -34,12 +34,12 @@ class Evaluations:
                 write_atomic(self.path, json.dumps(content, indent=2) + "\n")
         return self.found[name]
 
-    def _read(self, path: Path) -> dict[str, float]:
+    def _read(self, path: Path) -> dict[str, Any]:
         try:
             stored = json.loads(path.read_text())
             # Logs of version 0.1 have spaces in these names.
             subject = {key.replace(" ", "_"): value for key, value in stored["subject"].items()}
-            found = {str(name): float(value) for name, value in stored["perplexities"].items()}
+            found = dict(stored["perplexities"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CommandError(f"{path} is no log of perplexities: {error!r}") from None
         for key in sorted({*subject, *self.identity}):

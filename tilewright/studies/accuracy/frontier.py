@@ -6,22 +6,20 @@ are read. Weights are read in full by all of them and left out.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.golden.harmonia.cached_attention import CacheFormat
-from tilewright.golden.harmonia.llm_format import HARMONIA_GROUP, HarmoniaFormat
-from tilewright.golden.llm.formats import BlockSites, site_lengths
-from tilewright.golden.llm.model import Model
-from tilewright.golden.llm.search import Lengths, Trial, search
+from tilewright.golden.harmonia.llm_format import HARMONIA_GROUP
 from tilewright.golden.llm.sites import LINEAR_SITES, Site
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
 from tilewright.golden.params.llm import LlmShape
+from tilewright.sim.length_search import Lengths, Trial, search
 from tilewright.sim.workload import attention, linear
 from tilewright.studies.accuracy.anda import reference, text_of
-from tilewright.studies.accuracy.harmonia import CACHE_TOKENS, Variant
-from tilewright.studies.accuracy.subject import WEIGHT_BITS, Subject
+from tilewright.studies.accuracy.harmonia import CACHE_TOKENS, WHOLE, Variant
+from tilewright.studies.accuracy.subject import WEIGHT_BITS, Smoothing, Subject
+from tilewright.torch.config import HarmoniaConfig
 
 __all__ = [
     *("Prices", "Space", "cheapest", "extended_search", "fixed_points", "one_length", "pareto"),
@@ -32,7 +30,6 @@ CONTEXT = CACHE_TOKENS
 MODULES = dict(zip(LINEAR_SITES, ("qkv", "o", "u", "d"), strict=True))
 HARMONIA = (8, 8, 8, 8, 8, 4, 4, 8)  # in the order of Site; of K and V the old tokens'
 Point = dict[str, Any]  # of a record: name, perplexity, computed, moved and what else is known
-SiteFormat = BlockSites | HarmoniaFormat  # both have a length at every site
 
 
 @dataclass(frozen=True)
@@ -48,18 +45,20 @@ class Prices:
         elements = 2 * CONTEXT * self.shape.kv_width * self.shape.num_hidden_layers
         return {"computed": self._computed(lengths), "moved": float(elements * FP16.bits)}
 
-    def of(self, fmt: SiteFormat) -> dict[str, float]:
+    def of(self, fmt: HarmoniaConfig) -> dict[str, float]:
         """Prices of one format.
 
         With a cache that has windows, a share of the tokens has the long keys and values.
         """
-        cache = fmt.cache if isinstance(fmt, HarmoniaFormat) else _without_windows(fmt)
-        recent = min(CONTEXT, cache.initial + cache.local) / CONTEXT
+        recent = min(CONTEXT, fmt.initial + fmt.local) / CONTEXT
         key, value = (
-            recent * high + (1 - recent) * low for high, low in (cache.key_bits, cache.value_bits)
+            recent * high + (1 - recent) * low for high, low in (fmt.key_bits, fmt.value_bits)
         )
-        lengths = {**fmt.lengths, Site.K: key, Site.V: value}
-        return {"computed": self._computed(lengths), "moved": self._moved(cache)}
+        sites = (*LINEAR_SITES, Site.Q, Site.P)
+        lengths = {**dict(zip(sites, fmt.bits, strict=True)), Site.K: key, Site.V: value}
+        heads = self.shape.num_hidden_layers * self.shape.num_key_value_heads
+        moved = float(heads * fmt.cache.size(CONTEXT, self.shape.head_dim).bits)
+        return {"computed": self._computed(lengths), "moved": moved}
 
     def _computed(self, lengths: Mapping[Site, float]) -> float:
         by_module = {module: lengths[site] for site, module in MODULES.items()}
@@ -70,57 +69,48 @@ class Prices:
         total += scores.macs * lengths[Site.Q] * lengths[Site.K]
         return float(total + values.macs * lengths[Site.P] * lengths[Site.V])
 
-    def _moved(self, cache: CacheFormat) -> float:
-        heads = self.shape.num_hidden_layers * self.shape.num_key_value_heads
-        return float(heads * cache.size(CONTEXT, self.shape.head_dim).bits)
 
-
-def _without_windows(fmt: BlockSites) -> CacheFormat:
-    key, value = fmt.lengths[Site.K], fmt.lengths[Site.V]
-    return CacheFormat(
-        group=fmt.group,
+def one_length(lengths: Lengths, group: int = HARMONIA_GROUP) -> HarmoniaConfig:
+    """A length for each site, in the order of ``Site``, whatever a token's age."""
+    qkv, o, u, d, query, key, value, weight = lengths
+    return replace(
+        WHOLE,
+        group=group,
         initial=0,
         local=0,
+        offset_channels=0,
         key_bits=(key, key),
         value_bits=(value, value),
-        offset_channels=0,
+        site_bits=(qkv, o, u, d, query, weight),
     )
 
 
-def one_length(lengths: Lengths) -> BlockSites:
-    """A length for each site, in the order of ``Site``, whatever a token's age."""
-    return BlockSites(site_lengths(lengths), HARMONIA_GROUP)
-
-
-def within_windows(lengths: Lengths) -> HarmoniaFormat:
+def within_windows(lengths: Lengths) -> HarmoniaConfig:
     """Harmonia with these lengths, in the order of ``Site``: those of K and V for old tokens.
 
     Initial and recent tokens keep Harmonia's 8 bits, unless the old ones have more.
     """
     qkv, o, u, d, query, key, value, weight = lengths
-    return HarmoniaFormat(
-        linear_bits=(qkv, o, u, d),
-        query_bits=query,
-        weight_bits=weight,
-        cache=CacheFormat(
-            key_bits=(max(ACTIVATION_BITS, key), key),
-            value_bits=(max(ACTIVATION_BITS, value), value),
-        ),
+    return replace(
+        WHOLE,
+        key_bits=(max(ACTIVATION_BITS, key), key),
+        value_bits=(max(ACTIVATION_BITS, value), value),
+        site_bits=(qkv, o, u, d, query, weight),
     )
 
 
 @dataclass(frozen=True)
 class Space:
-    """Formats with a length for each site; ``model`` has other weights than the subject's."""
+    """Formats with a length for each site, and the factors of the keys if they have any."""
 
     name: str
-    fmt: Callable[[Lengths], SiteFormat]
-    model: Callable[[], Model] | None = None
+    fmt: Callable[[Lengths], HarmoniaConfig]
+    factors: Callable[[], Smoothing] | None = None
 
     def measure(self, subject: Subject, lengths: Lengths, *, validation: bool = False) -> float:
         """Perplexity of the format that ``lengths`` give."""
         name = f"{self.name} {text_of(lengths)}"
-        return subject.measure(name, self.fmt(lengths), validation=validation, model=self.model)
+        return subject.measure(name, self.fmt(lengths), validation=validation, factors=self.factors)
 
 
 def extended_search(
@@ -138,7 +128,7 @@ def extended_search(
     A price is taken in shares of full precision's. Lengths that a goal has no price for still
     count a little, or the search would not know which way is down.
     """
-    prices = Prices(subject.model.config)
+    prices = Prices(subject.shape)
     full = prices.full
     weight = {"computed": (1.0, 0.01), "moved": (0.01, 1.0), "both": (1.0, 1.0)}[goal]
 
@@ -184,7 +174,7 @@ def fixed_points(
 
     ``perplexity`` of a variant is that of the validation text if its second argument says so.
     """
-    prices = Prices(subject.model.config)
+    prices = Prices(subject.shape)
     return [
         {"name": v.name, "perplexity": perplexity(v, False), "validation": perplexity(v, True)}
         | prices.of(v.fmt)

@@ -1,22 +1,19 @@
 """Perplexity of real models in every format, through ``tilewright.torch``.
 
-Models are GGUF files that packages carry, read by Transformers and dequantised to float32; none is
-copied into this project. Weights stay those of the file, so that a table shows what the formats of
-activations and of the cache cost; DECA's schemes are applied on top of the file's own quantisation.
+Models are GGUF files that packages carry, dequantised to float32; none is copied into this project.
+Weights stay those of the file, so that a table shows what the formats of activations and of the
+cache cost; DECA's schemes are applied on top of the file's own quantisation.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tilewright.studies.accuracy.encoding import encoding_of
+from tilewright.studies.accuracy.subject import Subject
 from tilewright.torch.config import AndaConfig, Config, DecaConfig, HarmoniaConfig
 
-__all__ = [
-    *("FORMATS", "ModelText", "describe", "disturbed", "measure_model", "open_model"),
-]
+__all__ = ["FORMATS", "NOISE_FORMATS", "describe", "disturbed", "measure_model"]
 
 NOISE = 2.0**-22  # relative change of the embeddings whose effect is the noise floor
 SEED = 0
@@ -37,122 +34,38 @@ FORMATS: dict[str, Config | None] = {
 NOISE_FORMATS = ("plain", "Anda 6/6/6/6")
 
 
-@dataclass
-class ModelText:
-    """A model with the tokens of a text."""
-
-    model: Any
-    encode: Callable[[str], list[int]]
-    start: int | None  # the token that begins a sequence, if the model has one
-    digest: str  # sha256 of the file
-    bytes: int
-    parameters: int
-
-
-def open_model(path: Path, *, threads: int | None = None, device: str = "cpu") -> ModelText:
-    """The model of a GGUF file in float32 on a device, by Transformers."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    content = path.read_bytes()
-    encoding = encoding_of(path, AutoTokenizer)
-    model = AutoModelForCausalLM.from_pretrained(
-        path.parent, gguf_file=path.name, dtype=torch.float32
-    )
-    return ModelText(
-        model=model.eval().to(device),
-        encode=encoding.encode,
-        start=encoding.start.token,
-        digest=sha256(content).hexdigest(),
-        bytes=len(content),
-        parameters=sum(p.numel() for p in model.parameters()),
-    )
-
-
 def measure_model(
-    subject: ModelText,
-    text: str,
+    subject: Subject,
     *,
-    tokens: int,
-    window: int,
-    formats: Iterable[str] = FORMATS,
-    noise: Iterable[str] = NOISE_FORMATS,
-    known: dict[str, Any] | None = None,
-    keep: Callable[[dict[str, Any]], None] = lambda _: None,
+    formats: Collection[str] = tuple(FORMATS),
+    noise: Collection[str] = NOISE_FORMATS,
     tick: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Perplexity in each format, and the noise floor, on the first ``tokens`` of a text.
+    """Perplexity in each format, and the noise floor, on the calibration text.
 
-    Each window begins with the model's start token. The noise floor is how far a perplexity moves
-    when the embeddings alone are changed by at most 2^-22 of themselves, at random. ``keep`` gets
-    the result as far as it is known after each format; what ``known``, such a result, has of the
-    same windows is not measured again.
+    The noise floor is how far a perplexity moves when the embeddings alone are changed by at most
+    2^-22 of themselves, at random.
     """
-    from tilewright.torch import quantize_, restore_
 
-    ids = _windows(subject, text, tokens, window)
-    size = {"tokens": len(ids) * window, "window": window}
-    usable = known is not None and all(known.get(key) == value for key, value in size.items())
-    before = known if known is not None and usable else {"perplexities": [], "noise_floor": []}
-    found = {row["format"]: row["perplexity"] for row in before["perplexities"]}
-    floor = {row["format"]: row["change"] for row in before["noise_floor"]}
+    def perplexity(name: str, how: str = "") -> float:
+        tick(f"{name}{how}")
+        return subject.measure(f"{name}{how}", FORMATS[name])
 
-    def result() -> dict[str, Any]:
-        ordered = [name for name in FORMATS if name in found]
-        plain = found["plain"]
-        return {
-            **size,
-            "perplexities": [
-                {"format": name, "perplexity": found[name], "change": found[name] / plain - 1}
-                for name in ordered
-            ],
-            "noise_floor": [
-                {"format": name, "change": floor[name]} for name in ordered if name in floor
-            ],
-        }
-
-    def perplexity(name: str) -> float:
-        tick(name)
-        config = FORMATS[name]
-        if config is not None:
-            quantize_(subject.model, config)
-        try:
-            return _perplexity(subject.model, ids)
-        finally:
-            if config is not None:
-                restore_(subject.model)
-
-    for name in dict.fromkeys(["plain", *formats]):
-        if name not in found:
-            found[name] = perplexity(name)
-            keep(result())
+    found = {name: perplexity(name) for name in FORMATS if name in {"plain", *formats}}
     with disturbed(subject.model):
-        for name in noise:
-            if name in found and name not in floor:
-                floor[name] = abs(perplexity(name) / found[name] - 1)
-                keep(result())
-    return result()
-
-
-def _windows(subject: ModelText, text: str, tokens: int, window: int) -> list[list[int]]:
-    start = [] if subject.start is None else [subject.start]
-    step = window - len(start)
-    ids = subject.encode(text[: 16 * tokens])
-    count = tokens // window
-    if len(ids) < count * step or count < 1:
-        raise ValueError(f"the text has {len(ids)} tokens, fewer than {count} windows of {window}")
-    return [start + list(ids[k * step : (k + 1) * step]) for k in range(count)]
-
-
-def _perplexity(model: Any, windows: list[list[int]]) -> float:
-    import torch
-
-    from tilewright.torch.likelihood import token_losses
-
-    losses = torch.cat([token_losses(model, ids)[0] for ids in windows])
-    return float(losses.mean().exp())
+        moved = {name: perplexity(name, ", disturbed") for name in found if name in noise}
+    return {
+        "tokens": subject.calibration.size,
+        "window": subject.calibration.shape[1],
+        "perplexities": [
+            {"format": name, "perplexity": value, "change": value / found["plain"] - 1}
+            for name, value in found.items()
+        ],
+        "noise_floor": [
+            {"format": name, "change": abs(value / found[name] - 1)}
+            for name, value in moved.items()
+        ],
+    }
 
 
 class disturbed:  # noqa: N801  used like a function
@@ -174,7 +87,13 @@ class disturbed:  # noqa: N801  used like a function
         self.weight.data = self.kept
 
 
-def describe(subject: ModelText, path: Path) -> dict[str, Any]:
+def describe(subject: Subject, path: Path) -> dict[str, Any]:
     """What a record says of its model."""
-    data = {key: getattr(subject, key) for key in ("digest", "bytes", "parameters")}
-    return {"file": path.name, "class": type(subject.model).__name__, **data}
+    content = path.read_bytes()
+    return {
+        "file": path.name,
+        "class": type(subject.model).__name__,
+        "digest": sha256(content).hexdigest(),
+        "bytes": len(content),
+        "parameters": sum(p.numel() for p in subject.model.parameters()),
+    }

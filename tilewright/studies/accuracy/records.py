@@ -5,24 +5,20 @@ makes it again. Every perplexity in it is also in the log that the command write
 """
 
 import json
-from collections.abc import Callable, Collection
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from tilewright.base.files import write_atomic
-from tilewright.golden.harmonia.cached_attention import CacheFormat
-from tilewright.golden.harmonia.llm_format import HarmoniaFormat
-from tilewright.golden.llm.engine import Evaluation
-from tilewright.golden.llm.model import Model
-from tilewright.golden.llm.search import STARTS
-from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN, Site
+from tilewright.golden.llm.load import TINY
+from tilewright.sim.length_search import STARTS
 from tilewright.studies.accuracy import anda, frontier, harmonia, retrieval, sensitivity
-from tilewright.studies.accuracy.subject import Subject, open_subject
+from tilewright.studies.accuracy.subject import Smoothing, Subject
 
 __all__ = [
-    *("COMMAND", "FILE_MAKERS", "MAKERS", "RECORDS", "load_record", "make_all_records"),
-    *("save_record", "update_records"),
+    *("COMMAND", "FILE_MAKERS", "LEARNED", "MAKERS", "RECORDS", "describe", "load_record"),
+    "save_record",
 ]
 
 RECORDS = Path(__file__).with_name("records")
@@ -36,7 +32,6 @@ SEED = 0
 LEARNED = "learned factors"  # what subjects of one model and text may share
 
 COMMAND = "python -m tilewright.cli.accuracy_records"  # makes all records
-COMMAND_RECORDS = {"search": ("search", "sensitivity"), "kv": ("kv", "frontier")}
 
 Tick = Callable[[str], None]
 
@@ -56,11 +51,11 @@ def save_record(name: str, record: dict[str, Any], folder: Path = RECORDS) -> Pa
 
 def describe(subject: Subject, command: str) -> dict[str, Any]:
     """The beginning of every record: subject, seed, engine and the command that makes it."""
-    engine = "numpy"
-    if subject.engine is not Evaluation:
-        from tilewright.studies.accuracy.torch_engine import device_name
+    import torch
 
-        engine = device_name()
+    gpu = subject.model.device.type == "cuda"
+    where = torch.cuda.get_device_name() if gpu else "processor"
+    engine = f"PyTorch {torch.__version__.partition('+')[0]}, {where}"
     return {"subject": asdict(subject.identity), "seed": SEED, "engine": engine, "command": command}
 
 
@@ -81,23 +76,22 @@ def search_record(subject: Subject, tick: Tick) -> dict[str, Any]:
             )
             entry["brute_force"] = nearby.as_record()
         searches.append(entry)
+    file = subject.reopened("file")
     full = {
-        "calibration": subject.measure("file", PLAIN, model=lambda: subject.original),
-        "validation": subject.measure(
-            "file", PLAIN, validation=True, model=lambda: subject.original
-        ),
+        "calibration": anda.reference(file),
+        "validation": anda.reference(file, validation=True),
     }
     # The shape, so that what the lengths mean on a machine can be computed without the model.
-    shape = asdict(subject.model.config)
+    shape = asdict(subject.shape)
     return {"shape": shape, "weights_of_file": full, "searches": searches}
 
 
 def sensitivity_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Length and group size, by module, in all linear modules and at all sites."""
     modules = sensitivity.by_module(subject, tick=tick)
-    groups = sensitivity.by_group(subject, LINEAR_SITES, tick=tick)
+    groups = sensitivity.by_group(subject, tick=tick)
     # Cached keys and values too: Harmonia without what its cache adds.
-    everywhere = sensitivity.by_group(subject, list(Site), tick=tick)
+    everywhere = sensitivity.by_group(subject, tick=tick, everywhere=True)
     return {
         "reference": anda.reference(subject),
         "by_module": [asdict(row) for row in modules],
@@ -108,62 +102,59 @@ def sensitivity_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 
 def kv_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Variants of the cache on the validation text, sizes of the windows, retrieval."""
-    learned, smooth = _smooth_model(subject, tick)
+    summary, factors = _factors(subject, tick)
     return {
         "cache_tokens": harmonia.CACHE_TOKENS,
-        "variants": _cache_rows(subject, smooth, tick),
-        "learning": learned,
+        "variants": _cache_rows(subject, factors, tick),
+        "learning": summary,
         "windows": _window_sizes(subject, tick),
-        "retrieval": _retrieval(subject, smooth, tick),
+        "retrieval": _retrieval(subject, factors, tick),
     }
 
 
-def _smooth_model(subject: Subject, tick: Tick) -> tuple[dict[str, Any], Callable[[], Model]]:
-    """How learning went, and the model with the factors; each made once for all records."""
-    shared = subject.shared
-    if LEARNED not in shared:
-        shared[LEARNED] = harmonia.smoothed(
+def _factors(subject: Subject, tick: Tick) -> tuple[dict[str, Any], Callable[[], Smoothing]]:
+    """How learning went, and the factors, which all records share."""
+    if LEARNED not in subject.shared:
+        subject.shared[LEARNED] = harmonia.learned(
             subject, seed=SEED, progress=lambda k, n: tick(f"factors {k}/{n}")
         )
-    found = shared[LEARNED]
-    if "smooth" not in shared:
-        shared["smooth"] = harmonia.folded(subject, found)
+    found = subject.shared[LEARNED]
     summary = {
         "steps": harmonia.LEARNING_STEPS,
         "tokens": harmonia.LEARNING_TOKENS * harmonia.LEARNING_SEQUENCES,
-        "error_before": list(found.before),
-        "error_after": list(found.after),
+        "error_before": [layer.before for layer in found.values()],
+        "error_after": [layer.after for layer in found.values()],
     }
-    return summary, lambda: shared["smooth"]
+    return summary, lambda: {name: layer.factors for name, layer in found.items()}
 
 
 def _window_sizes(subject: Subject, tick: Tick) -> list[dict[str, Any]]:
     rows = []
     for initial in WINDOWS["initial"]:
         for local in WINDOWS["local"]:
-            cache = CacheFormat(initial=initial, local=local, offset_channels=0)
+            fmt = replace(harmonia.WHOLE, initial=initial, local=local, offset_channels=0)
             name = f"windows {initial} and {local}"
             tick(name)
-            perplexity = subject.measure(name, HarmoniaFormat(cache=cache), validation=True)
+            perplexity = subject.measure(name, fmt, validation=True)
             rows.append({"initial": initial, "local": local, "perplexity": perplexity})
     return rows
 
 
-def _retrieval(subject: Subject, smooth: Callable[[], Model], tick: Tick) -> list[dict[str, Any]]:
-    if subject.model.tokenizer is None:
+def _retrieval(
+    subject: Subject, factors: Callable[[], Smoothing], tick: Tick
+) -> list[dict[str, Any]]:
+    if subject.shape.name.rpartition("-")[0] in TINY:  # whose tokens are letters
         return []
+    filler = subject.tokens[-retrieval.TOKENS :]
     quizzes = [
-        retrieval.make_quiz(
-            subject.model, subject.tokens[::-1][: retrieval.TOKENS][::-1], seed=seed
-        )
+        retrieval.make_quiz(subject.encode, subject.identity.start, filler, seed=seed)
         for seed in range(QUIZZES)
     ]
     rows = []
     for variant in harmonia.variants():
         tick(f"retrieval: {variant.name}")
-        model = smooth() if variant.smooth else subject.model
-        fmt = PLAIN if variant.fmt is None else variant.fmt
-        scores = [quiz.score(subject.engine, model, fmt) for quiz in quizzes]
+        given = factors() if variant.smooth else None
+        scores = [quiz.score(subject, variant.fmt, given) for quiz in quizzes]
         rows.append(
             {
                 "name": variant.name,
@@ -180,17 +171,17 @@ def frontier_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     Once with one length whatever a token's age, once within Harmonia's windows; there also down
     from Harmonia's own lengths, for what can be had without giving anything up.
     """
-    _, smooth = _smooth_model(subject, tick)
+    _, factors = _factors(subject, tick)
     fixed = frontier.fixed_points(
         subject,
         harmonia.variants(),
-        lambda variant, judged: harmonia.measure(subject, variant, smooth, validation=judged),
+        lambda variant, judged: harmonia.measure(subject, variant, factors, validation=judged),
     )
     reference = anda.reference(subject)
     paper = next(p for p in fixed if p["name"] == "4 bits, windows, offsets, factors")
     as_good = max(0.0, paper["perplexity"] / reference - 1) + ROUNDING
     one_length = frontier.Space("one length", frontier.one_length)
-    windows = frontier.Space("windows", frontier.within_windows, smooth)
+    windows = frontier.Space("windows", frontier.within_windows, factors)
     searches = [
         frontier.extended_search(subject, space, starts, goal, tolerance, SITE_ITERATIONS, tick)
         for space, starts, tolerance in (
@@ -202,7 +193,7 @@ def frontier_record(subject: Subject, tick: Tick) -> dict[str, Any]:
         )
         for goal in ("computed", "moved", "both")
     ]
-    prices = frontier.Prices(subject.model.config)
+    prices = frontier.Prices(subject.shape)
     return {
         "context": frontier.CONTEXT,
         "reference": reference,
@@ -223,13 +214,15 @@ def search_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 
 def kv_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Variants of the cache beside the file's own weights."""
-    _, smooth = _smooth_model(subject, tick)
-    rows = _cache_rows(subject, smooth, tick)
+    _, factors = _factors(subject, tick)
+    rows = _cache_rows(subject, factors, tick)
     return {"cache_tokens": harmonia.CACHE_TOKENS, "variants": rows}
 
 
-def _cache_rows(subject: Subject, smooth: Callable[[], Model], tick: Tick) -> list[dict[str, Any]]:
-    return [asdict(row) for row in harmonia.table(subject, harmonia.variants(), smooth, tick)]
+def _cache_rows(
+    subject: Subject, factors: Callable[[], Smoothing], tick: Tick
+) -> list[dict[str, Any]]:
+    return [asdict(row) for row in harmonia.table(subject, harmonia.variants(), factors, tick)]
 
 
 MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {
@@ -243,54 +236,3 @@ FILE_MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {  # weights
     "search-file": search_file_record,
     "kv-file": kv_file_record,
 }
-
-
-def update_records(subject: Subject, name: str, command: str, tick: Tick) -> None:
-    """Make again the committed records of the command ``name``, which is ``search`` or ``kv``.
-
-    For a subject with the file's own weights that is one record, called NAME-file. ``command`` is
-    the command line that the records will name.
-    """
-    names = (f"{name}-file",) if subject.weights == "file" else COMMAND_RECORDS[name]
-    for record in names:
-        made = (MAKERS | FILE_MAKERS)[record](subject, tick)
-        tick(f"wrote {save_record(record, describe(subject, command) | made)}")
-
-
-def _prefixed(tick: Tick, name: str) -> Tick:
-    return lambda doing: tick(f"{name}: {doing}")
-
-
-def make_all_records(
-    model: str,
-    *,
-    text: Path | None,
-    tokens: int,
-    window: int,
-    engine: str,
-    names: Collection[str],
-    folder: Path,
-    log: Path | None,
-    tick: Tick,
-) -> None:
-    """Make the records ``names`` in ``folder``, with INT4 weights and then with the file's.
-
-    Factors are learned once for all of them. ``log`` is the name of the files that remember
-    perplexities, one for each kind of weights.
-    """
-    learned: dict[str, Any] = {}
-    for weights, makers in (("search", MAKERS), ("file", FILE_MAKERS)):
-        wanted = [name for name in makers if name in names]
-        if not wanted:
-            continue
-        subject = open_subject(
-            model, text=text, tokens=tokens, window=window, weights=weights, engine=engine
-        )
-        subject.remember(log and log.with_stem(f"{log.stem}-{weights}"))
-        subject.shared.update(learned)
-        tick(f"model read, weights {subject.identity.weights}")
-        command = f"{COMMAND} smollm2 --tokens {tokens} --window {window}"
-        for name in wanted:
-            made = makers[name](subject, _prefixed(tick, name))
-            tick(f"wrote {save_record(name, describe(subject, command) | made, folder)}")
-        learned = {key: found for key, found in subject.shared.items() if key == LEARNED}

@@ -5,14 +5,13 @@ the same sentences in another order. A model that looks back finds each number's
 it finds them, and how often they are its first choice, tells what the cache still holds.
 """
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.llm.engine import Evaluation, logits
-from tilewright.golden.llm.model import Model, ModelError
-from tilewright.golden.llm.sites import Format
+from tilewright.studies.accuracy.subject import Smoothing, Subject, in_format
+from tilewright.torch.config import Config
 
 __all__ = ["Quiz", "make_quiz"]
 
@@ -24,14 +23,6 @@ TOKENS = 2048
 FACTS = 12
 
 
-@runtime_checkable
-class ScoringEvaluation(Protocol):
-    """An engine that scores single tokens of a window by itself."""
-
-    def scores(self, window: int, fmt: Format) -> tuple[NDArray, NDArray]:
-        """Negative log likelihood of all tokens but the first, and whether each was likeliest."""
-
-
 class Quiz:
     """One sequence and the places of its answers' tokens."""
 
@@ -40,28 +31,35 @@ class Quiz:
         self.answers = answers  # of each token but the first: is it part of an answer?
         self.count = count
 
-    def score(self, engine: type[Evaluation], model: Model, fmt: Format) -> dict[str, float]:
+    def score(
+        self, subject: Subject, config: Config | None, factors: Smoothing | None = None
+    ) -> dict[str, float]:
         """Mean likelihood of an answer's token, and the share of tokens that were first choice."""
-        losses, hits = _scores(engine, model, self.tokens, fmt)
-        chosen = losses[self.answers]
+        from tilewright.torch.likelihood import token_losses
+
+        with in_format(subject.model, config, factors):
+            losses, hits = (found.numpy() for found in token_losses(subject.model, self.tokens))
         return {
-            "likelihood": float(np.exp(-chosen.mean())),  # geometric mean
+            "likelihood": float(np.exp(-losses[self.answers].mean())),  # geometric mean
             "first_choice": float(hits[self.answers].mean()),
         }
 
 
 def make_quiz(
-    model: Model, filler: NDArray[np.int64], *, seed: int = 0, tokens: int = TOKENS
+    encode_text: Callable[[str], list[int]],
+    start: int | None,
+    filler: NDArray[np.int64],
+    *,
+    seed: int = 0,
+    tokens: int = TOKENS,
 ) -> Quiz:
     """``filler`` is prose, of which as much is taken as makes a sequence of ``tokens``."""
-    if model.tokenizer is None:
-        raise ModelError(f"{model.name}: no tokenizer")
     rng = np.random.default_rng(seed)
     names = rng.permutation(NAMES)[:FACTS]
     numbers = rng.permutation(np.arange(1000, 10000))[:FACTS]
 
     def encode(text: str) -> NDArray[np.int64]:
-        return np.asarray(model.tokenizer.encode(text))  # type: ignore[union-attr]
+        return np.array(encode_text(text), np.int64)
 
     def facts(order: NDArray) -> list[tuple[NDArray, bool]]:
         pieces = []
@@ -76,8 +74,8 @@ def make_quiz(
         encode("Every guest was given a number."),
         encode("\n\nHere are the numbers again."),
     )
-    if model.start is not None:  # once, before all, and not where prose had it before a window
-        head, filler = np.insert(head, 0, model.start), filler[filler != model.start]
+    if start is not None:  # once, before all, and not where prose had it before a window
+        head, filler = np.insert(head, 0, start), filler[filler != start]
     used = sum(len(piece) for piece, _ in (*early, *late)) + len(head) + len(tail)
     between = filler[: tokens - used]
     if used + len(between) < tokens:
@@ -92,19 +90,3 @@ def make_quiz(
     sequence = np.concatenate([piece for piece, _ in parts])
     answers = np.concatenate([np.full(len(piece), is_answer) for piece, is_answer in parts])
     return Quiz(sequence, answers[1:], FACTS)
-
-
-def _scores(
-    engine: type[Evaluation], model: Model, tokens: NDArray[np.int64], fmt: Format
-) -> tuple[NDArray, NDArray]:
-    """Negative log likelihood of all tokens but the first, and whether each was the likeliest."""
-    evaluation = engine(model, tokens, len(tokens))
-    if isinstance(evaluation, ScoringEvaluation):
-        return evaluation.scores(0, fmt)
-    found = logits(model, tokens, fmt)[:-1]
-    wanted = tokens[1:]
-    hits = found.argmax(axis=1) == wanted
-    chosen = np.take_along_axis(found, wanted[:, np.newaxis], axis=1)[:, 0]
-    largest = found.max(axis=1)
-    np.exp(found - largest[:, np.newaxis], out=found)
-    return np.log(found.sum(axis=1)) + largest - chosen, hits

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from tilewright.golden.llm.formats import ANDA_GROUP, BlockSites
+from tilewright.golden.llm.formats import ANDA_GROUP
 from tilewright.golden.llm.sites import LINEAR_SITES, Site
+from tilewright.studies.accuracy.anda import in_linears
+from tilewright.studies.accuracy.frontier import one_length
 from tilewright.studies.accuracy.subject import Subject
+from tilewright.torch.config import KIND_OF_NAME, KINDS
 
 __all__ = ["ByGroup", "ByModule", "by_group", "by_module"]
 
@@ -45,12 +48,14 @@ def by_module(
 
 def by_group(
     subject: Subject,
-    sites: Collection[Site],
     lengths: Iterable[int] = LENGTHS,
     groups: Sequence[int] = GROUPS,
     tick: Tick = lambda _: None,
+    *,
+    everywhere: bool = False,
 ) -> list[ByGroup]:
-    """Measure all of ``sites`` at one length, the others in full precision, by group size."""
+    """Measure the linear modules at one length, or all sites, by group size."""
+    sites = tuple(Site) if everywhere else LINEAR_SITES
     return [
         ByGroup(group, length, _measured(subject, sites, length, group, tick))
         for group in groups
@@ -61,7 +66,12 @@ def by_group(
 def _measured(
     subject: Subject, sites: Collection[Site], length: int, group: int, tick: Tick
 ) -> float:
-    names = "all sites" if set(sites) == set(Site) else " ".join(site.value for site in sites)
+    everywhere = set(sites) == set(Site)
+    names = "all sites" if everywhere else " ".join(site.value for site in sites)
     name = f"{names} at {length} bits, group {group}"
     tick(name)
-    return subject.measure(name, BlockSites(dict.fromkeys(sites, length), group))
+    if everywhere:
+        return subject.measure(name, one_length((length,) * len(Site), group))
+    kinds = [kind for kind, site in zip(KINDS, LINEAR_SITES, strict=True) if site in sites]
+    others = [leaf for leaf, kind in KIND_OF_NAME.items() if kind not in kinds]
+    return subject.measure(name, in_linears((length,) * 4, group), skip=others)

@@ -1,14 +1,16 @@
-"""A model, its weights as a machine has them, and two pieces of text: calibration and validation.
+"""A model of Transformers, its weights as a machine has them, and two pieces of text.
 
 The text's first tokens are for calibration: searches look at them, factors are learned on them. The
-tokens after them are for validation alone.
+tokens after them are for validation alone. PyTorch computes, on a given device, every model whose
+layers ``tilewright.torch`` can convert.
 """
 
+import json
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +18,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
-from tilewright.golden.llm.engine import Evaluation
-from tilewright.golden.llm.load import NAMES, load_model
-from tilewright.golden.llm.model import Model, ModelError
-from tilewright.golden.llm.sites import Format
-from tilewright.golden.llm.start import begun
+from tilewright.golden.llm.load import NAMES, TINY
+from tilewright.golden.llm.start import Start, begun
 from tilewright.golden.llm.text import default_text, digest, read_text
-from tilewright.golden.llm.weights import quantised
+from tilewright.golden.llm.tiny import tiny_model
+from tilewright.golden.llm.weights import CALIBRATION_WINDOW, searched
 from tilewright.golden.params.block import require
+from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.names import unknown
+from tilewright.golden.weights import dequantise
+from tilewright.sim.families import shape_of
+from tilewright.sim.models import resolve_model
+from tilewright.studies.accuracy.checkpoints import (
+    Encoding,
+    encoding_of,
+    read_model,
+    transformers_model,
+)
 from tilewright.studies.accuracy.evaluations import Evaluations
-from tilewright.studies.accuracy.packaged import PACKAGED, packaged_path
+from tilewright.studies.accuracy.packaged import PACKAGED, model_path
+from tilewright.torch.config import AndaConfig, Config, HarmoniaConfig
+from tilewright.torch.recipe import Factors, Recipe
 
-__all__ = [
-    *("ENGINES", "WEIGHTS", "Identity", "Subject"),
-    *("engine_class", "engine_for", "open_subject", "windows_of"),
-]
+__all__ = ["DEVICES", "WEIGHTS", "Identity", "Subject", "in_format", "open_subject", "windows_of"]
 
 DEFAULT_TEXT = f"prose of the Python {sys.version_info.major}.{sys.version_info.minor} reference"
-ENGINES = ("auto", "numpy", "torch")
+DEVICES = ("cpu", "cuda")
 
 WEIGHT_BITS, WEIGHT_GROUP = 4, 128  # what all the papers start from
 SCALE_TOKENS = 2048  # of calibration text that scales of weights are searched on
@@ -43,6 +52,7 @@ WEIGHTS = {  # how the weights are made -> in words
     "search": f"int{WEIGHT_BITS}, groups of {WEIGHT_GROUP}, scales searched",
     "file": "as in the file",
 }
+Smoothing = Mapping[str, Factors]  # factors of K by attention module
 
 
 @dataclass(frozen=True)
@@ -64,18 +74,17 @@ class Identity:
 class Subject:
     """What perplexities are measured on; ``evaluations`` remembers them by name."""
 
-    original: Model  # weights as in the file
-    model: Model  # weights as asked for
+    model: Any  # of Transformers, weights as asked for
+    shape: LlmShape
+    encode: Callable[[str], list[int]]
     tokens: NDArray[np.int64]  # windows one after the other, each with its start
-    window: int
     weights: str  # one of WEIGHTS
-    calibration: Evaluation
-    validation: Evaluation | None  # None if the text has one window only
+    calibration: NDArray[np.int64]  # (windows, tokens)
+    validation: NDArray[np.int64]  # none if the text has one window only
     identity: Identity
-    engine: type[Evaluation] = Evaluation
+    reopened: Callable[[str], "Subject"]  # with weights of another kind
     evaluations: Evaluations = field(init=False)
     shared: dict[str, Any] = field(default_factory=dict)  # what several experiments need
-    _others: dict[tuple[str, int], Evaluation] = field(default_factory=dict)  # of other models
 
     def __post_init__(self) -> None:
         self.evaluations = Evaluations(None, asdict(self.identity))
@@ -87,31 +96,63 @@ class Subject:
     def measure(
         self,
         name: str,
-        fmt: Format,
+        config: Config | None,
         *,
         validation: bool = False,
-        model: Callable[[], Model] | None = None,
+        factors: Callable[[], Smoothing] | None = None,
+        skip: Collection[str] = (),
     ) -> float:
-        """Perplexity of a format, which ``name`` must tell from all others.
+        """Perplexity in a format, which ``name`` must tell from all others.
 
-        ``model`` makes another model to measure, if its weights differ from the subject's.
+        ``factors`` gives those of the keys; modules whose names end with one of ``skip`` stay as
+        they are.
         """
-        evaluation = self.validation if validation else self.calibration
-        if evaluation is None:
-            raise ValueError("the text has one window only: nothing is left for validation")
         part = "validation" if validation else "calibration"
+        sequences = self.validation if validation else self.calibration
+        if not len(sequences):
+            raise ValueError("the text has one window only: nothing is left for validation")
 
         def perplexity() -> float:
-            if model is None:
-                return evaluation.perplexity(fmt)
-            other = model()
-            key = part, id(other)  # which the evaluation keeps alive
-            if key not in self._others:
-                tokens = evaluation.sequences.reshape(-1)
-                self._others[key] = self.engine(other, tokens, self.window)
-            return self._others[key].perplexity(fmt)
+            from tilewright.torch import perplexity
 
-        return self.evaluations(f"{part}: {name}", perplexity)
+            with in_format(self.model, config, factors() if factors else None, skip):
+                return perplexity(self.model, sequences.reshape(-1), sequences.shape[1])
+
+        return float(self.evaluations(f"{part}: {name}", perplexity))
+
+    def recipe(
+        self, config: AndaConfig | HarmoniaConfig, factors: Smoothing | None = None
+    ) -> Recipe:
+        """What puts a format, and the subject's weights, into its model as its file has it."""
+        from tilewright.torch import recipe_of
+
+        with in_format(self.model, config):
+            found = recipe_of(self.model)
+        if self.weights == "nearest":
+            config = replace(config, weight_bits=WEIGHT_BITS, weight_group=WEIGHT_GROUP)
+        return replace(found, config=config, smoothing=dict(factors or {}))
+
+
+@contextmanager
+def in_format(
+    model: Any,
+    config: Config | None,
+    factors: Smoothing | None = None,
+    skip: Collection[str] = (),
+) -> Iterator[None]:
+    """A model in a format, or as it is, for as long as the context lasts."""
+    from tilewright.torch import quantize_, restore_, smooth_
+
+    if config is None:
+        yield
+        return
+    quantize_(model, config, skip=skip)
+    try:
+        if factors is not None:
+            smooth_(model, factors)
+        yield
+    finally:
+        restore_(model)
 
 
 def open_subject(
@@ -121,40 +162,66 @@ def open_subject(
     tokens: int,
     window: int,
     weights: str = "search",
-    engine: str = "auto",
+    device: str = "cpu",
+    begin: bool = False,
 ) -> Subject:
-    """A model by name or path, with ``tokens`` of text for calibration and as many to validate."""
+    """A model by name or path, with ``tokens`` of text for calibration and as many to validate.
+
+    Windows begin with the token that the model's tokenizer adds, if it adds one; with ``begin``
+    also with one that it does not add.
+    """
     if weights not in WEIGHTS:
         raise ValueError(unknown("weights", weights, WEIGHTS))
-    engine_class(engine)  # refused before a file is read
+    if device not in DEVICES:
+        raise CommandError(f"--device must be {' or '.join(DEVICES)}, not {device!r}")
     require(window >= 2, f"window must be at least 2 tokens, not {window}")
     require(tokens >= window, f"{tokens} tokens are fewer than a window of {window}")
-    original = _load(source)
-    chosen = engine_for(original, engine)
     words = default_text() if text is None else read_text(text)
-    ids = begun(_encoded(original, words), original.start, window)
+    model, encoding, shape = _opened(source, device)
+    start = encoding.start.token if begin else encoding.start.before_text
+    ids = begun(np.array(encoding.encode(words), np.int64), start, window)
+    known = len(model.get_input_embeddings().weight)
+    if ids.max(initial=0) >= known:
+        raise CommandError(
+            f"{source}: the tokenizer gives token {ids.max()}, the model has embeddings of {known}:"
+            " the two do not belong together"
+        )
+    longest = shape.max_position_embeddings
+    require(
+        window <= longest, f"a window of {window} tokens exceeds the model's context of {longest}"
+    )
     first, second = windows_of(len(ids), tokens, window)
-    model = quantise(original, weights, ids)
-    held = ids[first * window : (first + second) * window]
+    whole = _digest(model)
+    if weights != "file":
+        _quantise(model, ids[:SCALE_TOKENS] if weights == "search" else None)
+    pieces = ids[: (first + second) * window].reshape(-1, window)
     return Subject(
-        original=original,
         model=model,
+        shape=shape,
+        encode=encoding.encode,
         tokens=ids,
-        window=window,
         weights=weights,
-        engine=chosen,
-        calibration=chosen(model, ids[: first * window], window),
-        validation=chosen(model, held, window) if second else None,
+        calibration=pieces[:first],
+        validation=pieces[first:],
         identity=Identity(
-            model=original.name,
-            model_digest=_digest(original),
+            model=shape.name,
+            model_digest=whole,
             weights=WEIGHTS[weights],
             text=DEFAULT_TEXT if text is None else text.name,
             text_digest=digest(words),
             window=window,
             calibration_tokens=first * window,
             validation_tokens=second * window,
-            start=original.start,
+            start=start,
+        ),
+        reopened=lambda other: open_subject(
+            source,
+            text=text,
+            tokens=tokens,
+            window=window,
+            weights=other,
+            device=device,
+            begin=begin,
         ),
     )
 
@@ -170,61 +237,98 @@ def windows_of(length: int, tokens: int, window: int) -> tuple[int, int]:
     return first, min(tokens // window, windows - first)
 
 
-def quantise(model: Model, weights: str, text: NDArray[np.int64]) -> Model:
-    """The model with weights of one of the kinds of ``WEIGHTS``, by the first tokens of a text."""
-    if weights == "file":
-        return model
-    needed = text[:SCALE_TOKENS] if weights == "search" else None
-    return quantised(
-        model, bits=WEIGHT_BITS, group=WEIGHT_GROUP, method=weights, calibration=needed
-    )
-
-
-def engine_class(name: str) -> type[Evaluation]:
-    """The engine called ``name``; ``auto`` is PyTorch where it is installed."""
-    if name not in ENGINES:
-        raise ValueError(unknown("engine", name, ENGINES))
-    if name == "numpy" or (name == "auto" and find_spec("torch") is None):
-        return Evaluation
-    if find_spec("torch") is None:
-        raise CommandError("the engine torch needs PyTorch: pip install 'tilewright[torch]'")
-    from tilewright.studies.accuracy.torch_engine import TorchEvaluation
-
-    return TorchEvaluation
-
-
-def engine_for(model: Model, name: str) -> type[Evaluation]:
-    """The engine called ``name`` if it has the model's family; Gemma is computed by numpy."""
-    if model.config.model_type == "gemma3_text":
-        if name == "torch":
-            raise CommandError(
-                f"{model.name}: the engine torch has no Gemma; give --engine numpy or --device"
-            )
-        return Evaluation
-    return engine_class(name)
-
-
-def _load(source: str) -> Model:
-    if source in PACKAGED:
-        return load_model(packaged_path(source), gemma=True)
-    if source not in NAMES and not Path(source).exists():
+def _opened(source: str, device: str) -> tuple[Any, Encoding, LlmShape]:
+    """The model of a name, a folder or a file, how it encodes a text, and its shape."""
+    path = None if source in TINY else model_path(source)
+    if path is not None and not path.exists():
         more = "or the path of a GGUF file or of a Hugging Face folder"
         raise ValueError(unknown("model", source, (*NAMES, *PACKAGED), more))
-    return load_model(source, gemma=True)
+    try:
+        import torch
+        from transformers import AutoTokenizer
+    except ImportError:
+        raise CommandError(
+            "perplexities are computed by PyTorch: pip install 'tilewright[torch]'"
+        ) from None
+    if device == "cuda" and not torch.cuda.is_available():
+        raise CommandError("--device cuda: PyTorch finds no CUDA device here")
+    if path is None:
+        tiny = tiny_model(TINY[source])
+        return transformers_model(tiny).to(device), Encoding(_characters, Start()), tiny.config
+    if path.is_dir():
+        shape = replace(resolve_model(str(path)), name=path.name)  # refused before weights are read
+        return read_model(path, device), encoding_of(path, AutoTokenizer), shape
+    model, encoding = read_model(path, device), encoding_of(path, AutoTokenizer)
+    fields = json.loads(model.config.to_json_string())  # what a folder's file would have
+    public = {name: value for name, value in fields.items() if not name.startswith("_")}
+    return model, encoding, replace(shape_of(str(path), public), name=path.stem)
 
 
-def _encoded(model: Model, text: str) -> NDArray[np.int64]:
-    if model.tokenizer is None:
-        if model.config.vocab_size != 128:
-            raise ModelError(f"{model.name}: no tokenizer")
-        # Tiny models have none: a token is a character, 127 whatever is not ASCII.
-        return np.minimum(np.frombuffer(text.encode("utf-32-le"), np.uint32), 127).astype(np.int64)
-    return np.asarray(model.tokenizer.encode(text))
+def _characters(text: str) -> list[int]:
+    """Tiny models have no tokenizer: a token is a character, 127 whatever is not ASCII."""
+    return [min(ord(character), 127) for character in text]
 
 
-def _digest(model: Model) -> str:
-    """A digest of the embeddings and of one layer: enough to tell models and files apart."""
-    found = sha256(np.ascontiguousarray(model.embedding).data)
-    for linear in model.layers[0].linears.values():
-        found.update(np.ascontiguousarray(linear.weight).data)
-    return found.hexdigest()[:16]
+def _quantise(model: Any, text: NDArray[np.int64] | None) -> None:
+    """int4 weights by groups, in place: rounded to nearest, or scales searched on a text."""
+    import torch
+
+    from tilewright.torch.convert import quantise_integers
+    from tilewright.torch.placement import weight_of
+    from tilewright.torch.quantize import linear_modules
+
+    modules = {name: module for name, (_, module) in linear_modules(model).items()}
+    squares = {} if text is None else _mean_squares(model, modules, text)
+    with torch.no_grad():
+        for name, module in modules.items():
+            weight = weight_of(module)
+            if text is None:
+                rounded = quantise_integers(weight, WEIGHT_BITS, WEIGHT_GROUP).dequantised()
+            else:
+                matrix = weight.float().cpu().numpy()
+                found = searched(matrix, squares[name], WEIGHT_BITS, WEIGHT_GROUP)
+                rounded = torch.from_numpy(dequantise(found).astype(np.float32)).to(weight.device)
+            weight.copy_(rounded)
+            if not torch.equal(weight_of(module), rounded.to(weight.dtype)):
+                raise CommandError(
+                    f"{name}: its weights lie on disk and cannot be rounded: give --weights file"
+                )
+
+
+def _mean_squares(
+    model: Any, modules: Mapping[str, Any], text: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
+    """The mean square of each input of the modules over a text."""
+    import torch
+
+    from tilewright.torch.placement import device_of
+
+    found: dict[str, Any] = {}
+
+    def watch(name: str) -> Callable[[Any, Sequence[Any]], None]:
+        def add(_: Any, inputs: Sequence[Any]) -> None:
+            squares = inputs[0].double().square().flatten(0, -2).sum(0)
+            found[name] = found.get(name, 0) + squares
+
+        return add
+
+    window = min(CALIBRATION_WINDOW, len(text), model.config.max_position_embeddings)
+    windows = text[: len(text) // window * window].reshape(-1, window)
+    hooks = [module.register_forward_pre_hook(watch(name)) for name, module in modules.items()]
+    try:
+        with torch.inference_mode():
+            for ids in windows:
+                tokens = torch.from_numpy(ids)[None].to(device_of(model))
+                model(input_ids=tokens, use_cache=False)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {name: total.cpu().numpy() / windows.size for name, total in found.items()}
+
+
+def _digest(model: Any) -> str:
+    """A digest of the embeddings: enough to tell models apart."""
+    from tilewright.torch.placement import weight_of
+
+    weight = weight_of(model.get_input_embeddings()).float().cpu().numpy()
+    return sha256(np.ascontiguousarray(weight).data).hexdigest()[:16]

@@ -9,14 +9,15 @@ questions, so a change is judged by those that only one of the two answers right
 import gzip
 import json
 import random
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.studies.accuracy.models import FORMATS, ModelText, disturbed
+from tilewright.studies.accuracy.models import FORMATS, disturbed
 from tilewright.studies.accuracy.shares import changed_interval, interval
+from tilewright.studies.accuracy.subject import Subject, in_format
 
 __all__ = [
     *("TASKS", "TASK_FORMATS", "Question", "Task", "measure_tasks", "read_task"),
@@ -81,89 +82,66 @@ def read_task(folder: Path, name: str, count: int) -> Task:
 
 
 def measure_tasks(
-    subject: ModelText,
+    subject: Subject,
     folder: Path,
     *,
     count: int,
     tasks: Iterable[str] = TASKS,
     formats: Iterable[str] = TASK_FORMATS,
-    noise: Iterable[str] = TASK_NOISE,
+    noise: Collection[str] = TASK_NOISE,
     together: int | None = None,
-    known: dict[str, Any] | None = None,
-    keep: Callable[[dict[str, Any]], None] = lambda _: None,
     tick: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Accuracy in each format and its change from plain, both with 95% intervals.
 
     The noise is the number of questions that a format decides otherwise when the embeddings alone
-    are changed by at most 2^-22 of themselves. ``together`` is that of ``loglikelihoods``; ``keep``
-    gets the result as far as it is known after each task; what ``known``, such a result, has of
-    the same number of questions of a task is not asked again.
+    are changed by at most 2^-22 of themselves. ``together`` is that of ``loglikelihoods``.
     """
-    subject = replace(subject, encode=cache(subject.encode))  # every format asks the same
+    encode = cache(subject.encode)  # every format asks the same
     formats = list(dict.fromkeys(["plain", *formats]))
-    noise = [name for name in noise if name in formats]
     result: dict[str, Any] = {"seed": SEED, "rows": [], "noise": []}
+
+    def answers(task: Task, name: str, how: str = "") -> list[bool]:
+        tick(f"{task.name}: {name}{how}")
+        digits = subject.evaluations(
+            f"{task.name}, {len(task.questions)} questions: {name}{how}",
+            lambda: "".join(
+                "01"[right] for right in _answers(subject, encode, name, task, together)
+            ),
+        )
+        return [digit == "1" for digit in digits]
+
     for task in (read_task(folder, name, count) for name in tasks):
-        rows, moved = _known(known, task)
-        if {row["format"] for row in rows} < set(formats):
-            rows, moved = [], []
-            plain: list[bool] = []
-            found: dict[str, list[bool]] = {}
+        found = {name: answers(task, name) for name in formats}
+        result["rows"] += [_row(task, name, found[name], found["plain"]) for name in formats]
+        with disturbed(subject.model):
             for name in formats:
-                tick(f"{task.name}: {name}")
-                found[name] = _answers(subject, name, task, together)
-                plain = plain or found[name]
-                rows.append(_row(task, name, found[name], plain))
-            with disturbed(subject.model):
-                for name in noise:
-                    tick(f"{task.name}: {name}, disturbed")
-                    right = _answers(subject, name, task, together)
-                    moved.append(_noise_row(task, name, right, found[name]))
-        result["rows"] += rows
-        result["noise"] += moved
-        keep(result)
+                if name in noise:
+                    right = answers(task, name, ", disturbed")
+                    result["noise"].append(_noise_row(task, name, right, found[name]))
     return result
 
 
-def _known(
-    known: dict[str, Any] | None, task: Task
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows of a task and those of its noise that an earlier result has."""
-    if known is None or known["seed"] != SEED:
-        return [], []
-    rows, noise = (
-        [
-            row
-            for row in known[part]
-            if row["task"] == task.name and row["questions"] == len(task.questions)
-        ]
-        for part in ("rows", "noise")
-    )
-    return rows, noise
-
-
-def _answers(subject: ModelText, name: str, task: Task, together: int | None) -> list[bool]:
+def _answers(
+    subject: Subject,
+    encode: Callable[[str], list[int]],
+    name: str,
+    task: Task,
+    together: int | None,
+) -> list[bool]:
     """Which questions of a task a format answers right."""
-    from tilewright.torch import loglikelihoods, quantize_, restore_
+    from tilewright.torch import loglikelihoods
 
     pairs = [
         pair
         for question in task.questions
         for pair in zip(question.contexts, question.continuations, strict=True)
     ]
-    config = FORMATS[name]
-    if config is not None:
-        quantize_(subject.model, config)
-    try:
-        found = iter(
-            loglikelihoods(
-                subject.model, subject.encode, pairs, first=subject.start, together=together
-            )
+    with in_format(subject.model, FORMATS[name]):
+        likelihoods = loglikelihoods(
+            subject.model, encode, pairs, first=subject.identity.start, together=together
         )
-    finally:
-        if config is not None:
-            restore_(subject.model)
+    found = iter(likelihoods)
     return [
         _right(task.score, question, [next(found) for _ in question.continuations])
         for question in task.questions

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
+from tilewright.golden.llm.gguf_file import open_gguf
+from tilewright.golden.llm.model import ModelError
 from tilewright.studies.model_files import Tensor, Tensors
 from tilewright.studies.model_files.npz import DTYPES
 
@@ -25,25 +27,22 @@ PIECE_ROWS = 64
 def open_tensors(path: Path) -> Iterator[Tensors]:
     """Open a GGUF file; the tensors can be read until the context ends."""
     try:
-        import gguf
-    except ImportError:
-        raise CommandError(f"{path}: reading GGUF needs: pip install 'tilewright[gguf]'") from None
-    try:
-        reader = gguf.GGUFReader(path)
-        tensors = {tensor.name: _tensor(gguf, tensor) for tensor in reader.tensors}
-    except (ValueError, IndexError, KeyError, UnicodeDecodeError, OverflowError) as error:
-        raise CommandError(f"{path}: no GGUF file, or a truncated one: {error}") from None
-    yield tensors
+        _, tensors = open_gguf(path)
+    except ModelError as error:
+        raise CommandError(str(error)) from None
+    yield {name: _tensor(tensor) for name, tensor in tensors.items()}
 
 
-def _tensor(gguf: Any, tensor: Any) -> Tensor:
+def _tensor(tensor: Any) -> Tensor:
+    from gguf.quants import dequantize
+
     shape = tuple(int(n) for n in reversed(tensor.shape))  # GGUF names the fastest one first
     native = tensor.data.dtype != np.uint8
     stored = tensor.data.reshape(-1, tensor.data.shape[-1]) if prod(shape) else tensor.data
 
     def rows(start: int, stop: int) -> NDArray:
         part = np.asarray(stored[start:stop])
-        return part if native else gguf.quants.dequantize(part, tensor.tensor_type)
+        return part if native else dequantize(part, tensor.tensor_type)
 
     def raw() -> Iterator[NDArray]:
         for start in range(0, len(stored), PIECE_ROWS):

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from tilewright.golden.llm.search import Trial, brute_force, linear_cost, search
+from tilewright.sim.length_search import Trial, brute_force, linear_cost, search
 
 SHARES = (0.3, 0.1, 0.4, 0.2)
 COST = linear_cost(SHARES)

@@ -1,0 +1,169 @@
+"""Models of Transformers: read from folders and GGUF files, or made of a model of ``golden.llm``.
+
+GGUF files of the families that ``golden.llm`` knows are read by it, weights and tokens, the others
+by Transformers. A text becomes tokens by the model's own files: Transformers 5.17 splits words of
+Gemma's GGUF file into more tokens than its tokenizer has for them (" world" into three), which
+triples the perplexity, and neither it nor 5.22 heeds that the file asks for a token before every
+text. The tokenizer of a folder, which Transformers takes as it stands, is read by Transformers.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.base.errors import CommandError
+from tilewright.golden.llm.assemble import GEMMA_WINDOW_THETA, Names
+from tilewright.golden.llm.folder import LLAMA, OPT, OPT_POSITION_OFFSET
+from tilewright.golden.llm.gguf_file import gguf_tokenizer, read_gguf
+from tilewright.golden.llm.model import Linear, Model, ModelError, Norm
+from tilewright.golden.llm.start import Start, start_of_folder
+from tilewright.golden.params.block import require
+
+__all__ = ["GEMMA", "Encoding", "encoding_of", "quiet", "read_model", "transformers_model"]
+
+GEMMA = Names(
+    **{**vars(LLAMA), "feed_norm": "pre_feedforward_layernorm"}
+    | {"query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm"}
+    | {"after_attention": "post_attention_layernorm", "after_feed": "post_feedforward_layernorm"}
+)
+NAMES = {"llama": LLAMA, "qwen2": LLAMA, "opt": OPT, "gemma3_text": GEMMA}
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """``encode`` gives the tokens of a text alone; ``start`` is what may stand before them."""
+
+    encode: Callable[[str], list[int]]
+    start: Start
+
+
+def encoding_of(path: Path, tokenizers: Any) -> Encoding:
+    """Of a GGUF file or a folder; ``tokenizers`` is ``AutoTokenizer`` of Transformers.
+
+    Transformers also splits the words of a file whose manner of splitting is not known here.
+    """
+    if path.is_dir():
+        theirs = tokenizers.from_pretrained(path, local_files_only=True)
+        return Encoding(_by(theirs), start_of_folder(path))
+    ours, start = gguf_tokenizer(path)
+    if ours is not None:
+        return Encoding(lambda text: ours.encode(text).tolist(), start)
+    theirs = tokenizers.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
+    return Encoding(_by(theirs), start)
+
+
+def _by(tokenizer: Any) -> Callable[[str], list[int]]:
+    return lambda text: list(tokenizer.encode(text, add_special_tokens=False))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Transformers shows no progress of its own."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def read_model(path: Path, device: str) -> Any:
+    """The model of a folder, in its dtype, or of a GGUF file, in float32.
+
+    ``accelerate`` places a folder's weights where the device is ``cuda``: a model larger than a
+    GPU's memory comes onto it layer by layer.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    options: dict[str, Any] = {"local_files_only": True}
+    place: dict[str, Any] = {"device_map": "auto"} if device == "cuda" else {}
+    source = path
+    if path.is_file():
+        try:
+            return transformers_model(read_gguf(path)).to(device)
+        except ModelError:  # of another family
+            source = path.parent
+            options |= {"gguf_file": path.name, "dtype": torch.float32}
+    try:
+        with quiet():
+            model = AutoModelForCausalLM.from_pretrained(source, **options, **place)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        line = str(error).strip().splitlines()[0]
+        raise CommandError(f"{path}: Transformers cannot read it: {line}") from None
+    return model.eval()
+
+
+def transformers_model(model: Model) -> Any:
+    """The same model for Transformers; the weights are shared, not copied."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    shape = model.config
+    if model.rope_factors is not None:
+        raise ModelError(f"{model.name}: rotary factors have no form in Transformers")
+    settings: dict[str, Any] = {
+        name: getattr(shape, name)
+        for name in ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
+    }
+    settings |= {
+        "max_position_embeddings": shape.max_position_embeddings,
+        "tie_word_embeddings": model.head is model.embedding,
+    }
+    if shape.model_type == "opt":
+        require(shape.norm_eps == 1e-5, "layer norms of OPT have an epsilon of 1e-5")
+        settings |= {"ffn_dim": shape.intermediate_size, "word_embed_proj_dim": shape.hidden_size}
+    else:
+        settings |= {
+            "intermediate_size": shape.intermediate_size,
+            "num_key_value_heads": shape.num_key_value_heads,
+            "head_dim": shape.head_dim,
+            "rms_norm_eps": shape.norm_eps,
+            "rope_theta": shape.rope_theta,
+        }
+    if shape.model_type == "gemma3_text":
+        settings |= {
+            "sliding_window": shape.sliding_window,
+            "query_pre_attn_scalar": shape.head_dim,
+            "rope_local_base_freq": GEMMA_WINDOW_THETA,
+        }
+    config = AutoConfig.for_model(shape.model_type, **settings)
+    kind = AutoModelForCausalLM._model_mapping[type(config)]
+    state = {name: torch.from_numpy(np.asarray(value)) for name, value in _state(model)}
+    with quiet():
+        made = kind.from_pretrained(None, config=config, state_dict=state, dtype=torch.float32)
+    return made.eval()
+
+
+def _state(model: Model) -> Iterator[tuple[str, np.ndarray]]:
+    """The tensors by the names that Transformers has for them."""
+    names = NAMES[model.config.model_type]
+    shift = np.float32(model.config.model_type == "gemma3_text")  # gains less the 1 in them
+
+    def of(name: str, part: Linear | Norm) -> Iterator[tuple[str, np.ndarray]]:
+        yield f"{name}.weight", part.weight if isinstance(part, Linear) else part.gain - shift
+        if part.bias is not None:
+            yield f"{name}.bias", part.bias
+
+    yield f"{names.embedding}.weight", model.embedding
+    if model.head is not model.embedding:
+        yield f"{names.head}.weight", model.head
+    if model.positions is not None:
+        rows = np.pad(model.positions, ((OPT_POSITION_OFFSET, 0), (0, 0)))
+        yield f"{names.positions}.weight", rows
+    yield from of(names.final_norm, model.final_norm)
+    for number, layer in enumerate(model.layers):
+        parts: dict[str, Linear | Norm] = {**layer.linears}
+        parts |= {"attention_norm": layer.attention_norm, "feed_norm": layer.feed_norm}
+        if layer.gemma is not None:
+            norms = ("query_norm", "key_norm", "after_attention", "after_feed")
+            parts |= {name: getattr(layer.gemma, name) for name in norms}
+        for name, part in parts.items():
+            yield from of(names.layer.format(number) + getattr(names, name), part)
