@@ -498,4 +498,4 @@ def test_llm_needs_no_hardware_description():
     """What keeps it under a second."""
     loaded = modules_after("llm", "opt-125m")
     assert "numpy" in loaded
-    assert not loaded & {"amaranth", "pyosys", "matplotlib", "rich", "tilewright.sim.scoreboard"}
+    assert not loaded & {"amaranth", "pyosys", "matplotlib", "rich", "tilewright.claims.scoreboard"}

@@ -11,9 +11,9 @@ from tests.support.examples import blocks, console_examples, run_examples
 from tests.support.riscv import processor_or_skip
 from tilewright import cli
 from tilewright.report.readme import DESIGNS, block_table, with_tables
-from tilewright.sim.claims import ClaimClass, papers
-from tilewright.sim.classes import Summary, class_counts
-from tilewright.sim.scoreboard import evaluate
+from tilewright.claims import ClaimClass, papers
+from tilewright.claims.scoreboard import Summary, class_counts
+from tilewright.claims.scoreboard import evaluate
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -7,9 +7,9 @@ import pytest
 
 from tilewright.report.pages import scoreboard
 from tilewright.report.surfaces import region_diagram, surface_drawing
-from tilewright.sim.claims import Compare
+from tilewright.claims import Compare
 from tilewright.sim.roofsurface import Kernel, Surface
-from tilewright.sim.scoreboard import evaluate
+from tilewright.claims.scoreboard import evaluate
 
 DRAWINGS = (
     *("latency-by-batch", "latency-by-context", "energy-by-context"),

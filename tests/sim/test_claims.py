@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tilewright.sim import claims
-from tilewright.sim.claims import Claim, Compare, claims_of_study, find_claim, load_claims, papers
+from tilewright.claims import Claim, Compare, claims_of_study, find_claim, load_claims, papers
 
 GOOD = 'id = "deca.x"\nvalue = 2.0\nwhere = "Table 1"\n'
 

@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.cli import main
 from tilewright.report.reference.contradictions import contradiction_lists
-from tilewright.sim.claims import find_claim, papers
+from tilewright.claims import find_claim, papers
 from tilewright.sim.contradictions import contradictions
 
 ALL = contradictions()

@@ -12,7 +12,7 @@ import pytest
 
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim import coverage, scoreboard, tested
-from tilewright.sim.claims import ClaimClass, find_claim, load_claims, papers
+from tilewright.claims import ClaimClass, find_claim, load_claims, papers
 from tilewright.sim.evaluations import EVALUATIONS, accuracy, formulas, netlists, parameters
 from tilewright.sim.evaluations.expression import value_of
 from tilewright.sim.records import NoRecordError

@@ -8,10 +8,10 @@ import pytest
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.calibration import changed
-from tilewright.sim.claims import load_claims
+from tilewright.claims import load_claims
 from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.evaluations import EVALUATIONS
-from tilewright.sim.evaluations.deca import ABLATION_SCHEMES
+from tilewright.claims.deca import ABLATION_SCHEMES
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, deca_cycles
 from tilewright.studies.measured import MEASURED

@@ -7,10 +7,10 @@ import pytest
 
 from tests.docs.pages import DOCS
 from tilewright.sim.calibration import constant
-from tilewright.sim.claims import Compare, find_claim
-from tilewright.sim.fit import fitted_constants
+from tilewright.claims import Compare, find_claim
+from tilewright.claims.fit import fitted_constants
 from tilewright.sim.leave_one_out import RECORD, leave_one_out, left_out_record
-from tilewright.sim.scoreboard import fitted_claims
+from tilewright.claims.scoreboard import fitted_claims
 
 ROWS = left_out_record()
 # Figures that few constants are read by, so that a fit without them takes a second.

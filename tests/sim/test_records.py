@@ -5,12 +5,12 @@ import json
 import pytest
 
 from tilewright.sim import records
-from tilewright.sim.claims import papers
+from tilewright.claims import papers
 from tilewright.sim.evaluations import EVALUATIONS, reads_records
-from tilewright.sim.evaluations.elements import UNITS as PES
-from tilewright.sim.evaluations.elements import pe_unit, registers_outside
+from tilewright.sim.pe_units import UNITS as PES
+from tilewright.sim.pe_units import pe_unit, registers_outside
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
-from tilewright.sim.scoreboard import scoreboard_claims
+from tilewright.claims.scoreboard import scoreboard_claims
 
 SAVING = 3.2  # every mantissa 5 bits
 FP16_PE, ANDA_PE, HARMONIA_PE = map(pe_unit, ("fp-fp", "anda", "harmonia"))

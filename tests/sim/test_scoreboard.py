@@ -13,17 +13,17 @@ from tilewright.cli.model_tables import residual_table, sensitivity_table
 from tilewright.sim import scoreboard
 from tilewright.sim.calibration import TABLE, changed, constant, table
 from tilewright.sim.choices import CHOICES, ceiling, within_wider
-from tilewright.sim.claims import CLAIMS, ClaimClass, Compare, find_claim, papers
-from tilewright.sim.claims.classes import COUNTED
-from tilewright.sim.classes import Summary, headline, summary
+from tilewright.claims import CLAIMS, ClaimClass, Compare, find_claim, papers
+from tilewright.claims.registry import COUNTED
+from tilewright.claims.scoreboard import Summary, headline, summary
 from tilewright.sim.evaluations import CLASSES, EVALUATIONS
 from tilewright.sim.evaluations.causes import Cause
-from tilewright.sim.evaluations.elements import UNITS
+from tilewright.sim.pe_units import UNITS
 from tilewright.sim.evaluations.reasons import NEEDS, REASONS
-from tilewright.sim.fit import cost, fitted_constants
+from tilewright.claims.fit import cost, fitted_constants
 from tilewright.sim.misses import causes, kinds, misses
 from tilewright.sim.records import NoRecordError, area_um2
-from tilewright.sim.scoreboard import RECORD, VERDICTS, evaluate, record, scoreboard_claims
+from tilewright.claims.scoreboard import RECORD, VERDICTS, evaluate, record, scoreboard_claims
 from tilewright.sim.what_if import moved_by
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "model.md"

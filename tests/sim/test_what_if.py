@@ -2,9 +2,9 @@
 
 import pytest
 
-from tilewright.sim.claims import find_claim
+from tilewright.claims import find_claim
 from tilewright.sim.deca_stream import Integration, tile_rate
-from tilewright.sim.inputs import with_input
+from tilewright.sim.perturbation import with_input
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.what_if import moved_by, parse, what_if
 from tilewright.sim.xeon import PAPER_DECA

@@ -9,10 +9,10 @@ import pytest
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.params.resolve import resolve
-from tilewright.sim.claims import find_claim
-from tilewright.sim.evaluations.elements import DEFAULTS, UNITS, default_arrangements
+from tilewright.claims import find_claim
+from tilewright.sim.pe_units import DEFAULTS, UNITS, default_arrangements
 from tilewright.sim.records import area_um2, energy_fj
-from tilewright.sim.scoreboard import answer, compare
+from tilewright.claims.scoreboard import answer, compare
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, made_with
 from tilewright.studies.pe.points import (
     BASELINES,

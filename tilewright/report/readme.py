@@ -4,11 +4,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tilewright.base.files import write_atomic
+from tilewright.claims.scoreboard import evaluate, summary
 from tilewright.golden.params.describe import family
 from tilewright.golden.params.resolve import BLOCKS
 from tilewright.hw.catalog import CATALOG
-from tilewright.sim.classes import summary
-from tilewright.sim.scoreboard import evaluate
 from tilewright.synth.record import load_records
 from tilewright.synth.system import load_system
 from tilewright.synth.technology import TECHNOLOGIES, load_technology

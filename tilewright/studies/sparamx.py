@@ -12,6 +12,7 @@ from textwrap import fill
 from typing import Any
 
 from tilewright.base.files import write_atomic
+from tilewright.claims.sparamx import measured_kv_gain, measured_model_gain
 from tilewright.kernels.records import (
     int8_gains,
     layer_summary,
@@ -23,7 +24,6 @@ from tilewright.kernels.records import (
     surface_errors,
     token_summary,
 )
-from tilewright.sim.evaluations import EVALUATIONS
 from tilewright.sim.measured import pruned_cache_bound
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, tile_cost
@@ -528,9 +528,9 @@ def _factor(record: Record, prediction: str) -> float:
 
 def _claims() -> str:
     def gain(batch: int) -> str:
-        return f"{EVALUATIONS['measured_model_gain'](model='sparse bf16', batch=batch):.2f}"
+        return f"{measured_model_gain('sparse bf16', batch):.2f}"
 
-    cache = f"{EVALUATIONS['measured_kv_gain']():.2f}"
+    cache = f"{measured_kv_gain():.2f}"
     rows = (
         (
             "speed over stock of each module, batch 1 (Table 2)",

@@ -7,14 +7,13 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from tilewright.claims import papers
+from tilewright.claims.scoreboard import Result, Summary, class_counts, evaluate, headline, summary
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.html import verdict as coloured
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import scatter
 from tilewright.sim.calibration import table as calibration
-from tilewright.sim.claims import papers
-from tilewright.sim.classes import Summary, class_counts, headline, summary
-from tilewright.sim.scoreboard import Result, evaluate
 
 TITLE = "Scoreboard"
 POSITION = 5
@@ -140,7 +139,7 @@ def _paper(paper: str, rows: Sequence[Result]) -> Markup:
                 for r in rows
             ],
         ),
-        note("Paper's figures:", code(f"sim/claims/{paper}.toml")),
+        note("Paper's figures:", code(f"tilewright/claims/{paper}.toml")),
     )
 
 

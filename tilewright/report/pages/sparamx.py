@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from tilewright.claims import load_claims
 from tilewright.kernels.records import (
     layer_summary,
     load_model_records,
@@ -25,7 +26,6 @@ from tilewright.report.html import (
 from tilewright.report.measured import missing
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import Series, bars, curves, scatter
-from tilewright.sim.claims import load_claims
 
 TITLE = "SparAMX"
 POSITION = 16

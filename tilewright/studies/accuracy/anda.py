@@ -10,7 +10,7 @@ from tilewright.golden.llm.sites import PLAIN
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import FP16_INT4_BITS, MODULES, module_shares
-from tilewright.sim.evaluations.elements import pe_fj, pe_unit
+from tilewright.sim.pe_units import pe_fj, pe_unit
 from tilewright.sim.records import energy_fj
 from tilewright.sim.workload import linear
 from tilewright.studies.accuracy.subject import Identity, Subject

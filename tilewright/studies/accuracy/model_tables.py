@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tilewright.sim.claims import find_claim
+from tilewright.claims import find_claim
 from tilewright.studies.accuracy.records import RECORDS
 
 __all__ = [

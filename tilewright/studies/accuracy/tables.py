@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.files import write_atomic
-from tilewright.sim.claims import find_claim
+from tilewright.claims import find_claim
 from tilewright.studies.accuracy.frontier import HARMONIA
 from tilewright.studies.accuracy.model_tables import (
     conversion_rows,
