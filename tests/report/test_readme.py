@@ -10,10 +10,10 @@ import pytest
 from tests.support.examples import blocks, console_examples, run_examples
 from tests.support.riscv import processor_or_skip
 from tilewright import cli
+from tilewright.claims import papers
+from tilewright.claims.registry import ClaimClass
+from tilewright.claims.scoreboard import Summary, class_counts, evaluate
 from tilewright.report.readme import DESIGNS, block_table, with_tables
-from tilewright.claims import ClaimClass, papers
-from tilewright.claims.scoreboard import Summary, class_counts
-from tilewright.claims.scoreboard import evaluate
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -89,7 +89,7 @@ def test_classes_are_counted_apart_and_duplicates_once():
         duplicates=6,
         not_modelled=0,
     )
-    bounds = next(c for c in class_counts(kept) if c.claim_class is ClaimClass.BOUND)
+    bounds = next(c for c in class_counts(kept) if c.name is ClaimClass.BOUND)
     assert (bounds.evaluated, bounds.within, bounds.duplicates) == (2, 1, 2)
 
 

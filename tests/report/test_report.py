@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.claims import claim
 from tilewright import cli
+from tilewright.claims import facts, load_claims
 from tilewright.golden.deca import expected_cycles
 from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.resolve import resolve
@@ -22,7 +23,6 @@ from tilewright.report.diagram import Diagram
 from tilewright.report.drawings import draw_all
 from tilewright.report.page import Context, Page
 from tilewright.report.pages import blocks, checks, deca, evidence, sparamx
-from tilewright.claims import facts, load_claims
 from tilewright.synth.record import RECORDS, load_records
 from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.workload import TileJob

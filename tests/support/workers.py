@@ -27,7 +27,7 @@ BY_PARAMETER = {"tests/hw/test_blocks.py", "tests/sim/test_programs.py"}
 TOGETHER = {
     "tests/report/test_results_page.py": "installed package",
     "tests/report/test_written.py": "installed package",
-    "tests/sim/test_scoreboard.py": "installed package",  # both evaluate all claims
+    "tests/claims/test_scoreboard.py": "installed package",  # both evaluate all claims
     "tests/test_wheel.py": "installed package",
     **{
         f"tests/verify/test_{name}.py": f"tests/verify/test_{name}.py"

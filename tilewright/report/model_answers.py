@@ -1,7 +1,7 @@
 """Answers of cycle models that the report and ``tilewright claims --programs`` need.
 
-They ship with the package. ``python -m tilewright.report.model_answers`` computes all of them; after
-a change of the models, until that has been run, they are computed where they are needed.
+They ship with the package. ``python -m tilewright.report.model_answers`` computes all of them;
+after a change of the models, until that has been run, they are computed where they are needed.
 """
 
 import tempfile

@@ -47,9 +47,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(f"--paper does not go with --{args.view}, which takes all claims")
     if args.view and args.verdict:
         raise CommandError(f"--verdict does not go with --{args.view}, which takes all verdicts")
-    {"programs": _programs, "residuals": _model, "sensitivity": _model}.get(args.view, _scoreboard)(
-        args
-    )
+    (_model if args.view in OF_ALL else _scoreboard)(args)
     return 0
 
 

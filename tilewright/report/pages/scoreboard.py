@@ -34,7 +34,7 @@ def build(context: Context) -> Page:
         ]
     )
     data = {
-        "classes": [count.as_dict() for count in class_counts(every)],
+        "classes": [asdict(count) for count in class_counts(every)],
         "summary": {paper: asdict(count) for paper, count in counts.items()},
         "claims": {paper: [r.as_dict() for r in rows] for paper, rows in results.items()},
         "constants": {name: asdict(entry) for name, entry in calibration().items()},
@@ -60,13 +60,12 @@ def _summary(counts: dict[str, Summary], every: Sequence[Result]) -> Markup:
             " prediction that one of them moves, is reproduced when it lies within the tolerance"
             " that was stated for it beforehand. Other predictions and claims of the other classes"
             " agree or do not, which shows less; the latter are counted apart."
-            " A claim that is the same figure as another one counts once. What is off, or not"
-            " modelled, says why."
+            " A claim that is the same figure as another one counts once. What is off says why."
         ),
         table(
             ("Class", "Evaluated", "Within tolerance", "Duplicates left out"),
             [
-                (count.claim_class, count.evaluated, count.within, count.duplicates)
+                (count.name, count.evaluated, count.within, count.duplicates)
                 for count in class_counts(every)
             ],
         ),

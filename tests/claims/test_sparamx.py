@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tilewright.claims import sparamx
 from tilewright.sim import measured
-from tilewright.sim.evaluations import EVALUATIONS
 from tilewright.sim.records import NoRecordError
 
 
@@ -54,13 +54,14 @@ def record(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("record")
 def test_gains_are_ratios_of_measured_times():
-    assert EVALUATIONS["measured_layer_gain"](layer="4096x1024", batch=32) == 3
-    assert EVALUATIONS["measured_model_gain"](model="sparse bf16", batch=32) == 3
-    assert EVALUATIONS["measured_gain_grows"](up_to=0.8) is True
-    assert EVALUATIONS["measured_gain_grows"](up_to=1) is False
-    assert EVALUATIONS["measured_kv_gain"]() == 6 / 5
-    assert EVALUATIONS["measured_dense_int8_wins"](batch=32) is False
-    assert EVALUATIONS["measured_tiles_beat_vectors"](batches=[4, 8]) is False
+    assert sparamx.measured_layer_gain("4096x1024", 32) == 3
+    assert sparamx.measured_gain_over_dense("4096x1024", 32) == 2
+    assert sparamx.measured_model_gain("sparse bf16", 32) == 3
+    assert sparamx.measured_gain_grows(0.8) is True
+    assert sparamx.measured_gain_grows(1) is False
+    assert sparamx.measured_kv_gain() == 6 / 5
+    assert sparamx.measured_dense_int8_wins(32) is False
+    assert sparamx.measured_tiles_beat_vectors((4, 8)) is False
 
 
 def test_what_was_not_measured_is_named(record):

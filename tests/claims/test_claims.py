@@ -1,12 +1,23 @@
 """The claims of the papers: one schema, and a file that breaks it is refused by name."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from tilewright.sim import claims
-from tilewright.claims import Claim, Compare, claims_of_study, find_claim, load_claims, papers
+from tilewright import claims
+from tilewright.claims import (
+    Cause,
+    Claim,
+    Compare,
+    claims_of_study,
+    facts,
+    find_claim,
+    load_claims,
+    papers,
+)
 
+ROOT = Path(__file__).parents[2]
 GOOD = 'id = "deca.x"\nvalue = 2.0\nwhere = "Table 1"\n'
 
 
@@ -23,7 +34,7 @@ def test_ids_are_unique_over_all_papers():
 
 
 def test_a_claim_has_the_types_of_its_fields(tmp_path):
-    extra = 'compare = "absolute"\ntolerance = 1\nevaluate = "f"\nwith = { n = 3 }\n'
+    extra = 'compare = "absolute"\ntolerance = 1\nreason = "r"\ncause = "another process"\n'
     assert read(tmp_path, GOOD + extra) == {
         "deca.x": Claim(
             paper="deca",
@@ -32,8 +43,8 @@ def test_a_claim_has_the_types_of_its_fields(tmp_path):
             where="Table 1",
             compare=Compare.ABSOLUTE,
             tolerance=1,
-            evaluate="f",
-            arguments={"n": 3},
+            reason="r",
+            cause=Cause.PROCESS,
         )
     }
 
@@ -52,29 +63,26 @@ def test_a_claim_has_the_types_of_its_fields(tmp_path):
             "deca.x: unknown compare 'less'; did you mean less_than?",
         ),
         (
-            [GOOD + 'evaluate = "f"'],
-            "deca.x: tolerance goes with evaluate where compare is relative, absolute or inside",
+            [GOOD + 'compare = "at_most"\ntolerance = 0.1'],
+            "deca.x: tolerance goes with relative, absolute or inside, and with no study",
         ),
         (
-            [GOOD + 'evaluate = "f"\ncompare = "at_most"\ntolerance = 0.1'],
-            "deca.x: tolerance goes with evaluate where compare is relative, absolute or inside",
+            [GOOD + 'tolerance = 0.1\nstudy = "pe"'],
+            "deca.x: tolerance goes with relative, absolute or inside, and with no study",
         ),
         (
-            [GOOD + 'evaluate = "f"\ncompare = "true"'],
+            [GOOD + 'compare = "true"'],
             "deca.x: compare = 'true' goes with a truth value, not with 2.0",
         ),
+        ([GOOD + "with = { n = 3 }"], "deca.x: with needs study"),
+        ([GOOD + 'compare = "at_most"\ncause = "another machine"'], "deca.x: cause needs reason"),
         (
-            [GOOD + 'evaluate = "f"\ntolerance = 0.1\nstudy = "pe"'],
-            "deca.x: evaluate and study exclude each other",
-        ),
-        ([GOOD + "with = { n = 3 }"], "deca.x: with needs evaluate or study"),
-        (
-            [GOOD + 'class = "fit"'],
-            "deca.x: unknown class 'fit'; did you mean fitted?",
+            [GOOD + 'tolerance = 0.1\ncause = "other models"'],
+            "deca.x: unknown cause 'other models'; did you mean other language models?",
         ),
         (
             [GOOD + 'same_as = "deca.y"'],
-            "deca.x: class, same_as and derived_from need evaluate",
+            "deca.x: reason, same_as and derived_from need a comparison",
         ),
     ],
 )
@@ -88,8 +96,8 @@ def test_numbers_are_numbers():
     assert find_claim("deca.area.share").numbers == {"buffers": 55, "lut": 22, "rest": 23}
     with pytest.raises(ValueError, match=r"^deca\.area\.share is not one number$"):
         _ = find_claim("deca.area.share").number
-    with pytest.raises(ValueError, match=r"^anda\.apu\.formats is not a table of numbers$"):
-        _ = find_claim("anda.apu.formats").numbers
+    with pytest.raises(ValueError, match=r"^harmonia\.group is not a table of numbers$"):
+        _ = find_claim("harmonia.group").numbers
     with pytest.raises(ValueError, match=r"^unknown claim 'deca\.clok'; did you mean deca\.clock"):
         find_claim("deca.clok")
 
@@ -100,3 +108,14 @@ def test_a_bound_is_a_field_and_not_a_remark():
     assert {claim.number for claim in bounds} == {0.6, 1.0}
     assert len(bounds) == 6
     assert not any("less than" in claim.note for claim in claims_of_study("pe"))
+
+
+def test_every_claim_is_compared_or_a_fact_that_something_reads():
+    """By a test, the report or a study, which have the whole name or make it from its parts."""
+    rooms = [ROOT / "tilewright" / room for room in ("report", "studies")]
+    sources = "".join(
+        p.read_text() for room in (*rooms, ROOT / "tests") for p in room.rglob("*.py")
+    )
+    for claim in (fact for paper in papers() for fact in facts(paper)):
+        stem = re.split(r"(?<=cycles_per_tile\.)|(?<=accesses_)", claim.id)[0]
+        assert stem in sources, claim.id

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tilewright.claims.anda import anda_model_speedup, anda_speedup_bound
 from tilewright.golden.params.anda_machine import AndaParams, group_rows
 from tilewright.sim import accelerator as acc
-from tilewright.claims.anda import anda_model_speedup, anda_speedup_bound
 from tilewright.sim.models import resolve_model
 from tilewright.sim.programs import length_of_cycles, projections_time, slower_array
 from tilewright.sim.workload import linear

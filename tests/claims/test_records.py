@@ -4,13 +4,12 @@ import json
 
 import pytest
 
+from tilewright.claims import accuracy, anda, deca, harmonia
+from tilewright.claims.registry import EVALUATIONS, MEASURED
 from tilewright.sim import records
-from tilewright.claims import papers
-from tilewright.sim.evaluations import EVALUATIONS, reads_records
 from tilewright.sim.pe_units import UNITS as PES
 from tilewright.sim.pe_units import pe_unit, registers_outside
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
-from tilewright.claims.scoreboard import scoreboard_claims
 
 SAVING = 3.2  # every mantissa 5 bits
 FP16_PE, ANDA_PE, HARMONIA_PE = map(pe_unit, ("fp-fp", "anda", "harmonia"))
@@ -44,9 +43,9 @@ def write_deca_power(folder, milliwatts):
 
 def test_power_of_deca_is_that_of_every_core(folder):
     write_deca_power(folder, {"mxfp4 real": 50.0})
-    assert EVALUATIONS["deca_power_w"](run="mxfp4 real") == pytest.approx(2.8)
+    assert deca.power_w("mxfp4 real") == pytest.approx(2.8)
     with pytest.raises(NoRecordError, match=r"^no energy record of deca in asap7, bf8 real$"):
-        EVALUATIONS["deca_power_w"](run="bf8 real")
+        deca.power_w("bf8 real")
 
 
 def test_a_missing_record_is_named(folder):
@@ -75,9 +74,9 @@ def test_energy_of_pes_is_what_a_machine_saves_at_most(folder):
     for unit in UNITS:
         write(folder, unit, 100.0, {"real": 40.0, "real m4": 40.0})
     write(folder, HARMONIA_PE, 100.0, {"real m8w4": 10.0})
-    assert EVALUATIONS["harmonia_pe_energy"](end="least") == 4.0
+    assert harmonia.harmonia_pe_energy("least") == 4.0
     # Buffers and memory cost at most twice as much in fp16, so the whole saves less than PEs.
-    low, high = (EVALUATIONS["harmonia_energy"](end=end, joint=False) for end in ("least", "most"))
+    low, high = (harmonia.harmonia_energy(end, False) for end in ("least", "most"))
     assert 2.0 < low < high < 4.0
 
 
@@ -86,19 +85,19 @@ def test_area_efficiency_is_speed_times_area(folder):
     write(folder, ANDA_PE, 100.0)
     # The fp16 array is four times Anda's 0.41 mm2 and needs no compressor of 0.07 mm2.
     ratio = (2.17 - 0.41 - 0.07 + 4 * 0.41) / 2.17
-    speed = EVALUATIONS["anda_speedup"](savings=[SAVING] * 9)
-    assert EVALUATIONS["anda_area_efficiency"](savings=[SAVING] * 9) == pytest.approx(speed * ratio)
+    speed = anda.anda_speedup([SAVING] * 9, "fp-fp")
+    assert anda.anda_area_efficiency([SAVING] * 9) == pytest.approx(speed * ratio)
 
 
 def test_compute_energy_is_that_of_the_pes(folder):
     write(folder, FP16_PE, 1.0, {"real": 80.0})
     write(folder, ANDA_PE, 1.0, {"real m4": 8.0, "real m8": 8.0})
-    saved = EVALUATIONS["anda_compute_saved"](model="opt-13b", saving=SAVING)
+    saved = anda.anda_compute_saved("opt-13b", SAVING)
     assert saved == pytest.approx(-90.0)
-    few = EVALUATIONS["anda_model_energy_efficiency"](model="opt-13b", saving=SAVING)
+    few = anda.anda_model_energy_efficiency("opt-13b", SAVING)
     write(folder, FP16_PE, 1.0, {"real": 160.0})
     records.read_record.cache_clear()
-    assert EVALUATIONS["anda_model_energy_efficiency"](model="opt-13b", saving=SAVING) > few
+    assert anda.anda_model_energy_efficiency("opt-13b", SAVING) > few
 
 
 def test_operands_are_inside_every_pe_or_outside_every_pe():
@@ -113,11 +112,11 @@ def test_pes_of_equal_area_run_as_fast_as_they_are_small(folder):
     for unit in UNITS:
         write(folder, unit, 100.0)
     # Harmonia has 32 multiply-adds a cycle, fp16 PEs 4, Anda 64 in M + 1.
-    ends = [EVALUATIONS["harmonia_pe_efficiency"](end=end) for end in ("least", "most")]
+    ends = [harmonia.harmonia_pe_efficiency(end) for end in ("least", "most")]
     assert ends == [32 / 12.8, 8.0]
     # Programs of both machines load, store and fill the array, which takes both as long.
-    assert 7.9 < EVALUATIONS["harmonia_linear_speedup"]() < 8.0
-    low, high = (EVALUATIONS["harmonia_speedup"](end=end) for end in ("least", "most"))
+    assert 7.9 < harmonia.harmonia_linear_speedup() < 8.0
+    low, high = (harmonia.harmonia_speedup(end) for end in ("least", "most"))
     # Attention at 8-bit windows costs Harmonia a little, fp16 PEs nothing.
     assert 32 / 9.15 < low < high < 8.0
     # Conversions and appends of attention take both machines as long.
@@ -127,10 +126,10 @@ def test_pes_of_equal_area_run_as_fast_as_they_are_small(folder):
 def test_attention_makes_baselines_slower_as_it_grows(folder):
     for unit in UNITS:
         write(folder, unit, 100.0)
-    sweep = EVALUATIONS["harmonia_sweep"]
-    each = [sweep(end="least", model="llama-3.2-3b", contexts=[c]) for c in (512, 4096, 32768)]
+    sweep = harmonia.harmonia_sweep
+    each = [sweep("least", "llama-3.2-3b", (c,)) for c in (512, 4096, 32768)]
     assert each == sorted(each)
-    assert sweep(end="least", model="llama-3.2-3b", contexts=[512, 4096, 32768]) == each[0]
+    assert sweep("least", "llama-3.2-3b", (512, 4096, 32768)) == each[0]
 
 
 def test_every_claim_from_records_can_be_answered(folder):
@@ -139,8 +138,51 @@ def test_every_claim_from_records_can_be_answered(folder):
     for unit in (*UNITS, "int8_quantiser", "harmonia_converter"):
         write(folder, unit, 100.0, modes if unit in PES["harmonia"] else lengths)
     write_deca_power(folder, {"mxfp4 real": 50.0, "idle": 40.0})
-    every = [claim for paper in papers() for claim in scoreboard_claims(paper)]
-    asked = [claim for claim in every if reads_records(claim.evaluate)]
-    assert asked
-    for claim in asked:
-        assert EVALUATIONS[claim.evaluate](**claim.arguments) is not None
+    asked = [found.answer for found in EVALUATIONS.values() if found.claim_class in MEASURED]
+    assert len(asked) > 90
+    for answer in asked:
+        assert answer() is not None
+
+
+def test_changed_perplexities_change_the_trends(monkeypatch):
+    trends = (accuracy.qkv_loses_most, accuracy.sharp_below_eight_bits)
+    assert all(trend() for trend in trends) and accuracy.smaller_groups_lose_less(False)
+    real = accuracy._record("sensitivity")
+    flat = {
+        key: [row | {"perplexity": 1.0} for row in rows] if isinstance(rows, list) else rows
+        for key, rows in real.items()
+    }
+    monkeypatch.setattr(accuracy, "_record", lambda name: flat)
+    assert not any(trend() for trend in trends) and not accuracy.smaller_groups_lose_less(False)
+
+
+def test_what_was_not_measured_is_named():
+    for call in (
+        lambda: accuracy.length_loss(99, 64),
+        lambda: accuracy.module_loss("A_x", 4),
+        lambda: accuracy.cache_loss("paper"),
+        lambda: accuracy.window_loss(1, 1),
+        lambda: accuracy.search_found(50),
+        lambda: accuracy.mean_loss("Anda 1/1/1/1"),
+        lambda: accuracy.task_loss("Anda 1/1/1/1"),
+    ):
+        with pytest.raises(NoRecordError, match=r"^no accuracy record of "):
+            call()
+
+
+def test_a_mean_is_over_all_open_models():
+    losses = accuracy.model_losses("Harmonia, windows, offsets")
+    assert sorted(losses) == ["gemma-3-270m", "qwen2.5-coder-1.5b", "smollm2-135m"]
+    mean = accuracy.mean_loss("Harmonia, windows, offsets")
+    assert mean == pytest.approx(sum(losses.values()) / 3)
+    naive = accuracy.model_losses("Harmonia, 4-bit cache")
+    least = min(naive[name] - losses[name] for name in losses)
+    names = ("Harmonia, windows, offsets", "Harmonia, 4-bit cache")
+    assert accuracy.regained(*names, least - 0.1) and not accuracy.regained(*names, least + 0.1)
+
+
+def test_parts_of_a_netlist_are_grouped_as_the_paper_does(monkeypatch):
+    parts = {"tout0.row": 2.0, "loader1.mask_queue": 1.0, "pipeline.lut": 3.0, "control": 4.0}
+    monkeypatch.setattr(deca, "read_record", lambda *names: {"area_by_part": parts})
+    assert deca.areas_by_part() == {"buffers": 3.0, "lut": 3.0, "rest": 4.0}
+    assert deca.area_share("rest") == 40
