@@ -77,8 +77,8 @@ def test_a_claim_has_the_types_of_its_fields(tmp_path):
         ([GOOD + "with = { n = 3 }"], "deca.x: with needs study"),
         ([GOOD + 'compare = "at_most"\ncause = "another machine"'], "deca.x: cause needs reason"),
         (
-            [GOOD + 'tolerance = 0.1\ncause = "other models"'],
-            "deca.x: unknown cause 'other models'; did you mean other language models?",
+            [GOOD + 'tolerance = 0.1\ncause = "our designs"'],
+            "deca.x: unknown cause 'our designs'; did you mean our design or model?",
         ),
         (
             [GOOD + 'same_as = "deca.y"'],
