@@ -55,11 +55,8 @@ def summary_table(counts: dict[str, Summary]) -> Table:
         *("OTHER CLASSES", "AGREE", "DUPLICATES", "NOT MODELLED"),
     )
     return header, [
-        (
-            *(paper, count.evaluated, count.within),
-            *(count.others, count.others_within, count.duplicates, count.not_modelled),
-        )
-        for paper, count in counts.items()
+        (p, c.evaluated, c.within, c.others, c.others_within, c.duplicates, c.not_modelled)
+        for p, c in counts.items()
     ]
 
 
@@ -75,7 +72,7 @@ def residual_table(rows: Iterable[Residual]) -> Table:
     return ("TABLE", "FITTED", "MEAN", "OTHERS", "MEAN OF OTHERS", "LARGEST", "UNIT"), [
         (
             *(r.table, r.fitted, _rounded(r.fitted_mean), r.others, _rounded(r.others_mean)),
-            *(_rounded(r.largest), "%" if r.unit == "percent" else r.unit),
+            *(_rounded(r.largest), r.unit.replace("percent", "%")),
         )
         for r in rows
     ]
@@ -94,13 +91,11 @@ def product_table(rows: Iterable[ProductResidual]) -> Table:
         *("SYSTEM", "TOKENS", "PORT", "PROGRAMS, MILLION CYCLES"),
         *("FORMULA FOR THIS PORT", "PROGRAMS OVER THE FORMULA AT 256 GB/S"),
     )
+    port = "{0.memory_channels} x {0.line_bytes} bytes, {0.outstanding_lines} lines"
     return header, [
         (
-            *(r.system, r.tokens),
-            f"{r.memory_channels} x {r.line_bytes} bytes, {r.outstanding_lines} lines",
-            f"{r.program_cycles / 1e6:.3f}",
-            f"{r.formula_deviation_percent:+.1f}%",
-            f"{r.programs_over_formula:.2f}",
+            *(r.system, r.tokens, port.format(r), f"{r.program_cycles / 1e6:.3f}"),
+            *(f"{r.formula_deviation_percent:+.1f}%", f"{r.programs_over_formula:.2f}"),
         )
         for r in rows
     ]
@@ -115,8 +110,8 @@ def layer_table(rows: Iterable[LayerResidual]) -> Table:
     return header, [
         (
             *(r.block, r.phase, r.batch, r.context, r.kind),
-            *(f"{r.program_cycles / 1e6:.3f}", f"{r.bound_cycles / 1e6:.3f}"),
-            *(f"{r.programs_over_bound:.2f}", f"{r.attention_over_bound:.2f}"),
+            *(f"{cycles / 1e6:.3f}" for cycles in (r.program_cycles, r.bound_cycles)),
+            *(_rounded(r.programs_over_bound), _rounded(r.attention_over_bound)),
         )
         for r in rows
     ]
@@ -124,12 +119,12 @@ def layer_table(rows: Iterable[LayerResidual]) -> Table:
 
 def _shown(value: object) -> str:
     """Return a value of a claim as tables show it, four digits of a number."""
+    if isinstance(value, list):
+        return " .. ".join(_shown(part) for part in value)
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list):
-        return " .. ".join(_shown(part) for part in value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -43,8 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.csv and args.json:
         raise CommandError("--csv and --json exclude each other")
-    if args.view in OF_ALL and args.paper:
-        raise CommandError(f"--paper does not go with --{args.view}, which takes all claims")
+    for name in ("paper", "verdict"):
+        if args.view in OF_ALL and getattr(args, name):
+            raise CommandError(f"--{name} does not go with --{args.view}, which takes all claims")
     if args.view and args.verdict:
         raise CommandError(f"--verdict does not go with --{args.view}, which takes all verdicts")
     (_model if args.view in OF_ALL else _scoreboard)(args)
