@@ -1,4 +1,4 @@
-"""Figures of the Harmonia paper: peaks, cache, machines of equal area and their energy."""
+"""Figures of the Harmonia paper: peaks, machines of equal area and their energy."""
 
 from collections.abc import Callable, Iterable
 from functools import cache

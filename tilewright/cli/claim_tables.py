@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from tilewright.claims.scoreboard import ClassCount, Result, Summary
 from tilewright.sim.program_residuals import LayerResidual, ProductResidual
-from tilewright.studies.calibration import Residual, Sensitivity
+from tilewright.studies.model_fit import Residual, Sensitivity
 
 __all__ = [
     *("Table", "claim_table", "class_table", "layer_table", "miss_table", "product_table"),

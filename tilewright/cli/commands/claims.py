@@ -68,7 +68,9 @@ def _scoreboard(args: argparse.Namespace) -> None:
         _show(args, counts, tables.class_table(counts), total)
     elif args.view == "off":
         off = board.misses(every)
-        _show(args, [r.as_dict() for r in off], tables.miss_table(off), total)
+        _show(
+            args, [r.as_dict() | {"nearest": r.nearest} for r in off], tables.miss_table(off), total
+        )
     else:
         wanted = args.verdict or board.VERDICTS
         shown = {name: [r for r in rows if r.verdict in wanted] for name, rows in results.items()}
@@ -91,7 +93,7 @@ def _model(args: argparse.Namespace) -> None:
     from tilewright.claims.scoreboard import evaluate
     from tilewright.cli import claim_tables as tables
     from tilewright.sim.program_residuals import layer_residuals, product_residuals
-    from tilewright.studies.calibration import residuals, sensitivities
+    from tilewright.studies.model_fit import residuals, sensitivities
 
     if args.view == "residuals":
         rows = residuals(evaluate())

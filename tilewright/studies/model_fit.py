@@ -1,6 +1,6 @@
 """How good the performance model is: its constants fitted, left-out figures, residuals by table.
 
-    python -m tilewright.studies.calibration [--leave-one-out]
+    python -m tilewright.studies.model_fit [--leave-one-out]
 
 Fits the constants of ``calibration.toml`` to the figures that their entries name, and no others.
 Each constant in turn takes a step up or down while the sum of squared deviations falls, in units
@@ -241,7 +241,7 @@ def main(arguments: list[str]) -> None:
     before = _values()
     if arguments == ["--leave-one-out"]:
         record = {
-            "command": "python -m tilewright.studies.calibration --leave-one-out",
+            "command": "python -m tilewright.studies.model_fit --leave-one-out",
             "constants": before,
             "figures": [asdict(row) for row in leave_one_out()],
         }

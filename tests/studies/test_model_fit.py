@@ -11,7 +11,7 @@ from tilewright.claims import Compare, find_claim
 from tilewright.claims.scoreboard import evaluate, fitted_claims
 from tilewright.cli.claim_tables import residual_table, sensitivity_table
 from tilewright.sim.calibration import TABLE, changed, constant, table
-from tilewright.studies.calibration import (
+from tilewright.studies.model_fit import (
     RECORD,
     Figures,
     fitted_constants,
