@@ -17,10 +17,9 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.race import Figure, main, race, seconds
+from tilewright.claims.scoreboard import answer, evaluate, scoreboard_claims
 from tilewright.sim.deca_stream import _stream
-from tilewright.sim.evaluations import EVALUATIONS
 from tilewright.sim.roofsurface import Surface
-from tilewright.sim.scoreboard import evaluate, scoreboard_claims
 from tilewright.sim.serving import Question
 from tilewright.sim.xeon import SYSTEMS
 from tilewright.studies.llm_sweep import run_llm_sweep
@@ -55,7 +54,7 @@ def table6() -> None:
     _stream.cache_clear()
     for claim in scoreboard_claims("deca"):
         if claim.table.startswith("DECA Table 6"):
-            EVALUATIONS[claim.evaluate](**claim.arguments)
+            answer(claim)
 
 
 def scoreboard() -> None:

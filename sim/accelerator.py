@@ -25,7 +25,7 @@ from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams,
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Opcode, Operand
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineMemory, MachineParams
-from tilewright.sim.inputs import measured
+from tilewright.sim.perturbation import measured
 from tilewright.sim.workload import Gemm
 
 __all__ = [

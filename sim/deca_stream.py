@@ -18,8 +18,8 @@ from tilewright.golden.deca.tile_timing import even_tiles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import cached, constant
-from tilewright.sim.computed import get_or_compute
-from tilewright.sim.inputs import measured
+from tilewright.sim.model_answers import get_or_compute
+from tilewright.sim.perturbation import measured
 from tilewright.sim.scheme import WeightScheme
 
 __all__ = ["Integration", "Prefetch", "TileRate", "tile_rate"]

@@ -15,9 +15,9 @@ from tilewright.sim.on_accelerator import steps_on_accelerator
 from tilewright.sim.on_server import step_on_server, steps_on_server
 from tilewright.sim.own_format import is_own, read_format
 from tilewright.sim.scale_out import scaled_out
+from tilewright.sim.split_batch import in_turn
 from tilewright.sim.step import Step
 from tilewright.sim.target import Target, resolve_target, system_names
-from tilewright.sim.turns import in_turn
 from tilewright.sim.workload import Batch, Pass
 
 __all__ = [
@@ -160,7 +160,7 @@ def answer_passes(
 ) -> list[LlmResult]:
     """Return the results of many passes; those on one socket of a server are computed together.
 
-    With ``turns`` sequences of an accelerator may take turns (:mod:`tilewright.sim.turns`).
+    With ``turns`` sequences of an accelerator may take turns (:mod:`tilewright.sim.split_batch`).
     """
     if not works:
         return []

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.sim.inputs import measured
+from tilewright.sim.perturbation import measured
 from tilewright.sim.records import NoRecordError
 
 __all__ = [

@@ -17,7 +17,7 @@ from tilewright.golden.anda.cycles import group_cycles
 from tilewright.golden.machine.moves import LATENCY, Timing
 from tilewright.golden.params.anda import MAX_MANTISSA_BITS
 from tilewright.golden.params.machine import MachineParams
-from tilewright.sim.computed import get_or_compute
+from tilewright.sim.model_answers import get_or_compute
 from tilewright.sim.workload import Gemm
 
 __all__ = [

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.sim.inputs import measured
+from tilewright.sim.perturbation import measured
 
 __all__ = [
-    *("NoRecordError", "area_um2", "deca_power_mw", "deca_rate", "deca_runs", "energy_fj"),
-    *("logic_um2", "netlist_rate", "system_um2"),
+    *("NoRecordError", "area_um2", "deca_power_mw", "deca_runs", "energy_fj"),
+    *("netlist_rate", "system_um2"),
 ]
 
 RECORDS = Path(__file__).parents[1] / "synth" / "records"
 TECHNOLOGY = "asap7"
-DECA_RATES = Path(__file__).parents[1] / "studies" / "records" / "deca_rates.json"
 
 
 class NoRecordError(LookupError):
@@ -36,13 +35,6 @@ def area_um2(unit: str, goal: str = "") -> float:
     """Cells and memories of a unit, in square micrometres; made small, or for another goal."""
     area = float(read_record(RECORDS, unit, "synthesis", goal)["metrics"]["area"]["value"])
     return measured(f"{unit}.area", area)
-
-
-def logic_um2(unit: str) -> float:
-    """Cells of a unit without its memories, in square micrometres."""
-    metrics = read_record(RECORDS, unit, "synthesis")["metrics"]
-    logic = float(metrics["area"]["value"] - metrics["memory_area"]["value"])
-    return measured(f"{unit}.area", logic)
 
 
 def system_um2(unit: str) -> float:
@@ -92,19 +84,3 @@ def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
 def deca_runs(unit: str = "deca") -> list[str]:
     """Return the names of the runs of a DECA's energy record, by the slug of its parameters."""
     return list(read_record(RECORDS / "energy", unit, "energy")["runs"])
-
-
-def deca_rate(stream: str) -> float:
-    """Cycles between two tiles of a stream on DECA's RTL (``tilewright simulate deca.rates``)."""
-    for row in _rates(DECA_RATES):
-        if row["name"] == stream:
-            return measured("deca.rates", float(row["cycles_per_tile"]))
-    raise NoRecordError(f"no record of {stream} among the rates of DECA")
-
-
-@cache
-def _rates(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        raise NoRecordError("no record of the rates of DECA")
-    found: list[dict[str, Any]] = json.loads(path.read_text())["rates"]
-    return found

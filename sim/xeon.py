@@ -15,8 +15,8 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import cached, constant
 from tilewright.sim.deca_stream import Integration, tile_rate
-from tilewright.sim.inputs import measured
 from tilewright.sim.measured_software import KERNELS, measured_cycles
+from tilewright.sim.perturbation import measured
 from tilewright.sim.records import NoRecordError
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.system import Server, servers

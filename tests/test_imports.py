@@ -23,11 +23,12 @@ ROOMS = {
     "synth": ".base .golden.params .hw amaranth numpy pyosys",
     "compiler": ".base .golden numpy",
     "sim": ".base .golden .compiler numpy",
+    "claims": ".golden .compiler .sim",
     "kernels": ".golden numpy torch transformers safetensors",
     "torch": ".golden numpy torch transformers triton",
     "verify": ".base .golden .hw .synth .compiler *",
 }
-ROOMS["studies"] = f"{ROOMS['verify']} .sim .kernels .torch .verify"
+ROOMS["studies"] = f"{ROOMS['verify']} .sim .claims .kernels .torch .verify"
 ROOMS["report"] = f"{ROOMS['studies']} .studies"
 ROOMS["cli"] = f"{ROOMS['report']} .report"
 INSIDE = ("golden", "hw", "sim", "synth")  # top-level folders that are imported from tilewright
@@ -202,6 +203,7 @@ PLANTED = {
         hw/x.py | from tilewright.golden import bits, params | tilewright.golden.bits
         hw/deep/x.py | from ..stream import queue; from . import y; import amaranth.lib |
         sim/x.py | if True: import tilewright.synth, tilewright.base.files | tilewright.synth
+        sim/x.py | import tilewright.claims | tilewright.claims
         synth/x.py | import tilewright.sim.llm, tilewright.hw.unit | tilewright.sim.llm
         tilewright/compiler/x.py | import tilewright.base, tilewright.golden.bits, numpy |
         tilewright/compiler/x.py | import tilewright.sim.gemm, tilewright | tilewright.sim.gemm

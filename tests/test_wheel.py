@@ -36,7 +36,7 @@ def test_a_wheel_holds_every_file_of_the_package_and_no_other_name(checkout, whe
     assert {
         "tilewright/py.typed",
         "tilewright/kernels/src/portable.cpp",
-        "tilewright/sim/claims/deca.toml",
+        "tilewright/claims/deca.toml",
         "tilewright/synth/lint_waivers.vlt",
         "tilewright/synth/tech/asap7.toml",
     } <= expected

@@ -33,9 +33,8 @@ INSTEAD = {  # examples that would take long -> the same command on less
 }
 FURTHER = [
     "tilewright claims --classes",
-    "tilewright claims --coverage",
     "tilewright claims --programs",
-    "tilewright claims --paper sparamx --moved-by",
+    "tilewright claims --paper sparamx --off",
     "tilewright compare pe --tech asap7",
     "tilewright list",
     "tilewright list deca",

@@ -10,11 +10,11 @@ import pytest
 from tests.support.examples import blocks, console_examples, run_examples, torch_or_skip
 from tests.support.riscv import processor_or_skip
 from tilewright import cli
+from tilewright.claims import papers
+from tilewright.claims.registry import ClaimClass
+from tilewright.claims.scoreboard import Summary, class_counts, evaluate
 from tilewright.golden.params.resolve import BLOCKS
 from tilewright.hw.catalog import CATALOG
-from tilewright.sim.claims import ClaimClass, papers
-from tilewright.sim.classes import Summary, class_counts, summary
-from tilewright.sim.scoreboard import evaluate
 from tilewright.verify.benches import BENCHES
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +100,7 @@ def test_classes_are_counted_apart_and_duplicates_once():
         duplicates=6,
         not_modelled=0,
     )
-    bounds = next(c for c in class_counts(kept) if c.claim_class is ClaimClass.BOUND)
+    bounds = next(c for c in class_counts(kept) if c.name is ClaimClass.BOUND)
     assert (bounds.evaluated, bounds.within, bounds.duplicates) == (2, 1, 2)
 
 

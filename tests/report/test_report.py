@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.claims import claim
 from tilewright import cli
+from tilewright.claims import facts, load_claims
 from tilewright.golden.deca import expected_cycles
 from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.resolve import resolve
@@ -22,7 +23,6 @@ from tilewright.report.diagram import Diagram
 from tilewright.report.drawings import draw_all
 from tilewright.report.page import Context, Page
 from tilewright.report.pages import blocks, checks, deca, sparamx
-from tilewright.sim.claims import load_claims, reference_claims
 from tilewright.synth.record import RECORDS, load_records
 from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.workload import TileJob
@@ -326,7 +326,7 @@ def test_deca_page_shows_synthesis_beside_the_paper(tmp_path, no_simulation):
 
 
 def test_claims_of_a_page():
-    made = claims_section(reference_claims("deca").values())
+    made = claims_section(facts("deca"))
     clock, shares = (claim(f"deca.{name}") for name in ("clock", "area.share"))
     words = ", ".join(f"{name} {value}" for name, value in shares.items())
     for shown in (">deca.clock<", f">{clock}<", ">GHz<", words):

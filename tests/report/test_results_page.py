@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from tilewright.claims import Compare
+from tilewright.claims.scoreboard import evaluate
 from tilewright.report.pages import scoreboard
 from tilewright.report.surfaces import region_diagram, surface_drawing
-from tilewright.sim.claims import Compare
 from tilewright.sim.roofsurface import Kernel, Surface
-from tilewright.sim.scoreboard import evaluate
 
 DRAWINGS = (
     *("latency-by-batch", "latency-by-context", "energy-by-context"),

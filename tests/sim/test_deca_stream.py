@@ -5,13 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.claims import load_claims
+from tilewright.claims.deca import (
+    ABLATION_SCHEMES,
+    ablation_gain,
+    ablation_gain_on_rtl,
+    prefetch_rate,
+    prefetch_rate_on_rtl,
+)
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.calibration import changed
-from tilewright.sim.claims import load_claims
 from tilewright.sim.deca_stream import Integration, tile_rate
-from tilewright.sim.evaluations import EVALUATIONS
-from tilewright.sim.evaluations.deca import ABLATION_SCHEMES
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, deca_cycles
 from tilewright.studies.measured import MEASURED
@@ -86,13 +91,13 @@ def documented_rows():
     for kind, degree in PREFETCHERS:
         name = kind if kind != "deca" else f"deca{degree}"
         what = {"none": "no prefetcher", "l2": "the L2's own"}.get(kind, f"DECA's, degree {degree}")
-        model = EVALUATIONS["prefetch_rate"](prefetch=kind, degree=degree)
-        rtl = EVALUATIONS["measured_prefetch_rate"](prefetch=kind, degree=degree)
+        model = prefetch_rate(kind, degree)
+        rtl = prefetch_rate_on_rtl(kind, degree)
         paper = published[f"deca.table5.{name}"].number
         yield f"| Table 5, {what}, TFMA/s | {paper:g} | {rtl:.2f} | {model:.2f} |"
     for scheme in ABLATION_SCHEMES:
-        model = EVALUATIONS["ablation_gain"](scheme=scheme, step=4)
-        rtl = EVALUATIONS["measured_ablation_gain"](scheme=scheme, step=4)
+        model = ablation_gain(scheme, 4)
+        rtl = ablation_gain_on_rtl(scheme, 4)
         paper = published["deca.fig16.tepl_gain_5pct"].number if scheme == "bf8_5%" else None
         shown = "" if paper is None else f"{paper:g}"
         yield f"| Figure 16, TEPL over stores, {scheme} | {shown} | {rtl:.2f} | {model:.2f} |"

@@ -1,8 +1,8 @@
-"""The papers' figures that tests compare with, as ``tilewright.sim.claims`` loads them."""
+"""The papers' figures that tests compare with, as ``tilewright.claims`` loads them."""
 
 from typing import Any
 
-from tilewright.sim.claims import find_claim
+from tilewright.claims import find_claim
 
 
 def claim(name: str) -> Any:

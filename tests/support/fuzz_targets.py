@@ -28,7 +28,6 @@ from tilewright.sim.own_accelerator import read_accelerator
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.sweep import parse_axis
 from tilewright.sim.system import parse_settings, read_server
-from tilewright.sim.what_if import parse as parse_what_if
 from tilewright.sim.workload import read_csv
 from tilewright.studies.model_files.pack import pack_model
 from tilewright.studies.sweeps.variants import parse_axis as parse_block_axis
@@ -153,7 +152,6 @@ MAKERS: dict[str, Callable[[], tuple[Callable, tuple[bytes, ...]]]] = {
     "cache format": lambda: of_text(resolve_kv_format, "bf16", "int8", "harmonia"),
     "server settings": lambda: of_text(parse_settings, "cores=86,clock=2.0GHz"),
     "prices": lambda: of_text(parse_prices, "hardware=9000,years=4,energy=0.15", "hour=2"),
-    "what-if": lambda: of_text(parse_what_if, "deca.cycles=+20%"),
     "sweep axis": lambda: of_text(
         parse_axis, "batch=1..64*2", "context=0..64+8", "bandwidth=400GB/s,800GB/s"
     ),

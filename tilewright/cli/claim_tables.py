@@ -1,16 +1,14 @@
-"""The scoreboard as rows of text: claim by claim, by paper and by class."""
+"""The scoreboard and the quality of the performance model as rows of text."""
 
 from collections.abc import Iterable, Sequence
 
-from tilewright.sim.claims.classes import COUNTED
-from tilewright.sim.classes import ClassCount, Summary
-from tilewright.sim.coverage import Coverage
-from tilewright.sim.scoreboard import Result
-from tilewright.sim.what_if import Change, Moved
+from tilewright.claims.scoreboard import ClassCount, Result, Summary
+from tilewright.sim.program_residuals import LayerResidual, ProductResidual
+from tilewright.studies.model_fit import Residual, Sensitivity
 
 __all__ = [
-    *("Table", "claim_table", "class_table", "coverage_table"),
-    *("moved_table", "shown_value", "summary_table", "what_if_table"),
+    *("Table", "claim_table", "class_table", "layer_table", "miss_table", "product_table"),
+    *("residual_table", "sensitivity_table", "summary_table"),
 ]
 
 Table = tuple[Sequence[str], list[Sequence[object]]]  # header, rows
@@ -24,16 +22,27 @@ def claim_table(results: Iterable[Result]) -> Table:
     )
     return header, [
         (
-            r.id,
-            r.where,
-            shown_value(r.published) if r.printed else f"derived: {shown_value(r.published)}",
-            shown_value(r.ours),
-            shown_value(r.registers_outside),
-            r.unit,
-            r.deviation_text or "-",
-            r.tolerance_text,
+            *(r.id, r.where, ("" if r.printed else "derived: ") + _shown(r.published)),
+            *(_shown(r.ours), _shown(r.registers_outside), r.unit),
+            *(r.deviation_text or "-", r.tolerance_text),
             (r.claim_class or "-") + (f", same as {r.same_as}" if r.same_as else ""),
             r.verdict + (f": {r.reason}" if r.reason else ""),
+        )
+        for r in results
+    ]
+
+
+def miss_table(results: Iterable[Result]) -> Table:
+    """Show one claim that is off a row."""
+    header = (
+        *("CLAIM", "CLASS", "PUBLISHED", "OURS", "UNIT"),
+        *("DEVIATION", "TOLERANCE", "WITHIN FROM", "CAUSE", "REASON"),
+    )
+    return header, [
+        (
+            *(r.id, r.claim_class, _shown(r.published), _shown(r.ours), r.unit),
+            *(r.deviation_text or "-", r.tolerance_text, _shown(r.nearest)),
+            *(r.cause or "-", r.reason),
         )
         for r in results
     ]
@@ -46,70 +55,78 @@ def summary_table(counts: dict[str, Summary]) -> Table:
         *("OTHER CLASSES", "AGREE", "DUPLICATES", "NOT MODELLED"),
     )
     return header, [
-        (
-            *(paper, count.evaluated, count.within),
-            *(count.others, count.others_within, count.duplicates, count.not_modelled),
-        )
-        for paper, count in counts.items()
-    ]
-
-
-def what_if_table(changes: Iterable[Change]) -> Table:
-    """Show one claim whose verdict changes a row."""
-    return ("CLAIM", "CLASS", "BEFORE", "AFTER"), [
-        (c.claim, c.claim_class or "-", c.before, c.after) for c in changes
-    ]
-
-
-def moved_table(rows: Iterable[Moved]) -> Table:
-    """Show one claim a row: what 10% more of each of our measured inputs changes."""
-    return ("CLAIM", "MOVED BY"), [
-        (
-            row.claim,
-            ", ".join(
-                f"{name} {'turns it' if change is None else f'{change:+.2g}%'}"
-                for name, change in row.change_percent_by_input.items()
-            )
-            or "nothing of ours",
-        )
-        for row in rows
+        (p, c.evaluated, c.within, c.others, c.others_within, c.duplicates, c.not_modelled)
+        for p, c in counts.items()
     ]
 
 
 def class_table(counts: Iterable[ClassCount]) -> Table:
     """Show one class a row."""
     return ("CLASS", "IN THE HEADLINE", "EVALUATED", "WITHIN TOLERANCE", "DUPLICATES"), [
-        (
-            count.claim_class,
-            "yes" if count.claim_class in COUNTED else "no",
-            count.evaluated,
-            count.within,
-            count.duplicates,
-        )
-        for count in counts
+        (c.name, "yes" if c.counted else "no", c.evaluated, c.within, c.duplicates) for c in counts
     ]
 
 
-def coverage_table(counts: Iterable[Coverage]) -> Table:
-    """Show one paper a row, and all of them."""
-    header = ("PAPER", "CLAIMS", "SET-UP", "CAN BE", "EVALUATED", "OF THESE", "CANNOT")
+def residual_table(rows: Iterable[Residual]) -> Table:
+    """Show one table of the papers a row."""
+    return ("TABLE", "FITTED", "MEAN", "OTHERS", "MEAN OF OTHERS", "LARGEST", "UNIT"), [
+        (
+            *(r.table, r.fitted, _rounded(r.fitted_mean), r.others, _rounded(r.others_mean)),
+            *(_rounded(r.largest), r.unit.replace("percent", "%")),
+        )
+        for r in rows
+    ]
+
+
+def sensitivity_table(rows: Iterable[Sensitivity]) -> Table:
+    """Show one constant a row."""
+    return ("CONSTANT", "MOVES MOST", "BY"), [
+        (s.constant, s.figure, f"{s.change_percent:+.1f}%") for s in rows
+    ]
+
+
+def product_table(rows: Iterable[ProductResidual]) -> Table:
+    """Show one system, prompt and memory port a row."""
+    header = (
+        *("SYSTEM", "TOKENS", "PORT", "PROGRAMS, MILLION CYCLES"),
+        *("FORMULA FOR THIS PORT", "PROGRAMS OVER THE FORMULA AT 256 GB/S"),
+    )
+    port = "{0.memory_channels} x {0.line_bytes} bytes, {0.outstanding_lines} lines"
     return header, [
         (
-            *(c.name, c.claims, c.set_up, c.can_be, c.evaluated),
-            *(f"{c.evaluated_percent:.0f}%", c.cannot),
+            *(r.system, r.tokens, port.format(r), f"{r.program_cycles / 1e6:.3f}"),
+            *(f"{r.formula_deviation_percent:+.1f}%", f"{r.programs_over_formula:.2f}"),
         )
-        for c in counts
+        for r in rows
     ]
 
 
-def shown_value(value: object) -> str:
+def layer_table(rows: Iterable[LayerResidual]) -> Table:
+    """Show one accelerator and kind of step a row."""
+    header = (
+        *("BLOCK", "STEP", "BATCH", "CONTEXT", "FROM", "ONE LAYER, MILLION CYCLES"),
+        *("BOUND", "PROGRAMS OVER THE BOUND", "ATTENTION ALONE"),
+    )
+    return header, [
+        (
+            *(r.block, r.phase, r.batch, r.context, r.kind),
+            *(f"{cycles / 1e6:.3f}" for cycles in (r.program_cycles, r.bound_cycles)),
+            *(_rounded(r.programs_over_bound), _rounded(r.attention_over_bound)),
+        )
+        for r in rows
+    ]
+
+
+def _shown(value: object) -> str:
     """Return a value of a claim as tables show it, four digits of a number."""
+    if isinstance(value, list):
+        return " .. ".join(_shown(part) for part in value)
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {shown_value(part)}" for name, part in value.items())
-    if isinstance(value, list):
-        return " .. ".join(shown_value(part) for part in value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _rounded(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

@@ -1,9 +1,9 @@
-"""What the papers say, from ``sim/claims``; a page shows it beside our own."""
+"""What the papers say, from ``tilewright/claims``; a page shows it beside our own."""
 
 from collections.abc import Iterable
 
+from tilewright.claims import Claim, Value
 from tilewright.report.html import Markup, code, note, paragraph, section, table
-from tilewright.sim.claims import Claim, Value
 
 __all__ = ["claims_section", "claims_source"]
 
@@ -31,7 +31,8 @@ def claims_section(claims: Iterable[Claim]) -> Markup:
 
 
 def _files(claims: Iterable[Claim]) -> str:
-    return ", ".join(code(f"sim/claims/{p}.toml") for p in dict.fromkeys(c.paper for c in claims))
+    papers = dict.fromkeys(claim.paper for claim in claims)
+    return ", ".join(code(f"tilewright/claims/{paper}.toml") for paper in papers)
 
 
 def _shown(value: Value) -> str:

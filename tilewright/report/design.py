@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tilewright.claims import Claim
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.describe import BlockDescription, describe, family
 from tilewright.golden.params.resolve import BLOCKS
@@ -21,7 +22,6 @@ from tilewright.report.hardware import (
 )
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
-from tilewright.sim.claims import Claim
 
 __all__ = ["blocks_of", "design_page"]
 

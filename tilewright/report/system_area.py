@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.claims import Claim
 from tilewright.report.claims import claims_source
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
-from tilewright.sim.claims import Claim
 from tilewright.synth.scaling import area_factor
 from tilewright.synth.system import load_system
 from tilewright.synth.technology import TECHNOLOGIES, load_technology

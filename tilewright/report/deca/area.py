@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.claims import Claim
 from tilewright.report.claims import claims_source
 from tilewright.report.deca import PAPER_PARTS, PRESETS
 from tilewright.report.hardware import (
@@ -14,7 +15,6 @@ from tilewright.report.hardware import (
 )
 from tilewright.report.html import Markup, code, join, paragraph, section, table
 from tilewright.report.page import Context
-from tilewright.sim.claims import Claim
 
 __all__ = ["area_section"]
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilewright.claims import Claim
 from tilewright.golden.deca import expected_cycles
 from tilewright.golden.params.deca import DecaParams, ScaleKind, TileConfig
 from tilewright.report.claims import claims_source
@@ -11,7 +12,6 @@ from tilewright.report.html import Markup, code, figure, join, paragraph, sectio
 from tilewright.report.measured import load_measured, measured_source, missing
 from tilewright.report.page import Context
 from tilewright.report.plots import Series, curves
-from tilewright.sim.claims import Claim
 
 __all__ = [
     "COMMAND",

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.claims import Claim
 from tilewright.golden.deca import compress, resolve_scheme
 from tilewright.report.claims import claims_source
 from tilewright.report.html import Markup, code, note, paragraph, section, table
-from tilewright.sim.claims import Claim
 
 __all__ = ["formats_section", "tile_sizes"]
 

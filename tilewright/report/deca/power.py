@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.claims import Claim
 from tilewright.report.claims import claims_source
 from tilewright.report.hardware import by_group
 from tilewright.report.html import Markup, code, note, paragraph, section, table
-from tilewright.sim.claims import Claim
 from tilewright.studies.deca_energy.cases import FULL_ACTIVITY, IDLE
 from tilewright.synth.energy import COMPONENTS
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
+from tilewright.claims import Claim
 from tilewright.golden.params.deca import LUT_ENTRIES, TILE_BYTES
 from tilewright.report.claims import claims_source
 from tilewright.report.deca import PRESETS
 from tilewright.report.html import Markup, code, note, paragraph, section, table
-from tilewright.sim.claims import Claim
 
 __all__ = ["structures_section"]
 

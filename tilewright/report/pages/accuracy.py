@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tilewright.claims import claims_of_study
 from tilewright.report.accuracy import PAPER
 from tilewright.report.accuracy.cache import cache_section
 from tilewright.report.accuracy.frontier import frontier_section
@@ -14,7 +15,6 @@ from tilewright.report.claims import claims_section
 from tilewright.report.html import join
 from tilewright.report.measured import missing
 from tilewright.report.page import Context, Page
-from tilewright.sim.claims import claims_of_study
 from tilewright.studies.accuracy.records import MAKERS, load_record
 
 TITLE = "Accuracy"

@@ -1,5 +1,6 @@
 """Anda: bit-plane compressor, bit-serial processing units and the accelerator around them."""
 
+from tilewright.claims import facts, load_claims
 from tilewright.report.design import design_page
 from tilewright.report.drawings.anda import draw
 from tilewright.report.html import figure
@@ -7,7 +8,6 @@ from tilewright.report.machine_coverage import coverage_section
 from tilewright.report.page import Context, Page
 from tilewright.report.system_area import area_section, recorded_areas
 from tilewright.report.system_clock import clock_section
-from tilewright.sim.claims import load_claims, reference_claims
 
 TITLE = "Anda"
 POSITION = 12
@@ -34,6 +34,6 @@ def build(context: Context) -> Page:
         area_section("anda", areas, load_claims("anda")["anda.area"], PAPER_NODE),
         clock_section("anda", "285MHz"),
         coverage_section(context, "anda"),
-        claims=reference_claims("anda").values(),
+        claims=facts("anda"),
         data={"system_area_mm2": areas},
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.claims import load_claims
 from tilewright.golden.params.deca import DECA_BLOCKS
 from tilewright.report.deca import PAPER_PARTS, coverage
 from tilewright.report.deca.area import area_section
@@ -21,7 +22,6 @@ from tilewright.report.hardware import design_records
 from tilewright.report.html import figure, join
 from tilewright.report.measured import load_measured
 from tilewright.report.page import Context, Page
-from tilewright.sim.claims import load_claims
 from tilewright.studies.pe.energy import load_energy
 from tilewright.synth.technology import load_technology
 

@@ -1,5 +1,6 @@
 """Harmonia: PEs for block floating point on both sides, converters, attention."""
 
+from tilewright.claims import facts, load_claims
 from tilewright.report.design import design_page
 from tilewright.report.drawings.harmonia import draw
 from tilewright.report.html import figure
@@ -7,7 +8,6 @@ from tilewright.report.machine_coverage import coverage_section
 from tilewright.report.page import Context, Page
 from tilewright.report.system_area import area_section, recorded_areas
 from tilewright.report.system_clock import clock_section
-from tilewright.sim.claims import load_claims, reference_claims
 
 TITLE = "Harmonia"
 POSITION = 14
@@ -34,6 +34,6 @@ def build(context: Context) -> Page:
         area_section("harmonia", areas, load_claims("harmonia")["harmonia.area"], PAPER_NODE),
         clock_section("harmonia", "300MHz"),
         coverage_section(context, "harmonia"),
-        claims=reference_claims("harmonia").values(),
+        claims=facts("harmonia"),
         data={"system_area_mm2": areas},
     )

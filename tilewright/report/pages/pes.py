@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from tilewright.base.errors import CommandError
+from tilewright.claims import claims_of_study
 from tilewright.report.design import design_page
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import bars
-from tilewright.sim.claims import claims_of_study
 from tilewright.studies.pe.compare import Comparison, Conclusion, Survival, compare
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 

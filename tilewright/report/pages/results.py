@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.claims.deca import ablation_gain
 from tilewright.golden.params.deca import DecaParams
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import curves, dot_rows
 from tilewright.report.surfaces import region_diagram, surface_drawing
 from tilewright.sim import accelerator as acc
-from tilewright.sim.evaluations import EVALUATIONS
 from tilewright.sim.llm import answer, compare_systems
 from tilewright.sim.models import resolve_model
 from tilewright.sim.roofsurface import Kernel, Surface, kernel
@@ -290,7 +290,7 @@ def _sizes() -> tuple[Markup, dict[str, Any]]:
 def _integration() -> tuple[Markup, dict[str, Any]]:
     gains = {}
     for scheme in ("bf8", "bf8_50%", "bf8_20%", "bf8_5%"):
-        steps = [EVALUATIONS["ablation_gain"](scheme=scheme, step=k) for k in range(1, 5)]
+        steps = [ablation_gain(scheme, k) for k in range(1, 5)]
         gains[scheme] = [1.0, *np.cumprod(np.array(steps, float)).tolist()]
     body = section(
         "How a DECA is joined to its core",

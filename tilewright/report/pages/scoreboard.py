@@ -7,14 +7,13 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from tilewright.claims import papers
+from tilewright.claims.scoreboard import Result, Summary, class_counts, evaluate, headline, summary
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.html import verdict as coloured
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import scatter
 from tilewright.sim.calibration import table as calibration
-from tilewright.sim.claims import papers
-from tilewright.sim.classes import Summary, class_counts, headline, summary
-from tilewright.sim.scoreboard import Result, evaluate
 
 TITLE = "Scoreboard"
 POSITION = 5
@@ -35,7 +34,7 @@ def build(context: Context) -> Page:
         ]
     )
     data = {
-        "classes": [count.as_dict() for count in class_counts(every)],
+        "classes": [asdict(count) for count in class_counts(every)],
         "summary": {paper: asdict(count) for paper, count in counts.items()},
         "claims": {paper: [r.as_dict() for r in rows] for paper, rows in results.items()},
         "constants": {name: asdict(entry) for name, entry in calibration().items()},
@@ -61,13 +60,12 @@ def _summary(counts: dict[str, Summary], every: Sequence[Result]) -> Markup:
             " prediction that one of them moves, is reproduced when it lies within the tolerance"
             " that was stated for it beforehand. Other predictions and claims of the other classes"
             " agree or do not, which shows less; the latter are counted apart."
-            " A claim that is the same figure as another one counts once. What is off, or not"
-            " modelled, says why."
+            " A claim that is the same figure as another one counts once. What is off says why."
         ),
         table(
             ("Class", "Evaluated", "Within tolerance", "Duplicates left out"),
             [
-                (count.claim_class, count.evaluated, count.within, count.duplicates)
+                (count.name, count.evaluated, count.within, count.duplicates)
                 for count in class_counts(every)
             ],
         ),
@@ -140,7 +138,7 @@ def _paper(paper: str, rows: Sequence[Result]) -> Markup:
                 for r in rows
             ],
         ),
-        note("Paper's figures:", code(f"sim/claims/{paper}.toml")),
+        note("Paper's figures:", code(f"tilewright/claims/{paper}.toml")),
     )
 
 

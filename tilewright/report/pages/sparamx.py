@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from tilewright.claims import load_claims
 from tilewright.kernels.records import layer_summary, load_records, roof_lines, token_summary
 from tilewright.report.claims import claims_section
 from tilewright.report.html import (
@@ -18,7 +19,6 @@ from tilewright.report.html import (
 from tilewright.report.measured import missing
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import Series, bars, curves, scatter
-from tilewright.sim.claims import load_claims
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, tile_cost
 

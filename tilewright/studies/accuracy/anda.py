@@ -7,7 +7,6 @@ from typing import Any
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import FP16_INT4_BITS, MODULES, module_shares
-from tilewright.sim.evaluations.elements import pe_fj, pe_unit
 from tilewright.sim.length_search import (
     Lengths,
     Outcome,
@@ -16,6 +15,7 @@ from tilewright.sim.length_search import (
     linear_cost,
     search,
 )
+from tilewright.sim.pe_units import pe_fj, pe_unit
 from tilewright.sim.records import energy_fj
 from tilewright.sim.workload import linear
 from tilewright.studies.accuracy.subject import Identity, Subject

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 GOAL = Goal.FASTEST  # the netlist that meets the paper's clock
-PERIOD = 400.0  # ps: the paper's 2.5 GHz, sim/claims/deca.toml
+PERIOD = 400.0  # ps: the paper's 2.5 GHz, tilewright/claims/deca.toml
 PREFETCH = 2  # tiles ahead
 SEED = 6
 # Tiles before those that count, so that both loaders and the pipeline are full; those that count;

@@ -11,10 +11,10 @@ from itertools import combinations
 from typing import Any
 
 from tilewright.base.errors import CommandError
+from tilewright.claims import Compare, claims_of_study
 from tilewright.golden.deca.cycles import expected_cycles
 from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.resolve import resolve_as
-from tilewright.sim.claims import Compare, claims_of_study
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy, make_records
 from tilewright.studies.pe.own_pe import OwnPE, measure_own
 from tilewright.studies.pe.placed import Placed, placed_of

@@ -46,7 +46,7 @@ __all__ = [
     *("made_with", "measure_run", "record_jobs", "update_records"),
 ]
 
-CLOCK_MHZ = 285  # of every system in Anda's comparison: sim/claims/anda.toml
+CLOCK_MHZ = 285  # of every system in Anda's comparison: tilewright/claims/anda.toml
 
 # What the comparison shows, in its order; the first is what all others are normalised to. Baselines
 # are in the arrangement that the rule of ``points`` takes, with operands outside.

@@ -11,9 +11,9 @@ from typing import Any
 
 from tilewright.base.console import progress
 from tilewright.base.errors import CheckError
+from tilewright.claims.deca import ABLATION, ABLATION_SCHEMES, HBM
 from tilewright.golden.deca.memory import MemoryParams
 from tilewright.sim.deca_stream import Integration
-from tilewright.sim.evaluations.deca import ABLATION, ABLATION_SCHEMES, HBM
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.studies.runs.deca_stream import StreamRun, measure_streams
 from tilewright.studies.runs.simulation import DEFAULT, Simulation

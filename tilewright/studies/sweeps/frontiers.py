@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.errors import CommandError
+from tilewright.claims import Claim, claims_of_study
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.harmonia import HarmoniaPeParams, Mode
 from tilewright.golden.params.names import unknown
 from tilewright.golden.params.resolve import resolve
-from tilewright.sim.claims import Claim, claims_of_study
 from tilewright.studies.sweeps.results import Result
 from tilewright.studies.sweeps.variants import expand, parse_axis
 from tilewright.studies.sweeps.work import Job

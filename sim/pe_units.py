@@ -1,0 +1,113 @@
+"""Which synthesised units stand for the papers' processing elements: one rule for all papers.
+
+The fp16 baseline of every paper is the better one of our two, with fused rounding. Every baseline
+is in the best of its arrangements of stages, adders and accumulator that are on record, of which a
+rule takes one (``tilewright.studies.pe.points``). Operands are in registers inside every PE, as the
+texts of Anda (signs and double-buffered weights) and Harmonia (dual register files) have theirs;
+with ``registers_outside`` they are held outside every PE, at the edge of an array.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tilewright.golden.params.harmonia import Mode
+from tilewright.sim.accelerator import harmonia_rate
+from tilewright.sim.perturbation import measured
+from tilewright.sim.records import area_um2, energy_fj, netlist_rate
+
+__all__ = [
+    *("UNITS", "array_rate", "pe_area", "pe_fj", "pe_rate", "pe_rate_ratio", "pe_ratio", "pe_unit"),
+    "registers_outside",
+]
+
+ANDA_GROUP = 64
+LANES = 4  # multiply-adds a cycle of a bit-parallel PE
+INSIDE = "__registered_true"
+BOUNDED = "__bounded_true"
+SHORT = f"__stages_3{BOUNDED}"
+CARRY_SAVE = f"__stages_3__adder_carry_save{BOUNDED}"
+CHAIN = f"__stages_3__adder_chain{BOUNDED}"
+M11, M8 = "__mantissa_bits_11", "__mantissa_bits_8"
+UNITS = {  # name in the claims -> units of the records, operands inside and outside
+    "anda": (f"anda_apu{INSIDE}", "anda_apu__buffered_false"),
+    "harmonia": (f"harmonia_pe{INSIDE}", "harmonia_pe"),
+    "fp-fp": (f"pe_fp_fp{INSIDE}__adder_carry_save", "pe_fp_fp__adder_carry_save"),
+    "fp-int": (f"pe_fp_int{INSIDE}__stages_4{BOUNDED}", f"pe_fp_int__stages_4{BOUNDED}"),
+    "ifpu": (f"pe_ifpu{INSIDE}{CARRY_SAVE}", f"pe_ifpu{CARRY_SAVE}"),
+    "figna": (f"pe_figna{INSIDE}{SHORT}", f"pe_figna{CHAIN}"),
+    "figna-m11": (f"pe_figna{INSIDE}{CHAIN}{M11}", f"pe_figna{SHORT}{M11}"),
+    "figna-m8": (f"pe_figna{INSIDE}{SHORT}{M8}", f"pe_figna{SHORT}{M8}"),
+    "figna-c": (f"pe_figna_c{INSIDE}{CARRY_SAVE}", f"pe_figna_c{CARRY_SAVE}"),
+}
+_OUTSIDE: list[bool] = []
+
+
+@contextmanager
+def registers_outside() -> Iterator[None]:
+    """Inside the ``with`` statement operand registers are no part of any PE."""
+    _OUTSIDE.append(True)
+    try:
+        yield
+    finally:
+        _OUTSIDE.pop()
+
+
+def pe_unit(name: str) -> str:
+    """Return the unit of the records that stands for a PE: ``fp-fp``, ``anda-m6``."""
+    family = name.partition("-")[0] if name.startswith(("anda", "harmonia")) else name
+    return UNITS[family][bool(_OUTSIDE)]
+
+
+def _length(name: str) -> int:
+    return int(name.removeprefix("anda-m"))
+
+
+def pe_area(name: str) -> float:
+    """Square micrometres of a PE: ``fp-fp``, ``anda-m6``, ``harmonia-m8w4``."""
+    return area_um2(pe_unit(name))
+
+
+def pe_fj(name: str) -> float:
+    """Femtojoules of a multiply-add of a PE, on a real model's data."""
+    if name.startswith("anda"):
+        return energy_fj(pe_unit(name), _length(name))
+    if name.startswith("harmonia"):
+        return energy_fj(pe_unit(name), mode=name.removeprefix("harmonia-"))
+    return energy_fj(pe_unit(name))
+
+
+def pe_rate(name: str) -> float:
+    """Multiply-adds a cycle of a PE."""
+    if name.startswith("anda"):
+        return ANDA_GROUP / (_length(name) + 1) / measured("anda.cycles")
+    if name.startswith("harmonia"):
+        return harmonia_rate(Mode(name.removeprefix("harmonia-")))
+    return float(LANES)
+
+
+QUANTITIES = {
+    "area": pe_area,
+    "power": lambda name: pe_fj(name) * pe_rate(name),
+    "area_efficiency": lambda name: pe_rate(name) / pe_area(name),
+    "energy_efficiency": lambda name: 1 / pe_fj(name),
+}
+
+
+def pe_ratio(quantity: str, pe: str, over: str) -> float:
+    """Area, power or efficiency of one PE over that of another, from the records."""
+    of = QUANTITIES[quantity]
+    return of(pe) / of(over)
+
+
+def pe_rate_ratio(pe: str, over: str) -> float:
+    """Multiply-adds a cycle of one PE over those of another, counted on the mapped netlists."""
+    return _counted_rate(pe) / _counted_rate(over)
+
+
+def array_rate(pe: str, rows: int, columns: int) -> float:
+    """Multiply-adds a cycle of an array of PEs, counted on the mapped netlist of one."""
+    return rows * columns * _counted_rate(pe)
+
+
+def _counted_rate(name: str) -> float:
+    return netlist_rate(pe_unit(name), f"real {name.partition('-')[2]}")

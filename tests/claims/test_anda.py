@@ -1,0 +1,28 @@
+"""Published speedups as ratios of programs with the same boundary on both sides."""
+
+import pytest
+
+from tilewright.claims.anda import anda_model_speedup, anda_speedup_bound
+from tilewright.golden.params.anda_machine import AndaParams, group_rows
+from tilewright.sim import accelerator as acc
+from tilewright.sim.models import resolve_model
+from tilewright.sim.programs import length_of_cycles, projections_time, slower_array
+from tilewright.sim.workload import linear
+
+
+def test_baselines_are_the_same_machine_with_other_cycles():
+    """An fp16 machine has 16 cycles a group, and 16 rows of a group in the buffer."""
+    length = length_of_cycles(acc.BASELINES["fp-fp"])
+    assert length == 15 and group_rows(length) == 16
+    assert [length_of_cycles(acc.BASELINES[f"figna-m{m}"]) for m in (11, 8)] == [10, 7]
+
+
+def test_programs_take_a_little_longer_than_the_formula():
+    shape, lengths = resolve_model("opt-1.3b"), {"qkv": 7, "o": 6, "u": 6, "d": 5}
+    products = linear(shape, 2048)
+    found = projections_time(AndaParams(), products, lengths)
+    formula = sum(time.cycles for time in acc.run(acc.anda(lengths), products))
+    assert 1 < found.cycles / formula < 1.05
+    assert slower_array(found, 1) == found.cycles < slower_array(found, 2) < 2 * found.cycles
+    bound = anda_speedup_bound("opt-1.3b", 2.5)
+    assert anda_model_speedup("opt-1.3b", 2.5) == pytest.approx(bound, rel=0.01)

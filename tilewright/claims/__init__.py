@@ -1,0 +1,192 @@
+"""What the papers say: a TOML file per paper here, one ``[[claim]]`` per figure.
+
+The modules of the papers' names compute our figures; ``tilewright.claims.scoreboard`` compares the
+two. A claim with a ``study`` is compared by that study of ``tilewright.studies``. A fact is a claim
+that nothing compares: a value that tests and the report read.
+"""
+
+import tomllib
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.golden.params.block import require
+from tilewright.golden.params.names import unknown
+
+__all__ = [
+    *("CLAIMS", "Cause", "Claim", "Compare", "Value"),
+    *("claims_of_study", "facts", "find_claim", "load_claims", "papers"),
+]
+
+CLAIMS = Path(__file__).parent
+
+Value = bool | int | float | str | list["Value"] | dict[str, "Value"]
+
+
+class Compare(StrEnum):
+    """How a published value and ours are compared."""
+
+    RELATIVE = "relative"  # equal within a share of the published value; a list entry by entry
+    ABSOLUTE = "absolute"  # equal within a distance in the claim's unit
+    AT_LEAST = "at_least"
+    AT_MOST = "at_most"
+    LESS_THAN = "less_than"
+    INSIDE = "inside"  # both ends of our range within those of the published one
+    TRUE = "true"  # the statement holds
+    EQUAL = "equal"  # the same numbers, without a tolerance
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether a figure is met or missed; the others are bounds and statements."""
+        return self.has_tolerance or self is Compare.EQUAL
+
+    @property
+    def has_tolerance(self) -> bool:
+        """Whether a figure is met within a tolerance, which the claim states."""
+        return self in (Compare.RELATIVE, Compare.ABSOLUTE, Compare.INSIDE)
+
+
+class Cause(StrEnum):
+    """What stands between a printed figure and ours; in doubt it is ``OURS``."""
+
+    PROCESS = "another process"  # cells, memories and their power are not those of the paper
+    UNSEEN = "not in the paper"  # a unit or boundary of its comparison that no text or file shows
+    SIMULATOR = "the paper's simulator"  # of which no file is public
+    PAPER = "the paper's own figures"  # which do not agree with its others
+    MODELS = "other language models"  # the paper's are larger, or their weights not given out
+    MACHINE = "another machine"  # or other kernels on it
+    OURS = "our design or model"  # a design that is another one, or a model that is simpler
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One figure of a paper, or several under one head. In a file ``with`` gives ``arguments``."""
+
+    paper: str  # the file's name, not one of its keys
+    id: str
+    value: Value = field(hash=False)
+    where: str  # place in the paper
+    unit: str = ""
+    note: str = ""
+    table: str = ""  # whose residuals are stated together
+    compare: Compare = Compare.RELATIVE
+    tolerance: float | None = None  # a share where relative or inside, in units where absolute
+    study: str = ""  # the study that compares it
+    arguments: dict[str, Any] = field(hash=False, default_factory=dict)  # of the study
+    reason: str = ""  # of a known deviation
+    cause: Cause | None = None  # of a known deviation
+    same_as: str = ""  # id of the claim of which this one is the same figure: they count once
+    derived_from: tuple[str, ...] = ()  # ids of the claims whose figures give this one
+
+    def __post_init__(self) -> None:
+        require(self.id.startswith(f"{self.paper}."), f"the id must begin with {self.paper}.")
+        require(self.where != "", "where must name the place in the paper")
+        require(
+            self.tolerance is None or (self.compare.has_tolerance and not self.study),
+            "tolerance goes with relative, absolute or inside, and with no study",
+        )
+        require(
+            bool(self.reason or self.same_as or self.derived_from) <= self.is_compared,
+            "reason, same_as and derived_from need a comparison",
+        )
+        require((self.cause is not None) <= bool(self.reason), "cause needs reason")
+        require(bool(self.arguments) <= bool(self.study), "with needs study")
+        require(
+            (self.compare is Compare.TRUE) == isinstance(self.value, bool),
+            f"compare = 'true' goes with a truth value, not with {self.value!r}",
+        )
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether the scoreboard compares it: a figure within its tolerance, or without one."""
+        return not self.study and self.compare.has_tolerance == (self.tolerance is not None)
+
+    @property
+    def number(self) -> float:
+        """The value of a claim that states one number."""
+        require(isinstance(self.value, int | float), f"{self.id} is not one number")
+        assert isinstance(self.value, int | float)
+        return self.value
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The values of a claim that states several numbers by name."""
+        table = self.value if isinstance(self.value, dict) else {}
+        found = {name: part for name, part in table.items() if isinstance(part, int | float)}
+        require(bool(found) and len(found) == len(table), f"{self.id} is not a table of numbers")
+        return found
+
+
+@cache
+def papers() -> tuple[str, ...]:
+    """Return the names of the papers, in alphabetical order."""
+    return tuple(sorted(path.stem for path in CLAIMS.glob("*.toml")))
+
+
+def load_claims(paper: str) -> dict[str, Claim]:
+    """Return the claims of one paper by id, in the order of its file."""
+    if paper not in papers():
+        raise ValueError(unknown("paper", paper, papers()))
+    return _read(CLAIMS / f"{paper}.toml")
+
+
+def _every() -> dict[str, Claim]:
+    return {claim.id: claim for paper in papers() for claim in load_claims(paper).values()}
+
+
+def facts(paper: str) -> list[Claim]:
+    """Return the claims of one paper that neither the scoreboard nor a study compares."""
+    return [c for c in load_claims(paper).values() if not (c.is_compared or c.study)]
+
+
+def find_claim(name: str) -> Claim:
+    """Return the claim whose id is ``name``."""
+    known = _every()
+    if name not in known:
+        raise ValueError(unknown("claim", name, known))
+    return known[name]
+
+
+def claims_of_study(study: str) -> list[Claim]:
+    """Return the claims of all papers that one study compares."""
+    return [claim for claim in _every().values() if claim.study == study]
+
+
+@cache
+def _read(path: Path) -> dict[str, Claim]:
+    found: dict[str, Claim] = {}
+    for entry in tomllib.loads(path.read_text())["claim"]:
+        name = str(entry.get("id", "a claim without an id"))
+        try:
+            require(name not in found, "the id is there twice")
+            found[name] = _claim(path.stem, entry)
+        except ValueError as error:
+            raise ValueError(f"{path.name}: {name}: {error}") from None
+    return found
+
+
+KEYS = {"arguments": "with"}  # a field whose key has another name
+TYPES: dict[str, type | tuple[type, ...]] = {
+    **{"tolerance": (int, float), "with": dict, "value": object},
+    "derived_from": list,
+}
+
+
+def _claim(paper: str, entry: dict[str, Any]) -> Claim:
+    """Check the keys of an entry; ``Claim`` itself checks their values."""
+    names = {KEYS.get(f.name, f.name): f.name for f in fields(Claim) if f.name != "paper"}
+    for key in entry:
+        require(key in names, unknown("key", key, sorted(names)))
+    for key in ("id", "value", "where"):
+        require(key in entry, f"the key {key!r} is missing")
+    for key, value in entry.items():
+        require(isinstance(value, TYPES.get(key, str)), f"{key} cannot be {value!r}")
+    found = {names[key]: value for key, value in entry.items()}
+    for key, words in (("compare", Compare), ("cause", Cause)):
+        if key in entry:
+            require(entry[key] in list(words), unknown(key, str(entry[key]), list(words)))
+            found[key] = words(entry[key])
+    found["derived_from"] = tuple(entry.get("derived_from", ()))
+    return Claim(paper=paper, **found)

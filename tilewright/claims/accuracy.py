@@ -1,0 +1,234 @@
+"""What formats cost a language model that everybody can have, beside what the papers say of theirs.
+
+The records of ``tilewright search`` and ``tilewright kv`` are of SmolLM2-135M; those of
+``tilewright.cli.model_records`` are of a model of each of three families. All are smaller than the
+models of the papers, so that mostly trends are compared: more bits lose less, which module needs
+most, what the windows of a cache bring back. A figure that a paper prints as the mean over its
+models is compared with the mean over ours.
+"""
+
+import json
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from tilewright.claims.registry import MODEL, answers
+from tilewright.sim.records import NoRecordError
+
+__all__ = [
+    *("cache_loss", "length_loss", "mean_loss", "model_losses", "module_loss", "regained"),
+    *("search_found", "task_loss", "window_loss"),
+]
+
+RECORDS = Path(__file__).parents[1] / "studies" / "accuracy" / "records"
+MODULES = ("A_qkv", "A_o", "A_u", "A_d")  # in the order of a combination's lengths
+FULL = "full precision"
+GROUPS = (16, 32, 64, 128)
+LENGTHS = range(3, 8)
+
+
+@cache
+def _record(name: str) -> dict[str, Any]:
+    path = RECORDS / f"{name}.json"
+    if not path.exists():
+        raise NoRecordError(f"no accuracy record of {name}")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def _loss(perplexity: float, reference: float) -> float:
+    return 100 * (perplexity / reference - 1)
+
+
+def length_loss(length: int, group: int, everywhere: bool = False) -> float:
+    """Percent of perplexity lost with one mantissa length, in projections or everywhere."""
+    record = _record("sensitivity")
+    for row in record["everywhere" if everywhere else "by_group"]:
+        if (row["length"], row["group"]) == (length, group):
+            return _loss(row["perplexity"], record["reference"])
+    raise NoRecordError(f"no accuracy record of length {length} in groups of {group}")
+
+
+def module_loss(module: str, length: int) -> float:
+    """Percent of perplexity lost where one module alone has this mantissa length."""
+    record = _record("sensitivity")
+    for row in record["by_module"]:
+        if (row["module"], row["length"]) == (module, length):
+            return _loss(row["perplexity"], record["reference"])
+    raise NoRecordError(f"no accuracy record of length {length} in {module}")
+
+
+@answers(MODEL, {"anda.sens.bits_removed.others": (64, 1)})
+def bits_removed(group: int, loss_percent: float) -> float:
+    """How many of an fp16 significand's 11 bits can be cut everywhere within a loss."""
+    lengths = {row["length"] for row in _record("sensitivity")["by_group"]}
+    short = max(n for n in lengths if length_loss(n, group) > loss_percent)
+    return float(11 - 1 - short)
+
+
+@answers(MODEL, {"anda.sens.group_tradeoff": (False,), "harmonia.sens.group": (True,)})
+def smaller_groups_lose_less(everywhere: bool) -> bool:
+    """With each mantissa length, the smaller the group the smaller the loss."""
+    losses = ([length_loss(n, group, everywhere) for group in GROUPS] for n in LENGTHS)
+    return all(few < many for row in losses for few, many in pairwise(row))
+
+
+@answers(MODEL, {"harmonia.sens.below8_sharp": ()})
+def sharp_below_eight_bits() -> bool:
+    """At 7 bits everywhere more than 1% is lost, and at 6 over five times as much."""
+    seven, six = (length_loss(n, 32, True) for n in (7, 6))
+    return seven > 1 and six > 5 * seven
+
+
+@answers(MODEL, {"anda.sens.qkv_most": ()})
+def qkv_loses_most() -> bool:
+    """With any of these lengths in one module alone, the inputs of qkv lose most."""
+    losses = ([module_loss(module, n) for module in MODULES] for n in (4, 5, 6, 7))
+    return all(qkv > max(others) for qkv, *others in losses)
+
+
+@answers(MODEL, {"anda.sens.d_model_dependent": ()})
+def down_projection_loses() -> bool:
+    """Four or five bits in the down projection alone lose more than 1%."""
+    return all(module_loss("A_d", n) > 1 for n in (4, 5))
+
+
+def cache_loss(variant: str) -> float:
+    """Percent of perplexity lost with one way to store keys and values, all layers converted."""
+    rows = {row["name"]: row["perplexity"] for row in _record("kv")["variants"]}
+    if variant not in rows:
+        raise NoRecordError(f"no accuracy record of a cache with {variant}")
+    return _loss(rows[variant], rows[FULL])
+
+
+@answers(MODEL, {"harmonia.acc.vs_naive": ("4 bits, windows, offsets, factors", 5.8)})
+def cache_answers_gain(variant: str, more: float) -> bool:
+    """Percent of a retrieval task's answers: more right than with a cache of 4 bits alone."""
+    rows = {row["name"]: row["first_choice"] for row in _record("kv")["retrieval"]}
+    return 100 * (rows[variant] - rows["4 bits"]) / rows[FULL] > more
+
+
+def window_loss(initial: int, local: int) -> float:
+    """Percent of perplexity lost with a cache of 4 bits outside windows of these sizes."""
+    record = _record("kv")
+    reference = next(row["perplexity"] for row in record["variants"] if row["name"] == FULL)
+    for row in record["windows"]:
+        if (row["initial"], row["local"]) == (initial, local):
+            return _loss(row["perplexity"], reference)
+    raise NoRecordError(f"no accuracy record of windows of {initial} and {local} tokens")
+
+
+@answers(MODEL, {"harmonia.alloc.attention_pattern": ()})
+def windows_help() -> bool:
+    """A window of the latest tokens loses less than none, and one of the first ones besides."""
+    return window_loss(0, 64) < window_loss(0, 0) and window_loss(32, 32) < window_loss(0, 32)
+
+
+@answers(MODEL, {"harmonia.sens.kv.knee": (1,)})
+def cache_knee(loss_percent: float) -> float:
+    """Shortest mantissa of old tokens that loses no more than this, windows and offsets on."""
+    name = "{} bits for old tokens, windows, offsets"
+    known = {row["name"] for row in _record("kv")["variants"]}
+    lengths = [n for n in range(1, 9) if name.format(n) in known]
+    return float(min(n for n in lengths if cache_loss(name.format(n)) <= loss_percent))
+
+
+def _search(loss_percent: float) -> dict[str, Any]:
+    for found in _record("search")["searches"]:
+        if abs(100 * found["tolerance"] - loss_percent) < 1e-9:
+            return dict(found)
+    raise NoRecordError(f"no accuracy record of a search within {loss_percent:g}%")
+
+
+@answers(MODEL, {"anda.search.open_model.0p1": (0.1,), "anda.search.open_model.1p0": (1,)})
+def search_saving(loss_percent: float) -> list[float]:
+    """Saving of bit operations that a search within this loss finds, as a range of one."""
+    saving = float(_search(loss_percent)["best"]["saving"])
+    return [saving, saving]
+
+
+@answers(MODEL, {"anda.search.may_miss_optimum": (1,)})
+def search_misses_optimum(loss_percent: float) -> bool:
+    """Whether trying all combinations finds a larger saving than the search."""
+    found = _search(loss_percent)
+    return bool(found["brute_force"]["best"]["saving"] > found["best"]["saving"])
+
+
+@answers(MODEL, {"anda.acc.may_exceed": ((0.1, 1),)})
+def validation_exceeds(losses: tuple[float, ...]) -> bool:
+    """On other text, what searches within these losses find loses more than they allow."""
+    found = [(loss, _search(loss)["validation"]) for loss in losses]
+    return all(_loss(text["perplexity"], text["reference"]) > loss for loss, text in found)
+
+
+def search_found(loss_percent: float) -> dict[str, int]:
+    """Return the length of each module that a search within this loss finds."""
+    return dict(zip(MODULES, _search(loss_percent)["best"]["lengths"], strict=True))
+
+
+@answers(MODEL, {"anda.fig14.qkv_longest": ((0.1, 1),)})
+def qkv_longest(losses: tuple[float, ...]) -> bool:
+    """No module has longer mantissas than the inputs of qkv."""
+    return all(found["A_qkv"] == max(found.values()) for found in map(search_found, losses))
+
+
+@answers(MODEL, {"anda.fig14.d_shortest": ((0.1, 1),)})
+def down_projection_shortest(losses: tuple[float, ...]) -> bool:
+    """The down projection has no longer mantissas than qkv and the output projection."""
+    found = [search_found(loss) for loss in losses]
+    return all(lengths["A_d"] <= min(lengths["A_qkv"], lengths["A_o"]) for lengths in found)
+
+
+@answers(MODEL, {"harmonia.smooth.offline": ()})
+def smoothing_learns() -> bool:
+    """Whether learning the factors lowered the error of every layer's attention."""
+    learning = _record("kv")["learning"]
+    pairs = zip(learning["error_before"], learning["error_after"], strict=True)
+    return all(after < before for before, after in pairs)
+
+
+def model_losses(fmt: str) -> dict[str, float]:
+    """Percent of perplexity that each open model loses with a format."""
+    found = {}
+    for path in sorted((RECORDS / "models").glob("*.json")):
+        rows = _record(f"models/{path.stem}")["perplexity"]["perplexities"]
+        for row in rows:
+            if row["format"] == fmt:
+                found[path.stem] = 100 * row["change"]
+    if not found:
+        raise NoRecordError(f"no accuracy record of models with {fmt}")
+    return found
+
+
+@answers(
+    MODEL,
+    {
+        "harmonia.table1.kv8": ("Harmonia, 8 bits",),
+        "harmonia.table1.kv4": ("Harmonia, windows, offsets",),
+        "harmonia.table1.anda_m8": ("Anda 8/8/8/8",),
+        "harmonia.table1.anda_m6": ("Anda 6/6/6/6",),
+        "harmonia.table1.anda_m4": ("Anda 4/4/4/4",),
+    },
+)
+def mean_loss(fmt: str) -> float:
+    """Percent of perplexity lost with a format, mean over the open models."""
+    return fmean(model_losses(fmt).values())
+
+
+@answers(MODEL, {"harmonia.alloc.gain": ("Harmonia, windows", "Harmonia, 4-bit cache", 9.54)})
+def regained(fmt: str, over: str, points: float) -> bool:
+    """Whether on each open model a format loses so many points less than another one."""
+    ours, theirs = model_losses(fmt), model_losses(over)
+    return min(theirs[name] - loss for name, loss in ours.items()) > points
+
+
+@answers(MODEL, {"harmonia.abs.loss": ("Harmonia, windows, offsets",)})
+def task_loss(fmt: str) -> float:
+    """Percentage points of accuracy lost with a format, mean over zero-shot tasks; SmolLM2."""
+    rows = _record("models/smollm2-135m")["zero_shot"]["rows"]
+    changes = [row["change"] for row in rows if row["format"] == fmt]
+    if not changes:
+        raise NoRecordError(f"no accuracy record of tasks with {fmt}")
+    return -100 * fmean(changes)

@@ -1,0 +1,564 @@
+"""Figures of the DECA paper: the Xeon, its Roof-Surface and a DECA beside every core."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise, product
+from pathlib import Path
+from statistics import fmean, geometric_mean
+
+from tilewright.claims.registry import (
+    BOUND,
+    CONSISTENCY,
+    FITTED,
+    IDENTITY,
+    NETLIST,
+    PREDICTION,
+    RTL,
+    answers,
+)
+from tilewright.golden.deca import resolve_scheme
+from tilewright.golden.params.deca import DecaParams
+from tilewright.golden.sparamx.software_deca import tile_instructions
+from tilewright.sim.calibration import constant
+from tilewright.sim.deca_stream import Integration, Prefetch, tile_rate
+from tilewright.sim.models import resolve_model
+from tilewright.sim.perturbation import measured
+from tilewright.sim.records import RECORDS, NoRecordError, area_um2, deca_power_mw, read_record
+from tilewright.sim.roofsurface import Surface, explore, kernel
+from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
+from tilewright.sim.server import run_steps
+from tilewright.sim.workload import Batch, Gemm, Pass
+from tilewright.sim.xeon import (
+    ISSUE_WIDTH,
+    MATRIX_CYCLES,
+    SYSTEMS,
+    GemmTime,
+    gemm,
+    tile_cost,
+    vector_operations,
+)
+
+__all__ = [
+    *("ABLATION", "ABLATION_SCHEMES", "HBM", "PREFETCHERS"),
+    *("ablation_gain", "ablation_gain_on_rtl", "prefetch_rate", "prefetch_rate_on_rtl", "roofline"),
+]
+
+PAPER_SYSTEMS = ("spr-ddr", "spr-hbm")
+HBM, DDR = SYSTEMS["spr-hbm"], SYSTEMS["spr-ddr"]
+TABLE6_CONTEXT = 128 + 128 // 2  # 128 tokens of input, and half of the 128 of output on average
+# One of the fully connected layers of the paper's Section 7: about 250 million weights.
+LAYER_INNER, LAYER_OUTER = 8192, 30720
+TILES = LAYER_INNER * LAYER_OUTER / 512 / HBM.cores  # of the layer, for each core
+RATES = Path(__file__).parents[1] / "studies" / "records" / "deca_rates.json"
+
+# Part of a claim's id -> its name here.
+SCHEMES = {name.removesuffix("%"): name for name in PAPER_SCHEMES}
+DENSITIES = {"d100": "bf8", "d50": "bf8_50%", "d20": "bf8_20%", "d5": "bf8_5%"}
+WEIGHTS = {"q16": "bf16", "q4": "mxfp4", "q8_30": "bf8_30%"}
+ENGINES = {"sw": "software", "deca": "deca"}
+MODELS = {"llama2_70b": "llama-2-70b", "opt_66b": "opt-66b"}
+PREFETCHERS: dict[str, tuple[Prefetch, int]] = {
+    **{"none": ("none", 0), "l2": ("l2", 0)},
+    **{"deca1": ("deca", 1), "deca5": ("deca", 5), "deca15": ("deca", 15)},
+}
+
+
+def _layer(system: str, engine: str, scheme: str, rows: int) -> GemmTime:
+    product = Gemm(name="fc", module="other", rows=rows, inner=LAYER_INNER, outer=LAYER_OUTER)
+    return gemm(SYSTEMS[system], engine, resolve_weight_scheme(scheme), product)
+
+
+def _speedup(system: str, scheme: str, rows: int, fast: str, slow: str) -> float:
+    times = [_layer(system, engine, scheme, rows).seconds for engine in (slow, fast)]
+    return times[0] / times[1]
+
+
+def _schemes() -> list[WeightScheme]:
+    return [resolve_weight_scheme(name) for name in PAPER_SCHEMES]
+
+
+@answers(
+    PREDICTION,
+    {
+        f"deca.table1.{memory}.in{context}.n{batch}": (f"spr-{memory}", batch, context)
+        for memory, context, batch in product(("ddr", "hbm"), (32, 128), (1, 4, 16))
+    },
+)
+def gemm_share(system: str, batch: int, context: int) -> float:
+    """Percent of the next-token time in the projections, uncompressed Llama-2-70B."""
+    model, plain = resolve_model("llama-2-70b"), resolve_weight_scheme("bf16")
+    work = Pass(Batch(((batch, context),)))
+    time = run_steps(SYSTEMS[system], "software", plain, model, [work])
+    return float(100 * time.product_seconds[0] / time.seconds[0])
+
+
+def _table2() -> Surface:
+    return Surface.of_cores(HBM, constant("table2_bandwidth") * 1e9)
+
+
+@answers(IDENTITY, {"deca.table2.bf8_5.rl": ("bf8_5%",)})
+@answers(
+    PREDICTION,
+    {f"deca.table2.{name}.rl": (scheme,) for name, scheme in SCHEMES.items() if name != "bf8_5"},
+)
+def roofline(scheme: str) -> float:
+    """10^12 multiply-adds a second where decompression costs nothing."""
+    point = kernel(resolve_weight_scheme(scheme), 16)
+    return float(_table2().roofline(point.memory, 16)) / 1e12
+
+
+@answers(PREDICTION, {f"deca.table2.{name}.rs": (scheme,) for name, scheme in SCHEMES.items()})
+def roof_surface(scheme: str) -> float:
+    """10^12 multiply-adds a second of the Roof-Surface, decompression by the cores."""
+    point = kernel(resolve_weight_scheme(scheme), 16)
+    return float(_table2().fma(point.memory, point.vector, 16)) / 1e12
+
+
+@answers(PREDICTION, {f"deca.table2.{name}.real": (scheme,) for name, scheme in SCHEMES.items()})
+def software_rate(scheme: str) -> float:
+    """10^12 multiply-adds a second of one layer in software."""
+    return _layer("spr-hbm", "software", scheme, 16).tera_fma
+
+
+@answers(PREDICTION, {"deca.fig3.hbm_bf8_5_gap": ("bf8_5%",)})
+def roofline_gap(scheme: str) -> float:
+    """Roofline over software at 16 rows."""
+    best = peak_tera_fma()
+    return min(best, _layer("spr-hbm", "optimal", scheme, 16).tera_fma) / software_rate(scheme)
+
+
+EIGHT_BITS = ["mxfp4", *(s for s in PAPER_SCHEMES if s.startswith("bf8"))]
+
+
+@answers(
+    BOUND,
+    {
+        "deca.fig3.hbm_all_below": ("spr-hbm", EIGHT_BITS),
+        "deca.fig3.ddr_divergence": ("spr-ddr", ["bf8_5%"]),
+    },
+)
+def observed_below_roofline(system: str, schemes: list[str]) -> bool:
+    """Exactly these of the 4- and 8-bit schemes run below 95% of their roofline in software."""
+    shares = {s: 1 / _speedup(system, s, 16, "optimal", "software") for s in EIGHT_BITS}
+    return {s for s, share in shares.items() if share < 0.95} == set(schemes)
+
+
+@answers(
+    BOUND,
+    {
+        f"deca.table2.mem_bound.{name}": ("spr-hbm", SCHEMES[name], "MEM")
+        for name in ("bf8", "bf16_50", "bf16_30")
+    },
+)
+def bound_is(system: str, scheme: str, region: str) -> bool:
+    """Whether a kernel is in this region of the diagram, 16 rows."""
+    surface = Surface.of_cores(SYSTEMS[system])
+    return surface.bound(kernel(resolve_weight_scheme(scheme), 16)) == region
+
+
+def _vector_bound(system: str, vectors: float = 1, rows: int = 16) -> set[str]:
+    surface = Surface.of_cores(SYSTEMS[system]).scaled(vector=vectors)
+    return {s.name for s in _schemes() if surface.bound(kernel(s, rows)) == "VEC"}
+
+
+@answers(BOUND, {"deca.bord.ddr_only_two_vec": ("spr-ddr", ["bf8_10%", "bf8_5%"])})
+def vector_bound_are(system: str, schemes: list[str]) -> bool:
+    """Whether exactly these kernels are vector-bound at 16 rows."""
+    return _vector_bound(system) == set(schemes)
+
+
+@answers(
+    BOUND,
+    {
+        "deca.bord.hbm_vec": (9, 1.0, 16),
+        "deca.bord.vos4x_not_enough": (1, 4.0, 16),
+        "deca.app.n64_still_vec": (2, 1.0, 64),
+    },
+)
+def vector_bound_at_least(least: int, vectors: float, rows: int) -> bool:
+    """Whether so many of the twelve kernels are vector-bound in software with HBM."""
+    return len(_vector_bound("spr-hbm", vectors, rows)) >= least
+
+
+# The instructions of a vector operation are assumed so that most kernels are inside.
+@answers(FITTED, {"deca.bord.commit_slots": ()})
+def commit_slots() -> list[float]:
+    """Percent of issue slots that software uses, smallest and largest over the schemes."""
+    shares = []
+    for scheme in _schemes():
+        instructions = vector_operations(scheme) * constant("instructions_per_vector_op")
+        cycles = tile_cost(HBM, "software", scheme, 16).cycles
+        shares.append(100 * instructions / (ISSUE_WIDTH * cycles))
+    return [min(shares), max(shares)]
+
+
+@answers(PREDICTION, {"deca.bord.decompress_instruction_share": ("bf8_50%",)})
+def decompression_share(scheme: str) -> float:
+    """Percent of our software's instructions for a weight tile that decompress it."""
+    sparse = str(resolve_weight_scheme(scheme).config.sparse).lower()
+    counts: Counter[str] = tile_instructions(
+        resolve_scheme(f"{scheme.partition('_')[0]},sparse={sparse}")
+    )
+    matrix = counts["tileloadd"] + counts["tdpbf16ps"]
+    return 100 * (1 - matrix / counts.total())
+
+
+@answers(PREDICTION, {"deca.fig11.q8_5_vs_sw": ("spr-ddr", "bf8_5%")})
+@answers(PREDICTION, {"deca.fig12.q8_5_vs_sw": ("spr-hbm", "bf8_5%")})
+def gemm_speedup(system: str, scheme: str) -> float:
+    """Speed of DECA over software, one layer, one row."""
+    return _speedup(system, scheme, 1, "deca", "software")
+
+
+def _faster(system: str) -> set[str]:
+    """Schemes that gain more than 5% from DECA at one row."""
+    return {s for s in PAPER_SCHEMES if gemm_speedup(system, s) > 1.05}
+
+
+@answers(BOUND, {"deca.fig11.only_high_cf": ("spr-ddr", ["bf8_10%", "bf8_5%"])})
+def gain_only(system: str, schemes: list[str]) -> bool:
+    """Exactly these schemes gain from DECA at one row."""
+    return _faster(system) == set(schemes)
+
+
+@answers(BOUND, {"deca.fig12.almost_all": ("spr-hbm", 11)})
+def gain_at_least(system: str, least: int) -> bool:
+    """Whether so many of the twelve schemes gain from DECA at one row."""
+    return len(_faster(system)) >= least
+
+
+@answers(BOUND, {"deca.fig12.near_optimal": (0.85,)})
+def near_optimal(least: float) -> bool:
+    """Whether DECA has this share of the optimum's speed, mean of both memories, one row."""
+    cases = product(PAPER_SYSTEMS, PAPER_SCHEMES)
+    return fmean(_speedup(m, s, 1, "deca", "optimal") for m, s in cases) >= least
+
+
+@answers(BOUND, {"deca.fig12.same_to_n16": (1.1,)})
+def same_to_16_rows(most: float) -> bool:
+    """Whether DECA's gain over software changes by less than this ratio from 1 to 16 rows."""
+    ratios = [
+        _speedup("spr-hbm", s, 16, "deca", "software") / gemm_speedup("spr-hbm", s)
+        for s in PAPER_SCHEMES
+    ]
+    return max(max(ratios), 1 / min(ratios)) <= most
+
+
+@answers(PREDICTION, {"deca.fig13.cores_equal": ()})
+def cores_needed() -> float:
+    """Fewest DECA cores whose mean rate over all schemes beats 56 plain ones; DDR, 4 rows."""
+
+    def mean_rate(engine: str, cores: int) -> float:
+        rates = [cores / tile_cost(DDR, engine, s, 4, cores=cores).cycles for s in _schemes()]
+        return fmean(rates)
+
+    plain = mean_rate("software", DDR.cores)
+    fewer, enough = 0, DDR.cores  # more cores are never slower together
+    while enough - fewer > 1:
+        middle = (fewer + enough) // 2
+        fewer, enough = (fewer, middle) if mean_rate("deca", middle) > plain else (middle, enough)
+    return float(enough)
+
+
+@answers(
+    BOUND,
+    {
+        "deca.fig14.more_avx_far_below": ("more-avx", 1.5),
+        "deca.fig14.wider_avx_far_below": ("wider-avx", 1.5),
+    },
+)
+def scaled_vectors_below(engine: str, least: float) -> bool:
+    """Whether DECA gains this over a core with scaled vector hardware; Q8 at 5%, HBM, one row."""
+    return _speedup("spr-hbm", "bf8_5%", 1, "deca", engine) >= least
+
+
+@answers(
+    PREDICTION,
+    {
+        f"deca.table4.{density}.{engine}.{name}": (ENGINES[engine], DENSITIES[density], resource)
+        for density, engine in product(DENSITIES, ENGINES)
+        for name, resource in (
+            *(("mem", "memory"), ("tmul", "matrix")),
+            ("avx" if engine == "sw" else "deca", "vector"),
+        )
+    },
+)
+def utilisation(engine: str, scheme: str, resource: str) -> float:
+    """Percent of the time of one layer, its start and end included."""
+    time = _layer("spr-hbm", engine, scheme, 1)
+    busy: float = getattr(time.tile, resource)
+    return 100 * TILES * busy / (time.seconds * HBM.clock)
+
+
+@answers(PREDICTION, {"deca.dse.best": ()})
+def smallest_design() -> list[float]:
+    """Lanes and tables of the smallest DECA that leaves no kernel vector-bound."""
+    best = explore(HBM, _schemes()).smallest
+    return [float(best.lanes), float(best.luts)]
+
+
+@answers(
+    PREDICTION,
+    {"deca.dse.best_vs_under": ((32, 8), (8, 4)), "deca.dse.over_vs_best": ((64, 64), (32, 8))},
+)
+def design_gain(fast: tuple[int, int], slow: tuple[int, int]) -> float:
+    """Geometric mean of one DECA size over another, all schemes; HBM, one row."""
+    sizes = [DecaParams(lanes=lanes, luts=luts) for lanes, luts in (slow, fast)]
+    ratios = []
+    for scheme in _schemes():
+        cycles = [tile_cost(HBM, "deca", scheme, 1, params=size).cycles for size in sizes]
+        ratios.append(cycles[0] / cycles[1])
+    return geometric_mean(ratios)
+
+
+# Features of the integration that come one by one, in the order of the paper's Figure 16.
+ABLATION = (
+    Integration(tepl=False, tout=False, through_l2=False, prefetch="none"),
+    Integration(tepl=False, tout=False, prefetch="l2"),
+    Integration(tepl=False, tout=False),
+    Integration(tepl=False),
+    Integration(),
+)
+ABLATION_SCHEMES = ("bf8", "bf8_50%", "bf8_20%", "bf8_5%")
+
+
+def _ablation(scheme: str) -> list[float]:
+    """Cycles of a tile in each step of the integration; HBM, 4 rows."""
+    found = resolve_weight_scheme(scheme)
+    return [tile_cost(HBM, "deca", found, 4, integration=step).cycles for step in ABLATION]
+
+
+@answers(PREDICTION, {"deca.fig16.tepl_gain_5pct": ("bf8_5%", 4)})
+def ablation_gain(scheme: str, step: int) -> float:
+    """Speed of one step of the integration over the step before."""
+    cycles = _ablation(scheme)
+    return cycles[step - 1] / cycles[step]
+
+
+@answers(RTL, {"deca.fig16.tepl_gain_5pct.rtl": ("bf8_5%", 4)})
+def ablation_gain_on_rtl(scheme: str, step: int) -> float:
+    """Speed of one step of the integration over the step before, measured on our RTL."""
+    slow, fast = (_rate(f"fig16 {number} {scheme}") for number in (step - 1, step))
+    return slow / fast
+
+
+@answers(PREDICTION, {"deca.fig16.reads_l2_all": ()})
+def reads_l2_helps() -> bool:
+    """Whether reading the L2 is faster in every scheme."""
+    return all(_ablation(s)[0] > _ablation(s)[1] for s in ABLATION_SCHEMES)
+
+
+@answers(PREDICTION, {"deca.fig16.grows_with_sparsity": ()})
+def ablation_grows_with_sparsity() -> bool:
+    """The gain of TOut registers and TEPL together never falls as density does."""
+    gains = [_ablation(s)[2] / _ablation(s)[4] for s in ABLATION_SCHEMES]
+    return gains == sorted(gains)
+
+
+def _prefetching(prefetch: Prefetch, degree: int) -> tuple[float, float]:
+    """Rate of MXFP4 with 4 rows, and share of lines that missed the L2."""
+    found = tile_rate(
+        DecaParams(),
+        resolve_weight_scheme("mxfp4"),
+        bytes_per_cycle=HBM.bytes_per_cycle(HBM.cores),
+        matrix_cycles=MATRIX_CYCLES,
+        integration=Integration(prefetch=prefetch, degree=degree),
+    )
+    return _four_rows(found.cycles), found.missed
+
+
+def _four_rows(cycles: float) -> float:
+    """10^12 multiply-adds a second of one layer with 4 rows, at so many cycles a tile."""
+    seconds = TILES * cycles / HBM.clock + constant("sync_us") * 1e-6
+    return 4 * LAYER_INNER * LAYER_OUTER / seconds / 1e12
+
+
+@answers(PREDICTION, {f"deca.table5.{name}": kind for name, kind in PREFETCHERS.items()})
+def prefetch_rate(prefetch: Prefetch, degree: int) -> float:
+    """10^12 multiply-adds a second with this prefetcher."""
+    return _prefetching(prefetch, degree)[0]
+
+
+@answers(RTL, {f"deca.table5.{name}.rtl": kind for name, kind in PREFETCHERS.items()})
+def prefetch_rate_on_rtl(prefetch: Prefetch, degree: int) -> float:
+    """10^12 multiply-adds a second with this prefetcher, measured on our RTL."""
+    return _four_rows(_rate(f"table5 {prefetch} {degree}"))
+
+
+@answers(CONSISTENCY, {"deca.table5.none.misses": PREFETCHERS["none"]})
+@answers(
+    PREDICTION,
+    {f"deca.table5.{name}.misses": kind for name, kind in PREFETCHERS.items() if name != "none"},
+)
+def prefetch_misses(prefetch: Prefetch, degree: int) -> float:
+    """Million lines that missed, of the 90 million that the run reads."""
+    return 90 * _prefetching(prefetch, degree)[1]
+
+
+@answers(PREDICTION, {"deca.table5.order": ()})
+def prefetch_order() -> bool:
+    """None, degree 1, the L2's own, degree 15, degree 5: from slow to fast."""
+    order = ("none", "deca1", "l2", "deca15", "deca5")
+    rates = [prefetch_rate(*PREFETCHERS[name]) for name in order]
+    return all(slow <= fast for slow, fast in pairwise(rates))
+
+
+@answers(
+    PREDICTION,
+    {
+        f"deca.table6.{model}.n{batch}.{weights}.{engine}": (
+            *(MODELS[model], batch, WEIGHTS[weights]),
+            ENGINES[engine],
+        )
+        for model, batch, weights, engine in product(MODELS, (1, 16, 64), WEIGHTS, ENGINES)
+        if (weights, engine) != ("q16", "deca")
+    }
+    | {
+        "deca.table7.spr_hbm.latency": ("llama-2-70b", 1, "mxfp4", "software"),
+        "deca.table7.spr_hbm_deca.latency": ("llama-2-70b", 1, "mxfp4", "deca"),
+    },
+)
+def next_token_ms(model: str, batch: int, scheme: str, engine: str) -> float:
+    """Next-token time of Table 6, in milliseconds."""
+    work = Pass(Batch(((batch, TABLE6_CONTEXT),)))
+    time = run_steps(HBM, engine, resolve_weight_scheme(scheme), resolve_model(model), [work])
+    return float(1e3 * time.seconds[0])
+
+
+@answers(
+    PREDICTION,
+    {
+        "deca.headline.next_token_vs_sw": ("software", (1, 16, 64)),
+        "deca.headline.next_token_vs_uncompressed": ("uncompressed", (1, 16)),
+        "deca.headline.next_token_vs_uncompressed_incl_n64": ("uncompressed", (1, 16, 64)),
+    },
+)
+def next_token_gain(over: str, batches: tuple[int, ...]) -> list[float]:
+    """Smallest and largest gain of DECA, over models, batches and both schemes."""
+    gains = []
+    for model, batch, scheme in product(MODELS.values(), batches, ("mxfp4", "bf8_30%")):
+        before = next_token_ms(model, batch, scheme if over == "software" else "bf16", "software")
+        gains.append(before / next_token_ms(model, batch, scheme, "deca"))
+    return [min(gains), max(gains)]
+
+
+@answers(PREDICTION, {"deca.table6.n64_q4_sw_useless": ()})
+def mxfp4_useless_at_64() -> bool:
+    """Without DECA, MXFP4 gains less than 10% at batch 64."""
+    slow, fast = (next_token_ms("llama-2-70b", 64, s, "software") for s in ("bf16", "mxfp4"))
+    return slow / fast < 1.1
+
+
+@answers(
+    BOUND, {"deca.app.n1_16": (1, 16, 0.0, 1.1), "deca.app.above16": (16, 64, 1.5, float("inf"))}
+)
+def batches_grow(few: int, many: int, least: float, most: float) -> bool:
+    """Whether the uncompressed next-token time grows by a ratio in a range from batch to batch."""
+    times = [next_token_ms("llama-2-70b", batch, "bf16", "software") for batch in (few, many)]
+    return least <= times[1] / times[0] <= most
+
+
+@answers(IDENTITY, {"deca.table7.spr_hbm.tflops": ()})
+def peak_tera_fma() -> float:
+    """10^12 multiply-adds a second of the matrix units."""
+    return 512 * 16 * HBM.matrix_rate / 1e12
+
+
+@answers(PREDICTION, {"deca.table7.h100_latency_ratio": (38.0,)})
+def latency_over_gpu(published_ms: float) -> float:
+    """Next-token time of DECA with MXFP4 over that of a GPU, which Table 7 prints."""
+    return next_token_ms("llama-2-70b", 1, "mxfp4", "deca") / published_ms
+
+
+@cache
+def _rates(path: Path) -> dict[str, float]:
+    if not path.exists():
+        raise NoRecordError("no record of the rates of DECA")
+    rows = json.loads(path.read_text())["rates"]
+    return {row["name"]: float(row["cycles_per_tile"]) for row in rows}
+
+
+def _rate(stream: str) -> float:
+    """Cycles between two tiles of a stream on DECA's RTL (``tilewright simulate deca.rates``)."""
+    if stream not in _rates(RATES):
+        raise NoRecordError(f"no record of {stream} among the rates of DECA")
+    return measured("deca.rates", _rates(RATES)[stream])
+
+
+@answers(
+    RTL,
+    {
+        f"deca.cycles.{name}": (scheme,)
+        for name, scheme in SCHEMES.items()
+        if not name.startswith("bf16")
+    },
+)
+def tile_cycles_on_rtl(scheme: str) -> float:
+    """Cycles from one tile to the next where every line is in the L2, measured on our RTL."""
+    return _rate(f"l2 {scheme}")
+
+
+@answers(NETLIST, {"deca.area.total_56": ()})
+def area_mm2() -> float:
+    """56 PEs from the synthesis record at 7 nm, made for speed: 2.5 GHz."""
+    return 56 * area_um2("deca", "fastest") / 1e6
+
+
+@answers(NETLIST, {"deca.power.total_56": ("mxfp4 real",)})
+def power_w(run: str) -> float:
+    """56 PEs at full activity and 2.5 GHz, from the energy record at 7 nm."""
+    return 56 * deca_power_mw(run) / 1e3
+
+
+@answers(NETLIST, {"deca.power.idle": (350.0,)})
+def idle_percent(design_watts: float) -> float:
+    """56 idle PEs, in percent of the processor's design power."""
+    return 100 * power_w("idle") / design_watts
+
+
+# Modules of DECA by the paper's division of area and power; everything else is the "rest".
+DECA_PARTS = {"buffers": r"tout\d.*|loader\d\.(load_unit|\w+_queue)", "lut": r"pipeline\.lut"}
+
+
+def _grouped(sizes: Mapping[str, float]) -> dict[str, float]:
+    """Sums over the parts that belong to each of ``DECA_PARTS``, and to none of them."""
+    sums = dict.fromkeys((*DECA_PARTS, "rest"), 0.0)
+    for name, size in sizes.items():
+        found = (g for g, pattern in DECA_PARTS.items() if re.fullmatch(pattern, name))
+        sums[next(found, "rest")] += size
+    return sums
+
+
+def areas_by_part() -> dict[str, float]:
+    """Square micrometres of a DECA, by the paper's division."""
+    return _grouped(read_record(RECORDS, "deca", "synthesis", "fastest")["area_by_part"])
+
+
+def powers_by_part(run: str) -> dict[str, float]:
+    """Milliwatts of a DECA in one run, by the paper's division."""
+    parts = read_record(RECORDS / "energy", "deca", "energy")["runs"][run]["power_by_part"]
+    return _grouped({name: figures["total"] for name, figures in parts.items()})
+
+
+@answers(NETLIST, {f"deca.area.share_{group}": (group,) for group in (*DECA_PARTS, "rest")})
+def area_share(group: str) -> float:
+    """Percent of a DECA's area, by the paper's division."""
+    areas = areas_by_part()
+    return 100 * areas[group] / sum(areas.values())
+
+
+@answers(
+    NETLIST,
+    {
+        "deca.power.share_queues": ("buffers", "mxfp4 real"),
+        "deca.power.share_lut": ("lut", "mxfp4 real"),
+        "deca.power.share_rest": ("rest", "mxfp4 real"),
+    },
+)
+def power_share(group: str, run: str) -> float:
+    """Percent of a DECA's power in one run, by the paper's division."""
+    powers = powers_by_part(run)
+    return 100 * powers[group] / sum(powers.values())

@@ -1,0 +1,210 @@
+"""Figures of the Harmonia paper: peaks, machines of equal area and their energy."""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from statistics import fmean
+
+from tilewright.claims.anda import PREFILL
+from tilewright.claims.registry import NETLIST, answers
+from tilewright.compiler.count import ProgramTime
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, Mode
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.sim import accelerator as acc
+from tilewright.sim.models import resolve_model
+from tilewright.sim.pe_units import array_rate, pe_area, pe_fj, pe_rate, pe_ratio
+from tilewright.sim.programs import projections_time, slower_array
+from tilewright.sim.records import area_um2
+from tilewright.sim.step_programs import attention_time
+from tilewright.sim.workload import prefill, total_macs
+
+HARMONIA_MODELS = (
+    *("llama-3.2-1b", "llama-3.2-3b", "mistral-7b", "llama-3.1-8b", "llama-2-13b"),
+    *("llama-7b", "llama-2-7b", "opt-6.7b"),
+)
+PES = ("fp-fp", "fp-int", "figna", "anda-m8", "anda-m6", "anda-m4")  # of the paper's Figure 17
+ANDA_LENGTHS = {"anda-m8": 8, "anda-m6": 6, "anda-m4": 4}
+# Whole machines: Anda at the whole length next to its mean at 1% loss.
+MACHINES = ("fp-fp", "fp-int", "figna", "anda-m6")
+SWEEP = ("llama-3.2-3b", (2048, 4096, 8192, 16384))  # model and contexts of the paper's sweep
+
+answers(
+    NETLIST,
+    {f"harmonia.peak.{mode}": (f"harmonia-{mode}", 8, 16) for mode in ("m8w4", "m8m4", "m8m8")},
+)(array_rate)
+answers(
+    NETLIST,
+    {
+        f"harmonia.pe.m8m8_area_eff_vs_{name}": ("area_efficiency", "harmonia-m8m8", over)
+        for name, over in {"figna_c": "figna-c", "anda_m4": "anda-m4"}.items()
+    },
+)(pe_ratio)
+
+
+@answers(NETLIST, {"harmonia.conv.area_vs_mant": ("int8_quantiser", "harmonia_converter")})
+def unit_area_ratio(unit: str, over: str) -> float:
+    """Area of one unit of the records, which is no PE, over that of another."""
+    return area_um2(unit) / area_um2(over)
+
+
+def harmonia_peak(mode: str) -> float:
+    """Multiply-adds a cycle of the array."""
+    array = acc.PAPER_HARMONIA
+    return array.rows * array.columns * acc.harmonia_rate(Mode(mode))
+
+
+def iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float]:
+    """Harmonia over each baseline whose PEs fill the same area, by the cycles of programs.
+
+    Projections, and with ``joint`` attention too; for that a baseline has fp16 PEs beside its
+    own, as many as the fp16 machine, whose area is not counted against it. A baseline is the same
+    machine, with the same programs, but for its array: that takes longer as its PEs do fewer
+    multiply-adds in the area at their peak.
+    """
+    per_area = {name: pe_rate(name) / pe_area(name) for name in PES}
+    area, peak, machine = pe_area("harmonia-m8w4"), pe_rate("harmonia-m8w4"), acc.harmonia()
+    attention_peak = machine.attention_rate(context) / (machine.rows * machine.columns)
+    projections, attention = _programs(model, context)
+    ours = projections.cycles + (attention.cycles if joint else 0)
+    speedups = {}
+    for name in MACHINES:
+        theirs = slower_array(projections, peak / (area * per_area[name]))
+        if joint:
+            theirs += slower_array(attention, attention_peak / (area * per_area["fp-fp"]))
+        speedups[name] = theirs / ours
+    return speedups
+
+
+@cache
+def _programs(model: str, context: int) -> tuple[ProgramTime, ProgramTime]:
+    """Projections, and attention, of a whole prompt."""
+    shape, params = resolve_model(model), HarmoniaParams()
+    products = [p for p in prefill(shape, 1, context) if p.module != "attention"]
+    lengths = dict.fromkeys((p.module for p in products), ACTIVATION_BITS)
+    attention = attention_time(params, shape, context).times(shape.num_hidden_layers)
+    return projections_time(params, products, lengths), attention
+
+
+ENDS: dict[str, Callable[[Iterable[float]], float]] = {"least": min, "most": max, "mean": fmean}
+
+
+@answers(
+    NETLIST,
+    {
+        "harmonia.joint.speedup.min": ("least",),
+        "harmonia.joint.speedup.max": ("most",),
+        "harmonia.abs.speedup.avg": ("mean",),
+    },
+)
+def harmonia_speedup(end: str) -> float:
+    """Least or most of the mean speedups over each baseline: all models, 2048 tokens."""
+    runs = [iso_area_speedups(model, PREFILL, joint=True) for model in HARMONIA_MODELS]
+    return ENDS[end](fmean(run[name] for run in runs) for name in MACHINES)
+
+
+@answers(
+    NETLIST,
+    {"harmonia.seq.speedup.min": ("least", *SWEEP), "harmonia.seq.speedup.max": ("most", *SWEEP)},
+)
+def harmonia_sweep(end: str, model: str, contexts: tuple[int, ...]) -> float:
+    """Least or most speedup over any baseline at any of these contexts."""
+    runs = [iso_area_speedups(model, context, joint=True) for context in contexts]
+    return ENDS[end](speedup for run in runs for speedup in run.values())
+
+
+@answers(NETLIST, {"harmonia.lin.speedup.max": ()})
+def harmonia_linear_speedup() -> float:
+    """Speed over the fp16 machine of equal area, projections alone."""
+    return iso_area_speedups("llama-2-13b", PREFILL, joint=False)["fp-fp"]
+
+
+@answers(NETLIST, {"harmonia.pe.area_eff.min": ("least",), "harmonia.pe.area_eff.max": ("most",)})
+def harmonia_pe_efficiency(end: str) -> float:
+    """Least or most area efficiency of a PE over the baselines'."""
+    return ENDS[end](pe_ratio("area_efficiency", "harmonia-m8w4", name) for name in PES)
+
+
+@answers(
+    NETLIST, {"harmonia.pe.energy_eff.min": ("least",), "harmonia.pe.energy_eff.max": ("most",)}
+)
+def harmonia_pe_energy(end: str) -> float:
+    """Least or most energy of a baseline's multiply-add over that of a PE in M8W4."""
+    return ENDS[end](pe_ratio("energy_efficiency", "harmonia-m8w4", name) for name in PES)
+
+
+def _baseline(name: str) -> acc.Accelerator:
+    if name in ANDA_LENGTHS:
+        return acc.anda(dict.fromkeys(acc.anda().lengths, ANDA_LENGTHS[name]))
+    return acc.baseline(name)
+
+
+def _energy_reductions(model: str, context: int, joint: bool) -> dict[str, float]:
+    """Energy of each baseline over Harmonia's: PEs, buffers and memory.
+
+    A baseline's multiply-add costs Harmonia's published one by the ratio of the records, and in
+    attention what it costs an fp16 PE. Buffers are equal, so traffic follows the formats.
+    """
+    products = [
+        p for p in prefill(resolve_model(model), 1, context) if joint or p.module != "attention"
+    ]
+    macs = {
+        kind: total_macs([p for p in products if (p.module == "attention") == kind])
+        for kind in (False, True)
+    }
+    machine = acc.harmonia()
+    ours = sum(acc.energy(machine, acc.run(machine, products)).values())
+    peak = harmonia_peak(Mode.M8W4.value) * acc.HARMONIA_CLOCK
+    scale = machine.power["compute"] / peak / pe_fj("harmonia-m8w4")
+    reductions = {}
+    for name in MACHINES:
+        other = _baseline(name)
+        parts = acc.energy(other, acc.run(other, products))
+        compute = macs[False] * pe_fj(name) + macs[True] * pe_fj("fp-fp")
+        reductions[name] = (scale * compute + parts["buffers"] + parts["memory"]) / ours
+    return reductions
+
+
+@answers(
+    NETLIST,
+    {
+        "harmonia.lin.energy_eff.min": ("least", False),
+        "harmonia.lin.energy_eff.max": ("most", False),
+        "harmonia.joint.energy_reduction.min": ("least", True),
+        "harmonia.joint.energy_reduction.max": ("most", True),
+        "harmonia.abs.energy_eff.avg": ("mean", True),
+    },
+)
+def harmonia_energy(end: str, joint: bool) -> float:
+    """Least or most of the mean reductions over each baseline: all models, 2048 tokens."""
+    runs = [_energy_reductions(model, PREFILL, joint) for model in HARMONIA_MODELS]
+    return ENDS[end](fmean(run[name] for run in runs) for name in MACHINES)
+
+
+@answers(
+    NETLIST,
+    {"harmonia.seq.energy.min": ("least", *SWEEP), "harmonia.seq.energy.max": ("most", *SWEEP)},
+)
+def harmonia_energy_sweep(end: str, model: str, contexts: tuple[int, ...]) -> float:
+    """Least or most reduction over any baseline at any of these contexts."""
+    runs = [_energy_reductions(model, context, joint=True) for context in contexts]
+    return ENDS[end](reduction for run in runs for reduction in run.values())
+
+
+@answers(NETLIST, {"harmonia.seq.attention_takes_over": ("figna", *SWEEP)})
+def attention_takes_over(over: str, model: str, contexts: tuple[int, ...]) -> bool:
+    """Attention's share of a baseline's time grows with the context, to more than half."""
+    shape = resolve_model(model)
+    rate, fp16 = (pe_rate(name) / pe_area(name) for name in (over, "fp-fp"))
+    shares = []
+    for context in contexts:
+        products = prefill(shape, 1, context)
+        attention = total_macs([p for p in products if p.module == "attention"])
+        others = total_macs(products) - attention
+        shares.append(attention / fp16 / (attention / fp16 + others / rate))
+    return shares == sorted(shares) and shares[-1] > 0.5
+
+
+@answers(NETLIST, {"harmonia.seq.always_ahead": SWEEP})
+def harmonia_always_ahead(model: str, contexts: tuple[int, ...]) -> bool:
+    """Whether Harmonia is faster than every baseline at every context."""
+    runs = [iso_area_speedups(model, context, joint=True) for context in contexts]
+    return all(speedup > 1 for run in runs for speedup in run.values())
