@@ -24,6 +24,7 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from benchmarks.torch_bits import check
+from tilewright.base.records import write_record
 from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.torch import AndaConfig, perplexity, quantize_, restore_
 from tilewright.torch.convert import along_inputs, book_of, integer_values, to_block_float
@@ -238,7 +239,7 @@ def main() -> None:
     record = {}
     for record in measure(args, device):
         if args.output is not None:
-            args.output.write_text(json.dumps(record, indent=1) + "\n")
+            write_record(args.output, record)
     print(json.dumps(record, indent=1))
 
 

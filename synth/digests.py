@@ -4,19 +4,18 @@
 who asks whether records are old need not elaborate every block.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from tilewright.base.cache import write_whole
+from tilewright.base.records import write_record
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.fpga.record import load_fpga_records
 from tilewright.synth.place.record import load_placed_records
 from tilewright.synth.record import (
     DIGESTS,
-    UNGATED,
-    load_records,
+    SYNTHESIS,
+    load_kind,
     rtl_sources,
     rtlil_name,
     sha256,
@@ -33,8 +32,7 @@ def recorded() -> dict[str, tuple[str, bool]]:
 
 
 def _of_records() -> Iterator[tuple[str, bool]]:
-    mapped = (*load_records().values(), *load_records(UNGATED).values())
-    for record in (*mapped, *load_placed_records().values()):
+    for record in (*load_kind(SYNTHESIS).values(), *load_placed_records().values()):
         yield record["spec"], True
     for record in load_fpga_records().values():
         yield record["spec"], False
@@ -46,8 +44,7 @@ def write_digests(path: Path = DIGESTS) -> None:
         name: sha256(to_rtlil(resolve(spec), memory_macros=macros))
         for name, (spec, macros) in sorted(recorded().items())
     }
-    text = json.dumps({"sources": rtl_sources(), "digests": digests}, indent=2) + "\n"
-    write_whole(path, text.encode())
+    write_record(path, {"sources": rtl_sources(), "digests": digests})
 
 
 if __name__ == "__main__":

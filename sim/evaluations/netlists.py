@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.sim.claims.classes import ClaimClass
 from tilewright.sim.evaluations.registry import evaluation
-from tilewright.sim.records import RECORDS, read_record
+from tilewright.sim.records import read_record
 
 __all__ = [
     *("anda_areas", "deca_areas", "deca_powers", "macro", "part_count"),
@@ -28,12 +28,12 @@ MACRO = re.compile(r"sram_(?P<entries>\d+)x(?P<bits>\d+)_(?P<reads>\d+)r(?P<writ
 
 
 def _macros(unit: str, goal: str, entries: int) -> dict[str, Any]:
-    found = read_record(RECORDS, unit, "synthesis", goal)["cells_by_kind"]
-    for kind, count in found.items():
+    found = read_record("synthesis", unit, goal)["memories"]
+    for kind, memory in found.items():
         match = MACRO.match(kind)
         if match and int(match["entries"]) == entries:
             return {
-                "count": count,
+                "count": memory["count"],
                 **{name: int(value) for name, value in match.groupdict().items()},
             }
     return {"count": 0, "entries": 0, "bits": 0, "reads": 0, "writes": 0}
@@ -48,7 +48,7 @@ def macro(entries: int, figure: str, unit: str = "deca", goal: str = "fastest") 
 @evaluation(ClaimClass.PARAMETER)
 def part_count(pattern: str, unit: str = "deca", goal: str = "fastest") -> float:
     """How many parts of a netlist have a name of this form."""
-    parts = read_record(RECORDS, unit, "synthesis", goal)["area_by_part"]
+    parts = read_record("synthesis", unit, goal)["area_by_part"]
     return float(sum(re.fullmatch(pattern, name) is not None for name in parts))
 
 
@@ -63,18 +63,18 @@ def _grouped(sizes: Mapping[str, float]) -> dict[str, float]:
 
 def deca_areas() -> dict[str, float]:
     """Square micrometres of a DECA, by the paper's division."""
-    return _grouped(read_record(RECORDS, "deca", "synthesis", "fastest")["area_by_part"])
+    return _grouped(read_record("synthesis", "deca", "fastest")["area_by_part"])
 
 
 def deca_powers(run: str) -> dict[str, float]:
     """Milliwatts of a DECA in one run, by the paper's division."""
-    parts = read_record(RECORDS / "energy", "deca", "energy")["runs"][run]["power_by_part"]
+    parts = read_record("energy", "deca")["runs"][run]["power_by_part"]
     return _grouped({name: figures["total"] for name, figures in parts.items()})
 
 
 def anda_areas() -> dict[str, float]:
     """Square micrometres of the Anda accelerator, by the rows of the paper's table."""
-    parts = read_record(RECORDS / "system", "anda", "system")["parts"]
+    parts = read_record("system", "anda")["parts"]
     areas = {name: sizes["logic"] + sizes["memory"] for name, sizes in parts.items()}
     known = {name for names in ANDA_PARTS.values() for name in names}
     if set(areas) != known:

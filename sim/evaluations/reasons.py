@@ -15,7 +15,6 @@ from tilewright.sim.evaluations.registry import EVALUATIONS
 from tilewright.sim.inputs import with_input
 from tilewright.sim.measured import long_context_seconds, model_seconds, pruned_cache_bound
 from tilewright.sim.records import (
-    RECORDS,
     area_um2,
     deca_power_mw,
     deca_rate,
@@ -388,7 +387,7 @@ def vector_unit_is_as_large_as_the_papers(claim: Claim) -> bool:
 @_reason(Cause.OURS, "an accelerator without memories between it and its DRAM")
 def lines_on_their_way_are_most_of_others(claim: Claim) -> bool:
     """Memories of lines that come from outside, over all of this row: the paper counts none."""
-    parts = read_record(RECORDS / "system", "anda", "system")["parts"]
+    parts = read_record("system", "anda")["parts"]
     waiting = sum(parts[name]["memory"] for name in ("fetcher", "loader"))
     return waiting > 0.7 * netlists.anda_areas()["others"]
 

@@ -280,7 +280,10 @@ def test_a_mean_is_over_all_open_models():
 
 def test_another_netlist_changes_the_verdicts(monkeypatch):
     assert verdict("deca.table3.sqq.per_pe") == "agrees"
-    cells = {"cells_by_kind": {"sram_32x513_1r1w": 3}, "area_by_part": {"loader0.load_unit": 1.0}}
+    cells = {
+        "memories": {"sram_32x513_1r1w": {"count": 3}},
+        "area_by_part": {"loader0.load_unit": 1.0},
+    }
     monkeypatch.setattr(netlists, "read_record", lambda *names: cells)
     assert verdict("deca.table3.sqq.per_pe") == "off"
     assert verdict("deca.table3.ldu.per_pe") == "off"

@@ -1,7 +1,5 @@
 """Figures that follow the synthesis records, on records made up so that the answer is known."""
 
-import json
-
 import pytest
 
 from tilewright.sim import records
@@ -11,6 +9,7 @@ from tilewright.sim.evaluations.elements import UNITS as PES
 from tilewright.sim.evaluations.elements import pe_unit, registers_outside
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
 from tilewright.sim.scoreboard import scoreboard_claims
+from tilewright.synth.record import store_record
 
 SAVING = 3.2  # every mantissa 5 bits
 FP16_PE, ANDA_PE, HARMONIA_PE = map(pe_unit, ("fp-fp", "anda", "harmonia"))
@@ -20,26 +19,24 @@ UNITS = {"deca", *(unit for both in PES.values() for unit in both)}
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "RECORDS", tmp_path)
-    records.read_record.cache_clear()
+    records._table.cache_clear()
     yield tmp_path
-    records.read_record.cache_clear()
+    records._table.cache_clear()
 
 
 def write(folder, unit, area, energy=None):
-    record = {"metrics": {"area": {"value": area, "unit": "um2"}}}
+    record = {"metrics": {"area": {"value": area, "unit": "um2", "better": "lower"}}}
     for goal in ("", ".fastest"):
-        (folder / f"{unit}.asap7{goal}.json").write_text(json.dumps(record))
+        store_record("synthesis", "asap7", f"{unit}.asap7{goal}", record, folder)
     if energy is not None:
-        (folder / "energy").mkdir(exist_ok=True)
         runs = {name: {"total": value, "macs_per_cycle": 4.0} for name, value in energy.items()}
-        (folder / "energy" / f"{unit}.asap7.json").write_text(json.dumps({"runs": runs}))
+        store_record("energy", "asap7", f"{unit}.asap7", {"runs": runs}, folder)
 
 
 def write_deca_power(folder, milliwatts):
     powers = {name: {"total": value, "least": value / 2} for name, value in milliwatts.items()}
     runs = {name: {"power": power} for name, power in powers.items()}
-    (folder / "energy").mkdir(exist_ok=True)
-    (folder / "energy" / "deca.asap7.json").write_text(json.dumps({"runs": runs}))
+    store_record("energy", "asap7", "deca.asap7", {"runs": runs}, folder)
 
 
 def test_power_of_deca_is_that_of_every_core(folder):
@@ -97,7 +94,7 @@ def test_compute_energy_is_that_of_the_pes(folder):
     assert saved == pytest.approx(-90.0)
     few = EVALUATIONS["anda_model_energy_efficiency"](model="opt-13b", saving=SAVING)
     write(folder, FP16_PE, 1.0, {"real": 160.0})
-    records.read_record.cache_clear()
+    records._table.cache_clear()
     assert EVALUATIONS["anda_model_energy_efficiency"](model="opt-13b", saving=SAVING) > few
 
 

@@ -64,7 +64,8 @@ def test_the_key_has_all_sources_that_decide_rtlil():
     in_key = {f for f in reached if f.startswith(("hw/", "golden/params/"))}
     in_key |= {"synth/emit.py", "synth/signal_names.py"}
     # When Python collects garbage; how Verilog is made of RTLIL, and its cache.
-    others = {"synth/collector.py", "synth/yosys.py", "tilewright/base/cache.py"}
+    base = {f"tilewright/base/{name}.py" for name in ("cache", "files")}
+    others = {"synth/collector.py", "synth/yosys.py", *base}
     assert reached - in_key == others
 
 

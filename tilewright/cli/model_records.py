@@ -9,7 +9,7 @@ import shlex
 import sys
 from typing import Any
 
-from tilewright.base.files import write_atomic
+from tilewright.base.records import write_record
 from tilewright.cli.model_record_options import model_record_parser
 
 __all__ = ["main"]
@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
 
     def write(found: dict[str, Any]) -> None:
         record.update(found)
-        write_atomic(path, json.dumps(record, indent=1) + "\n")
+        write_record(path, record)
 
     if args.formats:
         text = default_text() if args.text is None else read_text(args.text)

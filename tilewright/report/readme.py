@@ -11,7 +11,7 @@ from tilewright.sim.classes import summary
 from tilewright.sim.scoreboard import evaluate
 from tilewright.synth.record import load_records
 from tilewright.synth.system import load_system
-from tilewright.synth.technology import TECHNOLOGIES, load_technology
+from tilewright.synth.technology import TECHNOLOGIES
 from tilewright.verify.benches import BENCHES
 
 __all__ = ["README", "block_table", "design_table", "with_tables"]
@@ -81,7 +81,7 @@ def block_table() -> str:
 
 def _mapped_by_part(block: str) -> list[str]:
     """List the technologies in which ``tilewright synth --system`` has a record of the block."""
-    return [name for name in TECHNOLOGIES if load_system(block, load_technology(name)) is not None]
+    return [name for name in TECHNOLOGIES if load_system(block, name) is not None]
 
 
 def with_tables(text: str) -> str:

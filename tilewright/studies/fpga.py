@@ -1,24 +1,23 @@
-"""Blocks on FPGAs written into ``synth/records/fpga``."""
+"""Blocks on FPGAs written into ``synth/records``."""
 
 from collections.abc import Callable, Iterable
 
-from tilewright.base.files import write_atomic
 from tilewright.synth.fpga.record import (
-    FPGA_RECORDS,
+    FPGA,
+    fpga_name,
     fpga_record,
-    fpga_record_path,
     load_fpga_records,
 )
 from tilewright.synth.fpga.route import Placement, place_and_route
-from tilewright.synth.record import record_text
+from tilewright.synth.record import store_record
 
 __all__ = ["renew_records", "store_placement"]
 
 
 def store_placement(found: Placement) -> None:
     """Write the record of a placed block."""
-    FPGA_RECORDS.mkdir(exist_ok=True)
-    write_atomic(fpga_record_path(found.params, found.device), record_text(fpga_record(found)))
+    name = fpga_name(found.params, found.device)
+    store_record(FPGA, found.device.name, name, fpga_record(found))
 
 
 def renew_records(names: Iterable[str], watch: Callable[[str], None]) -> None:

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "constraints (LPF) of --bitstream for another board than the ULX3S"
     parser.add_argument("--pins", metavar="FILE", help=text)
     parser.add_argument("--csv", action="store_true", help="print the table as CSV")
-    text = "write the result into synth/records/fpga; without BLOCK, renew every record that is old"
+    text = "write the result into synth/records; without BLOCK, renew every record that is old"
     parser.add_argument("--update-records", action="store_true", help=text)
 
 

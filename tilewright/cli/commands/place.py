@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "write the netlist after timing repair as Verilog"
     parser.add_argument("--netlist", metavar="FILE", type=Path, help=text)
     parser.add_argument("--csv", action="store_true", help="print the table as CSV")
-    text = "write the result into synth/records/placed; without BLOCK, renew every old record"
+    text = "write the result into synth/records; without BLOCK, renew every old record"
     parser.add_argument("--update-records", action="store_true", help=text)
 
 
@@ -51,7 +51,7 @@ def _place(args: argparse.Namespace) -> int:
     from tilewright.cli.placed_tables import print_placed
     from tilewright.studies.placement import place_and_measure, store_placed
     from tilewright.synth.flow import DEFAULT_GOAL, Goal
-    from tilewright.synth.place.picture import picture_svg
+    from tilewright.synth.place.picture import picture_of, picture_svg
     from tilewright.synth.place.spef import placed_verilog, spef
 
     if args.update_records and args.utilisation is not None:
@@ -64,7 +64,7 @@ def _place(args: argparse.Namespace) -> int:
     if args.update_records:
         store_placed(placed, record)
     if args.svg:
-        write_atomic(args.svg, picture_svg(record["picture"], f"layout of {args.block}"))
+        write_atomic(args.svg, picture_svg(picture_of(placed), f"layout of {args.block}"))
     if args.spef:
         write_atomic(args.spef, spef(placed.layout))
     if args.netlist:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.files import write_atomic
+from tilewright.base.records import write_record
 from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm.engine import Evaluation
@@ -50,7 +50,7 @@ def load_record(name: str, folder: Path = RECORDS) -> dict[str, Any] | None:
 def save_record(name: str, record: dict[str, Any], folder: Path = RECORDS) -> Path:
     """Write the record called ``name`` and return its path."""
     path = folder / f"{name}.json"
-    write_atomic(path, json.dumps(record, indent=1) + "\n")
+    write_record(path, record)
     return path
 
 
