@@ -10,29 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.code import code_of
-from tilewright.golden.params.block import BlockParams
-from tilewright.synth.fpga.devices import DEVICES, Device
+from tilewright.synth.fpga.devices import DEVICES
 from tilewright.synth.fpga.outputs import require_outputs
 from tilewright.synth.fpga.route import TARGET_MHZ, Placement
 from tilewright.synth.record import RECORDS, load_kind, metric, rtlil_sha256, sha256, tool_versions
 
 __all__ = [
     "FPGA",
-    "fpga_name",
     "fpga_record",
     "fpga_table",
-    "load_fpga_records",
     "stale_fpga_records",
 ]
 
 FPGA = "fpga"  # the kind of record
 _FLOW = ("carry", "devices", "harness", "report", "reset", "route", "tools")
 _HEADER = ("block", "device", "grade", "LUTs", "carry", "registers", "block RAM", "DSP", "MHz")
-
-
-def fpga_name(params: BlockParams, device: Device) -> str:
-    """Return what the record of a block on a device is called."""
-    return f"{params.slug}.{device.name}"
 
 
 @cache
@@ -86,11 +78,6 @@ def fpga_record(found: Placement) -> dict[str, Any]:
     }
 
 
-def load_fpga_records(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
-    """Return every record of a block on an FPGA by name."""
-    return load_kind(FPGA, folder)
-
-
 def stale_fpga_records(
     folder: Path = RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
 ) -> dict[str, str]:
@@ -98,7 +85,7 @@ def stale_fpga_records(
 
     Where the tool that places a family is not installed, its version is not compared.
     """
-    records = load_fpga_records(folder)
+    records = load_kind(FPGA, folder)
     return {name: _renewal(records[name]) for name in watch(records) if not _fresh(records[name])}
 
 

@@ -17,7 +17,6 @@ from tilewright.synth.record import (
     is_of_this_flow,
     load_kind,
     metric,
-    record_name,
     rtlil_sha256,
     sha256,
     tool_versions,
@@ -26,8 +25,6 @@ from tilewright.synth.record import block_record as synthesis_record
 
 __all__ = [
     "PLACED",
-    "load_placed_records",
-    "placed_name",
     "placed_record",
     "placed_table",
     "stale_placed_records",
@@ -45,11 +42,6 @@ def _place_sha256() -> str:
     """Of the code that places, comments and docstrings left out."""
     texts = (Path(__file__).with_name(f"{name}.py").read_text() for name in _OWN)
     return sha256("".join(map(code_of, texts)))
-
-
-def placed_name(placed: PlacedBlock) -> str:
-    """Return what the record of a placed block is called."""
-    return record_name(placed.params, placed.layout.technology.name, placed.synthesis.goal)
 
 
 def placed_record(
@@ -117,16 +109,11 @@ def _worst_net(placed: PlacedBlock) -> dict[str, Any] | None:
     }
 
 
-def load_placed_records(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
-    """Return every record of a placed block by name."""
-    return load_kind(PLACED, folder)
-
-
 def stale_placed_records(
     folder: Path = RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
 ) -> dict[str, str]:
     """Records that no longer describe their block, with the command that renews each."""
-    records = load_placed_records(folder)
+    records = load_kind(PLACED, folder)
     return {name: _renewal(records[name]) for name in watch(records) if not _fresh(records[name])}
 
 

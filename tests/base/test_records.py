@@ -56,6 +56,7 @@ def test_a_table_and_back(tmp_path):
     assert written["metrics"] == {"area": ["um2", "lower"], "delay": ["ps", "lower"]}
     assert written["records"]["b"] == {"goal": "fastest", "metrics": {"area": 2}, "path": "x"}
     assert table_text(dict(reversed(TABLE.items()))) == table_text(TABLE)
+    assert table_text(load_table(path)) == table_text(TABLE)
     assert load_table(tmp_path / "none.json") == {}
 
 

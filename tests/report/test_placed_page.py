@@ -5,12 +5,12 @@ import pytest
 from tilewright.report.html import number
 from tilewright.report.page import Context
 from tilewright.report.pages.placed import build
-from tilewright.synth.place.record import PLACED, load_placed_records
-from tilewright.synth.record import RECORDS, store_record
+from tilewright.synth.place.record import PLACED
+from tilewright.synth.record import RECORDS, load_kind, store_record
 
 
 def test_every_record_is_shown():
-    records = load_placed_records()
+    records = load_kind(PLACED)
     page = build(Context(records=RECORDS, cases=1))
     assert [r["spec"] for r in page.data["placed"]] == [r["spec"] for r in records.values()]
     for record in records.values():
@@ -26,7 +26,7 @@ def test_every_record_is_shown():
 
 @pytest.mark.parametrize("change", [{"place_sha256": "0"}, {"rtlil_sha256": "0"}])
 def test_an_old_record_is_a_problem(tmp_path, change):
-    name, record = next(iter(load_placed_records().items()))
+    name, record = next(iter(load_kind(PLACED).items()))
     store_record(PLACED, record["technology"], name, record | change, tmp_path)
     page = build(Context(records=tmp_path, cases=1))
     (problem,) = page.problems

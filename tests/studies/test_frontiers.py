@@ -17,7 +17,6 @@ from tilewright.studies.sweeps.frontiers import (
     FRONTIER,
     FRONTIERS,
     Design,
-    frontier_name,
     frontier_record,
     jobs_of,
     load_frontier,
@@ -97,7 +96,7 @@ def made_up(tmp_path):
 
 
 def write(folder, record):
-    store_record(FRONTIER, "asap7", frontier_name("harmonia", "asap7"), record, folder)
+    store_record(FRONTIER, "asap7", "harmonia", record, folder)
 
 
 def test_record_and_back(made_up):
@@ -118,7 +117,7 @@ def test_page(made_up):
     write(made_up, load_frontier_record("harmonia", "asap7", made_up) | {"tools": {}})
     (problem,) = page.build(Context(records=made_up, cases=1)).problems
     assert problem == (
-        "frontier harmonia.asap7 was made with other cells, tools or flow; to renew it:"
+        "frontier harmonia in asap7 was made with other cells, tools or flow; to renew it:"
         " tilewright sweep --frontier harmonia --update-records"
     )
 

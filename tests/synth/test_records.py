@@ -7,7 +7,7 @@ from math import exp, log
 
 import pytest
 
-from tilewright.base.records import load_table, updated_table
+from tilewright.base.records import load_table, table_text, updated_table
 from tilewright.golden.params.arith import ARITH_BLOCKS
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.stream import STREAM_BLOCKS
@@ -16,6 +16,7 @@ from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import DEFAULT_GOAL, Goal, synthesise
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.record import (
+    RECORDS,
     SYNTHESIS,
     block_record,
     committed_form,
@@ -157,6 +158,12 @@ def test_a_proof_stays_with_its_netlist(tmp_path):
     assert stored()["proof"] == proof and stored()["flow_sha256"] == "f"
     store_synthesis(record | {"netlist_sha256": "n"}, folder=tmp_path)
     assert "proof" not in stored()
+
+
+@pytest.mark.parametrize("path", sorted(RECORDS.glob("*.*.json")), ids=lambda path: path.name)
+def test_an_update_changes_nothing_else(path):
+    if "records" in json.loads(path.read_text()):
+        assert table_text(load_table(path)) == path.read_text()
 
 
 def test_writers_of_one_table_wait_for_each_other(tmp_path):

@@ -37,7 +37,7 @@ def _text(value: Any, depth: int, column: int) -> str:
         return line
     indent = " " * (depth + 1)
     named = isinstance(value, dict)
-    items = value.items() if named else (("", part) for part in value)
+    items = value.items() if isinstance(value, dict) else [("", part) for part in value]
     lines: list[str] = []
     room = 0  # that the last line has
     for key, part in items:
@@ -92,8 +92,8 @@ def updated_table(path: Path) -> Iterator[Table]:
 
 
 def table_text(table: Table) -> str:
-    """Return the text of a table, sorted by name."""
-    records = {name: dict(table[name]) for name in sorted(table)}
+    """Return the text of a table, records sorted by name and each by its keys."""
+    records = {name: dict(sorted(table[name].items())) for name in sorted(table)}
     about: dict[str, list[str]] = {}
     for name, record in records.items():
         metrics = record.get("metrics", {})

@@ -14,13 +14,8 @@ from tilewright.synth.energy import energy_of
 from tilewright.synth.flow import DEFAULT_GOAL, Goal
 from tilewright.synth.place.energy import placed_energy
 from tilewright.synth.place.place import PlacedBlock, place_block
-from tilewright.synth.place.record import (
-    PLACED,
-    load_placed_records,
-    placed_name,
-    placed_record,
-)
-from tilewright.synth.record import store_record
+from tilewright.synth.place.record import PLACED, placed_record
+from tilewright.synth.record import load_kind, record_name, store_record
 
 __all__ = ["energies_of", "place_and_measure", "renew_placed", "store_placed"]
 
@@ -62,12 +57,13 @@ def place_and_measure(
 
 def store_placed(placed: PlacedBlock, record: dict[str, Any]) -> None:
     """Write the record of a placed block."""
-    store_record(PLACED, record["technology"], placed_name(placed), record)
+    technology, goal = record["technology"], placed.synthesis.goal
+    store_record(PLACED, technology, record_name(placed.params, technology, goal), record)
 
 
 def renew_placed(names: Iterable[str], watch: Callable[[str], None]) -> None:
     """Place the blocks of the records ``names`` again; ``watch`` is told what is done."""
-    records = load_placed_records()
+    records = load_kind(PLACED)
     for name in names:
         old = records[name]
         placed, record = place_and_measure(

@@ -9,14 +9,12 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.synth.fpga.devices import DEVICES
 from tilewright.synth.fpga.record import (
     FPGA,
-    fpga_name,
     fpga_table,
-    load_fpga_records,
     stale_fpga_records,
 )
-from tilewright.synth.record import table_path
+from tilewright.synth.record import load_kind, record_name, table_path
 
-ALL = load_fpga_records()
+ALL = load_kind(FPGA)
 PAGE = Path(__file__).parents[3] / "docs" / "physical.md"
 
 
@@ -33,7 +31,7 @@ def test_every_family_has_a_record():
 def test_a_record_stands_for_its_block(name):
     record = ALL[name]
     params, device = resolve(record["spec"]), DEVICES[record["device"]]
-    assert name == fpga_name(params, device)
+    assert name == record_name(params, device.name)
     assert record["parameters"] == params.as_dict()
     assert record["speed_grade"]["name"] == device.slowest
     value = {metric: entry["value"] for metric, entry in record["metrics"].items()}

@@ -19,16 +19,15 @@ from tilewright.synth.place.layout import lay_out
 from tilewright.synth.place.picture import picture_of, picture_svg
 from tilewright.synth.place.record import (
     PLACED,
-    load_placed_records,
     placed_table,
     stale_placed_records,
 )
 from tilewright.synth.place.repair import repair
 from tilewright.synth.place.spef import placed_verilog, spef
-from tilewright.synth.record import table_path
+from tilewright.synth.record import load_kind, table_path
 from tilewright.synth.technology import load_technology
 
-ALL = load_placed_records()
+ALL = load_kind(PLACED)
 PAGE = Path(__file__).parents[3] / "docs" / "physical.md"
 
 

@@ -77,7 +77,8 @@ def _show(args: argparse.Namespace) -> int:
     from tilewright.base.console import print_json, progress
     from tilewright.cli.placed_tables import print_placed
     from tilewright.studies.placement import renew_placed
-    from tilewright.synth.place.record import load_placed_records, stale_placed_records
+    from tilewright.synth.place.record import PLACED, stale_placed_records
+    from tilewright.synth.record import load_kind
     from tilewright.synth.technology import load_technology
 
     for option in ("goal", "utilisation", "svg", "spef", "netlist"):
@@ -88,6 +89,6 @@ def _show(args: argparse.Namespace) -> int:
         with progress("place", 4 * len(stale)) as tick:
             renew_placed(stale, tick)
     technology = load_technology(args.tech).name if args.tech else None
-    records = [r for r in load_placed_records().values() if technology in (None, r["technology"])]
+    records = [r for r in load_kind(PLACED).values() if technology in (None, r["technology"])]
     print_json(records) if args.json else print_placed(records, as_csv=args.csv)
     return 0

@@ -9,7 +9,6 @@ from tilewright.report.plots import frontier as drawing
 from tilewright.studies.sweeps.frontiers import (
     FRONTIERS,
     Frontier,
-    frontier_name,
     load_frontier,
     load_frontier_record,
     pareto,
@@ -33,8 +32,8 @@ def build(context: Context) -> Page:
             data[f"{frontier.name} {technology}"] = record
             if not is_of_this_flow(record, technology):
                 problems.append(
-                    f"frontier {frontier_name(frontier.name, technology)} was made with other"
-                    f" cells, tools or flow; to renew it: {_command(frontier)}"
+                    f"frontier {frontier.name} in {technology} was made with other cells, tools or"
+                    f" flow; to renew it: {_command(frontier)}"
                 )
             parts.append(_one(context, frontier, technology))
         sections.append(section(frontier.title, *parts))

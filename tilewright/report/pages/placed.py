@@ -7,8 +7,9 @@ from tilewright.report.html import Markup, code, join, note, paragraph, section,
 from tilewright.report.page import Context, Page
 from tilewright.studies.placed_orders import orders_with_wires
 from tilewright.synth.fpga.devices import NOT_OFFERED
-from tilewright.synth.fpga.record import load_fpga_records
-from tilewright.synth.place.record import load_placed_records, stale_placed_records
+from tilewright.synth.fpga.record import FPGA
+from tilewright.synth.place.record import PLACED, stale_placed_records
+from tilewright.synth.record import load_kind
 
 TITLE = "Placed"
 POSITION = 36
@@ -17,7 +18,7 @@ COMMAND = "tilewright place --update-records"
 
 
 def build(context: Context) -> Page:
-    placed, fpga = load_placed_records(context.records), load_fpga_records(context.records)
+    placed, fpga = load_kind(PLACED, context.records), load_kind(FPGA, context.records)
     stale = stale_placed_records(context.records, lambda names: context.track("placed", names))
     return Page(
         summary=f"{len(placed)} blocks with their cells placed, an estimate before routing, and"

@@ -31,7 +31,6 @@ __all__ = [
     "Frontier",
     "FrontierPoint",
     "find_frontier",
-    "frontier_name",
     "frontier_points",
     "frontier_record",
     "jobs_of",
@@ -211,17 +210,11 @@ def frontier_record(
     }
 
 
-def frontier_name(name: str, technology: str) -> str:
-    """Return what the record of a frontier is called."""
-    return f"{name}.{technology}"
-
-
 def load_frontier_record(
     name: str, technology: str, folder: Path = RECORDS
 ) -> dict[str, Any] | None:
     """Return the committed record of a frontier, or None."""
-    table = load_table(table_path(FRONTIER, technology, folder))
-    return table.get(frontier_name(name, technology))
+    return load_table(table_path(FRONTIER, technology, folder)).get(name)
 
 
 def load_frontier(name: str, technology: str, folder: Path = RECORDS) -> list[Design] | None:

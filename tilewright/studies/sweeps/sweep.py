@@ -12,7 +12,6 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.studies.sweeps.frontiers import (
     FRONTIER,
     Frontier,
-    frontier_name,
     frontier_record,
     jobs_of,
 )
@@ -88,8 +87,7 @@ def update_frontier(
         results = _results(own, outcomes)
         if len(results) == len(own):
             record = frontier_record(frontier, technology, results)
-            name = frontier_name(frontier.name, technology)
-            store_record(FRONTIER, technology, name, record)
+            store_record(FRONTIER, technology, frontier.name, record)
     return _failures(jobs, outcomes)
 
 
