@@ -20,7 +20,7 @@ from pathlib import Path
 from time import gmtime, perf_counter, strftime
 from typing import Any
 
-from tilewright.base.records import write_record
+from tilewright.base.files import write_atomic
 
 # A child is told its situation before anything that reads the number of processors is imported.
 CHILD = """
@@ -66,7 +66,7 @@ def main() -> None:
         record["rows"].append(row)
         times = {k: f"{1e3 * v['seconds']:.2f} ms" for k, v in row.items() if k != "situation"}
         print(name, times, flush=True)
-        write_record(args.output, whole.rounded(record))
+        write_atomic(args.output, json.dumps(whole.rounded(record), indent=1) + "\n")
 
 
 SITUATION: dict[str, Any] = {"threads": None, "processors": None, "processes": 1, "models": 1}

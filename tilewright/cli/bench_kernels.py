@@ -15,7 +15,7 @@ DEFAULT_RECORD = Path("out/kernels.json")
 
 def measure_layers(args: argparse.Namespace) -> int:
     """All sections of the bench, or some into a record that has the others."""
-    from tilewright.base.records import write_record
+    from tilewright.base.files import write_atomic
     from tilewright.kernels.bench import SECTIONS, run, steps
     from tilewright.kernels.plan import full_plan, quick_plan
 
@@ -35,14 +35,14 @@ def measure_layers(args: argparse.Namespace) -> int:
     part = output.with_suffix(".part.json")  # what there is, should the run be cut off
 
     def keep(record: dict[str, Any]) -> None:
-        write_record(part, record)
+        write_atomic(part, json.dumps(record, indent=1) + "\n")
 
     with progress("kernels", steps(plan, only)) as tick:
         try:
             record = run(plan, tick, keep, only=only, before=before)
         except ValueError as error:
             raise CommandError(str(error)) from error
-    write_record(output, record)
+    write_atomic(output, json.dumps(record, indent=1) + "\n")
     part.unlink(missing_ok=True)
     if args.json:
         print_json(record)

@@ -16,7 +16,7 @@ MODEL_RECORD = Path("out/model.json")
 
 def measure_model(args: argparse.Namespace) -> int:
     """Tokens of a whole model, stock and packed in turn."""
-    from tilewright.base.records import write_record
+    from tilewright.base.files import write_atomic
 
     with optional_packages():
         from tilewright.kernels.whole import (
@@ -49,7 +49,7 @@ def measure_model(args: argparse.Namespace) -> int:
     part = output.with_suffix(".part.json")  # what there is, should the run be cut off
 
     def keep(record: dict[str, Any]) -> None:
-        write_record(part, record)
+        write_atomic(part, json.dumps(record, indent=1) + "\n")
 
     count = steps(plan) if before is None else 1 + len(plan.forms) + len(batches)
     with progress("model", count) as tick:
@@ -61,7 +61,7 @@ def measure_model(args: argparse.Namespace) -> int:
             )
         except ValueError as error:
             raise CommandError(str(error)) from error
-    write_record(output, record)
+    write_atomic(output, json.dumps(record, indent=1) + "\n")
     part.unlink(missing_ok=True)
     if args.json:
         print_json(record)
