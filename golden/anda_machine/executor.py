@@ -121,10 +121,11 @@ class Machine(BaseMachine):
         words = rows.reshape(tiles, groups, p.weight_bits, p.columns)
         octets = np.ascontiguousarray(words)[..., np.newaxis].view(np.uint8)
         bits = np.unpackbits(octets, axis=-1, bitorder="little")  # ..., columns, group
-        places = -(1 << np.arange(p.weight_bits - 1, -1, -1, dtype=np.int16))
-        places[1:] *= -1  # the topmost plane is the sign
-        values = np.tensordot(bits, places, axes=([2], [0]))  # tiles, groups, columns, group
-        return values.transpose(0, 2, 1, 3).reshape(tiles * p.columns, -1).astype(np.int8)
+        values = -bits[:, :, 0].view(np.int8)  # the topmost plane is the sign
+        for plane in range(1, p.weight_bits):
+            values <<= 1
+            values |= bits[:, :, plane].view(np.int8)
+        return values.transpose(0, 2, 1, 3).reshape(tiles * p.columns, -1)
 
     def _write_result(self, row: int, values: NDArray, mantissa: int) -> None:
         """fp16 patterns (banks, elements) as fp16, or in Anda format with ``mantissa`` bits."""

@@ -98,6 +98,8 @@ class FastMachine(CompiledMachine, Machine):
         self._settled: set[_Pending] = set()  # of these: their rows are in the buffers
         self._weights: dict[tuple[int, int, int], _Unpacked] = {}
         self._judged: dict[tuple, Error] = {}
+        self._last_key: tuple = ()  # of the last product's activations
+        self._last_values: NDArray[np.float32] = np.zeros(0, np.float32)
 
     def _check(self, x: Instruction | None) -> Error:
         """What is right does not depend on a line, so most has been looked at before."""
@@ -164,15 +166,9 @@ class FastMachine(CompiledMachine, Machine):
             super()._gemm(x)
             return
         banks = 1 if same else p.rows
-        layout = anda.TensorLayout(
-            fmt=block_format(p, source), rows=banks, length=groups * p.group, lanes=banks
-        )
-        blocks = anda.load(layout, taken[:, :banks], exponents[:, :banks])
-        step = blocks.exponent.astype(np.int32) - FP16.bias - (source - 1)
-        values = np.ldexp(blocks.mantissa.astype(np.float32), step[..., np.newaxis])
-        values = np.where(blocks.sign, -values, values)
+        values = self._activation_values(source, taken[:, :banks], exponents[:, :banks])
         factors, scales = self._unpacked(x, tiles, groups)
-        sums = np.matmul(values.swapaxes(0, 1), factors)  # groups, banks, outputs
+        sums = np.matmul(values, factors)  # groups, banks, outputs
         with np.errstate(all="ignore"):
             terms = sums.astype(np.float16).astype(np.float32)
             terms *= scales[:, np.newaxis]
@@ -181,6 +177,23 @@ class FastMachine(CompiledMachine, Machine):
         result = np.broadcast_to(result, (p.rows, result.shape[1]))
         self._write_result(x["destination"], result, self.settings.result)
         self._count(Counter.MATRIX_BUSY, tiles * groups * group_rows(source))
+
+    def _activation_values(
+        self, mantissa: int, planes: NDArray, exponents: NDArray
+    ) -> NDArray[np.float32]:
+        """(groups, banks, group): exact values; all parts of a matrix have the same activations."""
+        key = mantissa, planes.shape[1], planes.tobytes(), exponents.tobytes()
+        if key != self._last_key:
+            p, (rows, banks) = self.params, planes.shape
+            length = rows // group_rows(mantissa) * p.group
+            fmt = block_format(p, mantissa)
+            layout = anda.TensorLayout(fmt=fmt, rows=banks, length=length, lanes=banks)
+            blocks = anda.load(layout, planes, exponents)
+            step = blocks.exponent.astype(np.int32) - FP16.bias - (mantissa - 1)
+            values = np.ldexp(blocks.mantissa.astype(np.float32), step[..., np.newaxis])
+            values = np.where(blocks.sign, -values, values).swapaxes(0, 1)
+            self._last_key, self._last_values = key, np.ascontiguousarray(values)
+        return self._last_values
 
     def _compress(self, x: Instruction) -> None:
         """Of banks that hold the same values one is converted."""

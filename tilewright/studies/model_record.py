@@ -1,16 +1,19 @@
 """Records of a real model on the hardware: text, cycles, energy, agreement with engines.
 
     python -m tilewright.studies.model_record [harmonia|anda] \
-        [generation|cycles|agreement|rounding]...
+        [generation|cycles|agreement|rounding|larger]...
 
 makes the record of one accelerator, by default Harmonia: all sections or those that are named. All
-of them take a quarter of an hour on two cores. The report and the documentation show the records
-and need no weights.
+of SmolLM2 take a quarter of an hour on two cores; ``larger``, a model of 1.5 billion weights whose
+layers exceed the chip, takes about as long and 10 GB of memory. The report and the documentation
+show the records and need no weights.
 """
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -42,6 +45,7 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.step_programs import step_time
 from tilewright.sim.workload import Batch, Pass
 from tilewright.studies.accelerators import accelerator_of
+from tilewright.studies.accuracy.packaged import model_path
 from tilewright.studies.measured import load_measured, write_measured
 from tilewright.studies.rtl_token import FAR, MODEL
 
@@ -60,6 +64,9 @@ SCORED = 512  # tokens of text whose perplexity is measured
 SHOWN_LAYER = 15  # of the timeline
 EXACT = 37  # tokens whose logits are compared in every bit
 NUDGED = 8  # engines whose embeddings are moved by a last place, for the noise of perplexities
+LARGER = "qwen2.5-coder-1.5b"
+LARGER_SCORED = 128  # tokens of text
+LARGER_TOKENS = 8  # that follow the prompt
 _PART_OF = {operation: part for part, operations in PARTS.items() for operation in operations}
 Record = dict[str, Any]
 
@@ -273,6 +280,56 @@ def _nudged(model: Model, seed: int) -> Model:
     return replace(model, embedding=values.astype(np.float32))
 
 
+def larger(on: str) -> Record:
+    """Text and perplexity of a model whose layers stream through the chip, with 4-bit weights.
+
+    The machine and the engine run in processes of their own: each has a copy of all weights.
+    """
+    path = str(model_path(LARGER))
+    options = Options(
+        target=on, context=LARGER_SCORED + LARGER_TOKENS, weight_bits=4, head_bits=8, group=GROUP
+    )
+    found: Record = {"model": LARGER, "weight_bits": 4, "head_bits": 8, "scored": LARGER_SCORED}
+    for part in (_larger_text, _larger_machine, _larger_engine):
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            found |= pool.submit(part, path, options).result()
+            print(found, flush=True)
+    return found
+
+
+def _larger_text(path: str, options: Options) -> Record:
+    runner = Runner(open_folder(compiled_folder(path, options), check=False), latency=FAR)
+    (done,) = Session(runner, PROMPT, accelerator_of(runner.machine)).generate(LARGER_TOKENS)
+    cycles = [run.cycles for run in done.programs if run.kind == "decode"]
+    return {"text_of_prompt": PROMPT, "text": done.text, "decode_cycles": cycles}
+
+
+def _scored_text(path: str) -> list[int]:
+    tokenizer = load_model(path).tokenizer
+    assert tokenizer is not None
+    return [int(k) for k in tokenizer.encode(default_text()[:8000])[:LARGER_SCORED]]
+
+
+def _larger_machine(path: str, options: Options) -> Record:
+    text = _scored_text(path)
+    runner = Runner(open_folder(compiled_folder(path, options), check=False), latency=FAR)
+    value = perplexity(runner.score(text), text)
+    return {
+        "perplexity of the machine": value,
+        "prompt_cycles": sum(run.cycles for run in runner.runs if run.kind != "head"),
+    }
+
+
+def _larger_engine(path: str, options: Options) -> Record:
+    text, model = _scored_text(path), load_model(path)
+    full = perplexity(plain_logits(model, text), text)
+    plan = open_folder(compiled_folder(path, options), check=False).plan
+    quantised, _ = _quantised(model, plan)
+    del model
+    engine = perplexity(_reference(plan, quantised, len(text)).feed(text), text)
+    return {"perplexity of the engine": engine, "perplexity in full precision": full}
+
+
 def perplexity(logits: NDArray[np.float32], tokens: list[int]) -> float:
     """exp of the mean negative log likelihood of all tokens but the first."""
     scores = logits[:-1].astype(np.float64)
@@ -286,7 +343,9 @@ SECTIONS: dict[str, Callable[[str], Record]] = {
     "cycles": cycles,
     "agreement": agreement,
     "rounding": rounding,
+    "larger": larger,
 }
+_USUAL = {"harmonia": tuple(SECTIONS)[:3], "anda": tuple(SECTIONS)[:4]}
 
 
 def main(*words: str) -> None:
@@ -295,7 +354,7 @@ def main(*words: str) -> None:
     for name in names or SECTIONS:
         require(name in SECTIONS, f"a section is one of {', '.join(SECTIONS)}, not {name!r}")
     command = COMMAND if on == "harmonia" else f"{COMMAND} {on}"
-    for name in names or [name for name in SECTIONS if name != "rounding" or on == "anda"]:
+    for name in names or _USUAL[on]:
         section = SECTIONS[name](on)
         record = load_measured(NAMES[on]) or {}
         about = {"command": command, "tilewright": __version__, "model": MODEL}
