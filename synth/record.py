@@ -8,7 +8,7 @@ technology, ``KIND.TECHNOLOGY.json``.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +31,7 @@ __all__ = [
     "RECORDS",
     "SYNTHESIS",
     "block_record",
+    "code_sha256",
     "committed_form",
     "energy_sha256",
     "find_record",
@@ -71,7 +72,8 @@ _ENERGY = ("activity", "energy")
 def flow_sha256(technology: str) -> str:
     """Of the flow's code, comments and docstrings left out, of clock gates and of memories."""
     table = load_technology(technology)
-    return _sha256_of_code(_FLOW, (table.memory, [table.cells[c] for c in table.clock_gates]))
+    data = table.memory, [table.cells[c] for c in table.clock_gates]
+    return code_sha256(Path(__file__).parent, _FLOW, repr(data))
 
 
 @cache
@@ -79,12 +81,14 @@ def energy_sha256(technology: str) -> str:
     """Of the code that measures energy, and of the energies in the technology's table."""
     table = load_technology(technology)
     cells = [(c.name, c.energy, c.input_energy, c.clock_energy) for c in table.cells.values()]
-    return _sha256_of_code(_ENERGY, (cells, table.wire_capacitance))
+    return code_sha256(Path(__file__).parent, _ENERGY, repr((cells, table.wire_capacitance)))
 
 
-def _sha256_of_code(modules: Iterable[str], data: object) -> str:
-    code = [code_of(Path(__file__).with_name(f"{module}.py").read_text()) for module in modules]
-    return sha256("".join([*code, repr(data)]))
+@cache
+def code_sha256(folder: Path, modules: Sequence[str], data: str = "") -> str:
+    """The digest of code that makes a record, comments and docstrings left out, and of ``data``."""
+    code = [code_of((folder / f"{module}.py").read_text()) for module in modules]
+    return sha256("".join([*code, data]))
 
 
 def tool_versions() -> dict[str, str]:

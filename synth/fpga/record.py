@@ -5,33 +5,31 @@ told whether it still describes its block.
 """
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.code import code_of
 from tilewright.synth.fpga.devices import DEVICES
 from tilewright.synth.fpga.outputs import require_outputs
 from tilewright.synth.fpga.route import TARGET_MHZ, Placement
-from tilewright.synth.record import RECORDS, load_kind, metric, rtlil_sha256, sha256, tool_versions
+from tilewright.synth.record import (
+    RECORDS,
+    code_sha256,
+    load_kind,
+    metric,
+    rtlil_sha256,
+    sha256,
+    tool_versions,
+)
 
-__all__ = [
-    "FPGA",
-    "fpga_record",
-    "fpga_table",
-    "stale_fpga_records",
-]
+__all__ = ["FPGA", "fpga_record", "fpga_table", "stale_fpga_records"]
 
 FPGA = "fpga"  # the kind of record
 _FLOW = ("carry", "devices", "harness", "report", "reset", "route", "tools")
 _HEADER = ("block", "device", "grade", "LUTs", "carry", "registers", "block RAM", "DSP", "MHz")
 
 
-@cache
 def _flow_sha256() -> str:
-    """Of the code that turns RTLIL into a routed design, comments and docstrings left out."""
-    texts = (Path(__file__).with_name(f"{name}.py").read_text() for name in _FLOW)
-    return sha256("".join(map(code_of, texts)))
+    return code_sha256(Path(__file__).parent, _FLOW)
 
 
 def fpga_record(found: Placement) -> dict[str, Any]:

@@ -5,20 +5,18 @@ told whether it still describes its block.
 """
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.code import code_of
 from tilewright.synth.flow import DEFAULT_GOAL
 from tilewright.synth.place.place import PlacedBlock
 from tilewright.synth.record import (
     RECORDS,
+    code_sha256,
     is_of_this_flow,
     load_kind,
     metric,
     rtlil_sha256,
-    sha256,
     tool_versions,
 )
 from tilewright.synth.record import block_record as synthesis_record
@@ -37,11 +35,8 @@ _OWN = (
 )
 
 
-@cache
 def _place_sha256() -> str:
-    """Of the code that places, comments and docstrings left out."""
-    texts = (Path(__file__).with_name(f"{name}.py").read_text() for name in _OWN)
-    return sha256("".join(map(code_of, texts)))
+    return code_sha256(Path(__file__).parent, _OWN)
 
 
 def placed_record(
