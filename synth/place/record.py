@@ -21,12 +21,7 @@ from tilewright.synth.record import (
 )
 from tilewright.synth.record import block_record as synthesis_record
 
-__all__ = [
-    "PLACED",
-    "placed_record",
-    "placed_table",
-    "stale_placed_records",
-]
+__all__ = ["PLACED", "placed_record", "placed_table", "stale_placed_records"]
 
 PLACED = "placed"  # the kind of record
 _OWN = (
