@@ -24,6 +24,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from benchmarks.race import Contestant, race
 from benchmarks.torch_bits import check
+from tilewright.base.records import write_record
 from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.torch import AndaConfig, perplexity, quantize_, restore_
 from tilewright.torch.convert import along_inputs, book_of, integer_values, to_block_float
@@ -227,7 +228,7 @@ def main() -> None:
     record = {}
     for record in measure(args, device):
         if args.output is not None:
-            args.output.write_text(json.dumps(record, indent=1) + "\n")
+            write_record(args.output, record)
     print(json.dumps(record, indent=1))
 
 

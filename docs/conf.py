@@ -25,8 +25,9 @@ from tilewright.report.reference.command_line import command_reference
 from tilewright.report.reference.declarations import TABLES
 from tilewright.report.reference.misses import miss_lists
 from tilewright.report.reference.riscv import riscv_table
-from tilewright.synth.fpga.record import fpga_table, load_fpga_records
-from tilewright.synth.place.record import load_placed_records, placed_table
+from tilewright.synth.fpga.record import FPGA, fpga_table
+from tilewright.synth.place.record import PLACED, placed_table
+from tilewright.synth.record import load_kind
 
 # The packages whose public classes and functions are documented.
 PACKAGES = [
@@ -105,11 +106,11 @@ def all_commands_reference() -> str:
 
 
 def fpga_records_table() -> str:
-    return fpga_table(load_fpga_records().values())
+    return fpga_table(load_kind(FPGA).values())
 
 
 def placed_records_table() -> str:
-    return placed_table(load_placed_records().values())
+    return placed_table(load_kind(PLACED).values())
 
 
 GENERATED = {

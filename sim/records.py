@@ -1,12 +1,12 @@
-"""Areas and energies of synthesised units, read from the committed records as data."""
+"""Areas and energies of synthesised units, from the committed records."""
 
-import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.base.records import load_table
 from tilewright.sim.perturbation import measured
 
 __all__ = [
@@ -22,24 +22,27 @@ class NoRecordError(LookupError):
     """A result needs a record that is not there."""
 
 
-@cache
-def read_record(folder: Path, unit: str, kind: str, goal: str = "") -> dict[str, Any]:
-    path = folder / f"{unit}.{TECHNOLOGY}{goal and f'.{goal}'}.json"
-    if not path.exists():
+_table = cache(load_table)
+
+
+def read_record(kind: str, unit: str, goal: str = "") -> dict[str, Any]:
+    """Return the ``synthesis``, ``energy`` or ``system`` record of a unit."""
+    table = _table(RECORDS / f"{kind}.{TECHNOLOGY}.json")
+    record = table.get(f"{unit}.{TECHNOLOGY}{goal and f'.{goal}'}")
+    if record is None:
         raise NoRecordError(f"no {kind} record of {unit} in {TECHNOLOGY}{goal and f', {goal}'}")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    return record
 
 
 def area_um2(unit: str, goal: str = "") -> float:
     """Cells and memories of a unit, in square micrometres; made small, or for another goal."""
-    area = float(read_record(RECORDS, unit, "synthesis", goal)["metrics"]["area"]["value"])
+    area = float(read_record("synthesis", unit, goal)["metrics"]["area"]["value"])
     return measured(f"{unit}.area", area)
 
 
 def system_um2(unit: str) -> float:
     """Logic and memories of a whole accelerator, in square micrometres; nothing is placed."""
-    parts = read_record(RECORDS / "system", unit, "system")["parts"]
+    parts = read_record("system", unit)["parts"]
     return sum(float(sizes["logic"] + sizes["memory"]) for sizes in parts.values())
 
 
@@ -48,7 +51,7 @@ def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None)
 
     ``mantissa`` is the length of a unit that takes many; between two measured ones a line.
     """
-    runs = read_record(RECORDS / "energy", unit, "energy")["runs"]
+    runs = read_record("energy", unit)["runs"]
     if mantissa is None:
         name = "real" if mode is None else f"real {mode}"
         if name not in runs:
@@ -63,7 +66,7 @@ def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None)
 
 def netlist_rate(unit: str, run: str) -> float:
     """Multiply-adds a cycle of a PE's mapped netlist in one run of its energy record."""
-    runs = read_record(RECORDS / "energy", unit, "energy")["runs"]
+    runs = read_record("energy", unit)["runs"]
     if run not in runs:
         raise NoRecordError(f"no energy record of {unit} in {TECHNOLOGY}, {run}")
     return measured(f"{unit}.rate", float(runs[run]["macs_per_cycle"]))
@@ -75,7 +78,7 @@ def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
     ``figure``: ``total`` of the netlist with its clock gates, ``least`` with no flip-flop clocked
     but where it changes.
     """
-    runs = read_record(RECORDS / "energy", unit, "energy")["runs"]
+    runs = read_record("energy", unit)["runs"]
     if run not in runs:
         raise NoRecordError(f"no energy record of {unit} in {TECHNOLOGY}, {run}")
     return measured("deca.power", float(runs[run]["power"][figure]))
@@ -83,4 +86,4 @@ def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
 
 def deca_runs(unit: str = "deca") -> list[str]:
     """Return the names of the runs of a DECA's energy record, by the slug of its parameters."""
-    return list(read_record(RECORDS / "energy", unit, "energy")["runs"])
+    return list(read_record("energy", unit)["runs"])

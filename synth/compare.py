@@ -1,11 +1,13 @@
 """Two records of the same kind side by side: which metric moved, and is that good or bad."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.synth.record import load_records, read_record
+from tilewright.base.records import load_table
+from tilewright.synth.record import SYNTHESIS, load_kind
 
 __all__ = ["Change", "compare_record_files", "compare_records"]
 
@@ -47,9 +49,10 @@ def compare_records(old: dict[str, Any], new: dict[str, Any]) -> list[Change]:
 
 
 def compare_record_files(old: Path, new: Path) -> list[tuple[str, Change]]:
-    """Return each metric that differs between two record files, or between two folders of them.
+    """Return each metric that differs between two files, or between the tables of two folders.
 
-    Each change comes with the name of its record.
+    A file is a table or one record, as ``tilewright synth -o`` writes it. Each change has the name
+    of its record.
     """
     found = []
     for name, before, after in _pairs(old, new):
@@ -64,16 +67,27 @@ def compare_record_files(old: Path, new: Path) -> list[tuple[str, Change]]:
 def _pairs(old: Path, new: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     if old.is_dir() != new.is_dir():
         raise ValueError(f"{old} and {new}: compare two files or two folders")
-    if not old.is_dir():
-        yield new.name, read_record(old), read_record(new)
-        return
-    before, after = load_records(old), load_records(new)
+    before, after = _read(old), _read(new)
     if not before:
         raise ValueError(f"{old} has no records")
     for name in before:
         if name not in after:
             raise ValueError(f"record {name} is missing in {new}")
-        yield name, before[name], after[name]
+        yield name or new.name, before[name], after[name]
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    """Records by name; one that is a file of its own has none."""
+    if path.is_dir():
+        return load_kind(SYNTHESIS, path)
+    try:
+        content = json.loads(path.read_text())
+        records = load_table(path) if "records" in content else {"": content}
+        for record in records.values():
+            record["metrics"]
+    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError):
+        raise ValueError(f"{path} is not a synthesis record") from None
+    return records
 
 
 def _verdict(old: dict[str, Any], new: dict[str, Any]) -> str:

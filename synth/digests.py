@@ -4,19 +4,17 @@
 who asks whether records are old need not elaborate every block.
 """
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 
-from tilewright.base.cache import write_whole
+from tilewright.base.records import write_record
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_rtlil
-from tilewright.synth.fpga.record import load_fpga_records
-from tilewright.synth.place.record import load_placed_records
+from tilewright.synth.fpga.record import FPGA
+from tilewright.synth.place.record import PLACED
 from tilewright.synth.record import (
     DIGESTS,
-    UNGATED,
-    load_records,
+    SYNTHESIS,
+    load_kind,
     rtl_sources,
     rtlil_name,
     sha256,
@@ -27,17 +25,12 @@ __all__ = ["recorded", "write_digests"]
 
 def recorded() -> dict[str, tuple[str, bool]]:
     """Blocks that have a record, with memories as macros or not, by the names of their RTLIL."""
+    kinds = ((SYNTHESIS, True), (PLACED, True), (FPGA, False))
     return {
-        rtlil_name(spec, memory_macros=macros): (spec, macros) for spec, macros in _of_records()
+        rtlil_name(record["spec"], memory_macros=macros): (record["spec"], macros)
+        for kind, macros in kinds
+        for record in load_kind(kind).values()
     }
-
-
-def _of_records() -> Iterator[tuple[str, bool]]:
-    mapped = (*load_records().values(), *load_records(UNGATED).values())
-    for record in (*mapped, *load_placed_records().values()):
-        yield record["spec"], True
-    for record in load_fpga_records().values():
-        yield record["spec"], False
 
 
 def write_digests(path: Path = DIGESTS) -> None:
@@ -46,8 +39,7 @@ def write_digests(path: Path = DIGESTS) -> None:
         name: sha256(to_rtlil(resolve(spec), memory_macros=macros))
         for name, (spec, macros) in sorted(recorded().items())
     }
-    text = json.dumps({"sources": rtl_sources(), "digests": digests}, indent=2) + "\n"
-    write_whole(path, text.encode())
+    write_record(path, {"sources": rtl_sources(), "digests": digests})
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ count of toggles, on random words; OpenSTA evaluates the full tables at the slew
 finds (``tilewright.synth.opensta``), we have one energy per cell and output.
 """
 
-import json
 import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.base.records import updated_table
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.activity import Activity, measure
 from tilewright.synth.condense import CellEnergy, energy_at, internal_powers
@@ -22,7 +22,7 @@ from tilewright.synth.flow import synthesise
 from tilewright.synth.liberty_reader import read_text
 from tilewright.synth.netlist import Netlist
 from tilewright.synth.opensta import Components, opensta_power, our_power, table_energy
-from tilewright.synth.record import RECORDS, energy_sha256, record_text, sha256, tool_versions
+from tilewright.synth.record import RECORDS, energy_sha256, sha256, tool_versions
 from tilewright.synth.technology import Cell, load_technology
 
 __all__ = ["DESIGNS", "ENERGY_DEVIATION", "PERIOD", "energy_deviation", "random_activity"]
@@ -89,9 +89,9 @@ def _figures(power: Components) -> dict[str, float]:
 
 def main(arguments: Sequence[str]) -> None:
     name, *files = arguments
-    known = json.loads(ENERGY_DEVIATION.read_text()) if ENERGY_DEVIATION.exists() else {}
-    known[name] = energy_deviation(name, [Path(file) for file in files])
-    ENERGY_DEVIATION.write_text(record_text(dict(sorted(known.items()))))
+    record = energy_deviation(name, [Path(file) for file in files])
+    with updated_table(ENERGY_DEVIATION) as table:
+        table[name] = record
 
 
 if __name__ == "__main__":

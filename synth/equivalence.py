@@ -32,24 +32,10 @@ from tilewright.base.code import code_of
 from tilewright.synth.function import parse_function, truth_table
 from tilewright.synth.memory import find_macros, macro_port_module
 from tilewright.synth.netlist import Instance, Net, Netlist, gate_of_each
-from tilewright.synth.record import RECORDS
 from tilewright.synth.technology import State
 from tilewright.synth.yosys import run_yosys
 
-__all__ = [
-    "COMPARED",
-    "EQUIVALENCE_RECORD",
-    "Equivalence",
-    "Verdict",
-    "check_equivalence",
-    "equivalence_entry",
-    "equivalence_key",
-    "is_about",
-    "load_equivalence",
-]
-
-EQUIVALENCE_RECORD = RECORDS / "equivalence.json"
-COMPARED = ("rtlil_sha256", "liberty_sha256", "netlist_sha256")  # what a verdict is about
+__all__ = ["Equivalence", "Verdict", "check_equivalence", "equivalence_entry"]
 
 
 class Verdict(Enum):
@@ -69,31 +55,9 @@ class Equivalence:
     detail: str = ""
 
 
-def load_equivalence(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
-    """What was proved about which record, by :func:`equivalence_key`."""
-    path = folder / EQUIVALENCE_RECORD.name
-    return json.loads(path.read_text()) if path.exists() else {}
-
-
-def equivalence_key(path: Path) -> str:
-    """What the table calls the record in the file ``path``."""
-    return f"ungated/{path.name}" if path.parent.name == "ungated" else path.name
-
-
-def is_about(entry: dict[str, Any], record: dict[str, Any]) -> bool:
-    """Whether an entry of the table is of the netlist that ``record`` is of."""
-    return all(entry.get(key) == record.get(key) for key in COMPARED)
-
-
-def equivalence_entry(record: dict[str, Any], found: Equivalence) -> dict[str, Any]:
-    """For the netlist that ``record`` is of."""
-    return {
-        **{key: record[key] for key in COMPARED},
-        "verdict": found.verdict.value,
-        "outputs": found.outputs,
-        "registers": found.registers,
-        "detail": found.detail,
-    }
+def equivalence_entry(found: Equivalence) -> dict[str, Any]:
+    """Return what the record of a netlist says about its proof."""
+    return asdict(found) | {"verdict": found.verdict.value}
 
 
 @dataclass(frozen=True)
@@ -140,7 +104,7 @@ def _found(rtlil: str, top: str, netlist: _Logic, seconds: int) -> dict[str, Any
         found = _check(rtlil, top, netlist, (f"synth -flatten -top {top} -noabc",), seconds)
         if found.verdict is Verdict.PROVED:
             found = replace(found, verdict=Verdict.PROVED_FROM_GATES)
-    return asdict(found) | {"verdict": found.verdict.value}
+    return equivalence_entry(found)
 
 
 def _check(

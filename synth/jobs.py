@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -17,13 +16,7 @@ from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.stream import STREAM_BLOCKS
 from tilewright.synth.emit import to_rtlil
-from tilewright.synth.equivalence import (
-    Equivalence,
-    check_equivalence,
-    equivalence_key,
-    is_about,
-    load_equivalence,
-)
+from tilewright.synth.equivalence import Equivalence, check_equivalence
 from tilewright.synth.flow import (
     DEFAULT_GOAL,
     Goal,
@@ -32,13 +25,11 @@ from tilewright.synth.flow import (
     synthesise_for_clock,
 )
 from tilewright.synth.record import (
-    RECORDS,
-    UNGATED,
+    SYNTHESIS,
     block_record,
+    find_record,
     is_fresh,
-    load_records,
-    read_record,
-    record_path,
+    load_kind,
     sha256,
 )
 from tilewright.synth.requirements import require_full_adder
@@ -83,9 +74,9 @@ class Job:
     gating: bool = True  # enables may become clock gates
 
     @property
-    def record_path(self) -> Path:
-        """Where the record of the block lies."""
-        return record_path(self.params, self.technology, self.goal, gating=self.gating)
+    def committed_record(self) -> dict[str, Any] | None:
+        """The record of the block, if there is one."""
+        return find_record(self.params, self.technology.name, self.goal, gating=self.gating)
 
     def synthesise(self) -> Synthesis:
         """Map the block."""
@@ -123,9 +114,8 @@ def every_request(goal: Goal | None = None) -> list[Request]:
         return presets
     known = {(request.block, request.goal, request.gating) for request in presets}
     recorded = (
-        Request(record["spec"], Goal(record["goal"]), record["technology"], gating)
-        for folder, gating in ((RECORDS, True), (UNGATED, False))
-        for record in load_records(folder).values()
+        Request(r["spec"], Goal(r["goal"]), r["technology"], r["clock_gating"])
+        for r in sorted(load_kind(SYNTHESIS).values(), key=lambda r: not r["clock_gating"])
     )
     return [*presets, *(r for r in recorded if (r.block, r.goal, r.gating) not in known)]
 
@@ -155,10 +145,10 @@ def plan(
 
 def has_fresh_record(job: Job, *, with_verdict: bool = False) -> bool:
     """Whether the committed record of ``job`` is up to date, and has a verdict on its netlist."""
-    path = job.record_path
-    if not path.exists() or not is_fresh(record := read_record(path), sha256(job.rtlil)):
+    record = job.committed_record
+    if record is None or not is_fresh(record, sha256(job.rtlil)):
         return False
-    return not with_verdict or is_about(load_equivalence().get(equivalence_key(path), {}), record)
+    return "proof" in record or not with_verdict
 
 
 def prove(job: Job, synthesis: Synthesis) -> Equivalence:

@@ -10,7 +10,8 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tilewright.base.cache import cache_folder, write_whole
+from tilewright.base.cache import cache_folder
+from tilewright.base.files import write_atomic
 from tilewright.synth.technology import Arc, Cell, Plane, Surface, Technology
 
 __all__ = ["cached_liberty", "to_liberty"]
@@ -60,7 +61,7 @@ def cached_liberty(technology: Technology) -> Path:
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     path = cache_folder("liberty") / f"{technology.name}-{digest}.lib"
     if not path.exists():
-        write_whole(path, text.encode())
+        write_atomic(path, text)
     return path
 
 

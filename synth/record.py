@@ -2,12 +2,13 @@
 
 A record holds no time or date, so the same sources and tools write the same bytes. Hashes of the
 RTLIL, of the cells and of the flow tell whether it is still what synthesis would give. Every metric
-knows its unit and its better direction.
+knows its unit and its better direction. ``synth/records`` has a table for each kind of record and
+technology, ``KIND.TECHNOLOGY.json``.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -15,39 +16,46 @@ from typing import Any
 
 from tilewright.base.cache import content_key, get_or_make, sources_of
 from tilewright.base.code import code_of
+from tilewright.base.records import load_table, updated_table
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import registered_modules, resolve
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import DEFAULT_GOAL, Goal, Synthesis
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.memory import memory_entries
-from tilewright.synth.technology import Technology, load_technology
+from tilewright.synth.technology import load_technology
 from tilewright.synth.timing import TimingPath
 
 __all__ = [
     "DIGESTS",
     "RECORDS",
-    "UNGATED",
+    "SYNTHESIS",
     "block_record",
+    "code_sha256",
+    "committed_form",
     "energy_sha256",
+    "find_record",
     "flow_sha256",
     "is_fresh",
     "is_of_this_flow",
+    "load_kind",
     "load_records",
-    "read_record",
-    "record_path",
-    "record_text",
+    "metric",
+    "record_name",
     "rtl_sources",
     "rtlil_name",
     "rtlil_sha256",
     "sha256",
     "stale_records",
+    "store_record",
+    "store_synthesis",
+    "table_path",
     "tool_versions",
 ]
 
 RECORDS = Path(__file__).parent / "records"
-UNGATED = RECORDS / "ungated"  # those of netlists without clock gates, beside the usual ones
-DIGESTS = RECORDS / "digests" / "rtlil.json"  # of the RTLIL of all blocks that have a record
+SYNTHESIS = "synthesis"  # the kind of record of this module
+DIGESTS = RECORDS / "digests.json"  # of the RTLIL of all blocks that have a record
 
 
 def sha256(text: str) -> str:
@@ -64,7 +72,8 @@ _ENERGY = ("activity", "energy")
 def flow_sha256(technology: str) -> str:
     """Of the flow's code, comments and docstrings left out, of clock gates and of memories."""
     table = load_technology(technology)
-    return _sha256_of_code(_FLOW, (table.memory, [table.cells[c] for c in table.clock_gates]))
+    data = table.memory, [table.cells[c] for c in table.clock_gates]
+    return code_sha256(Path(__file__).parent, _FLOW, repr(data))
 
 
 @cache
@@ -72,12 +81,14 @@ def energy_sha256(technology: str) -> str:
     """Of the code that measures energy, and of the energies in the technology's table."""
     table = load_technology(technology)
     cells = [(c.name, c.energy, c.input_energy, c.clock_energy) for c in table.cells.values()]
-    return _sha256_of_code(_ENERGY, (cells, table.wire_capacitance))
+    return code_sha256(Path(__file__).parent, _ENERGY, repr((cells, table.wire_capacitance)))
 
 
-def _sha256_of_code(modules: Iterable[str], data: object) -> str:
-    code = [code_of(Path(__file__).with_name(f"{module}.py").read_text()) for module in modules]
-    return sha256("".join([*code, repr(data)]))
+@cache
+def code_sha256(folder: Path, modules: Sequence[str], data: str = "") -> str:
+    """The digest of code that makes a record, comments and docstrings left out, and of ``data``."""
+    code = [code_of((folder / f"{module}.py").read_text()) for module in modules]
+    return sha256("".join([*code, data]))
 
 
 def tool_versions() -> dict[str, str]:
@@ -85,20 +96,57 @@ def tool_versions() -> dict[str, str]:
     return {name: version(name) for name in ("amaranth", "pyosys")}
 
 
-def record_path(
+def record_name(
     params: BlockParams,
-    technology: Technology,
+    technology: str,
     goal: Goal = DEFAULT_GOAL,
     *,
     gating: bool = True,
-) -> Path:
-    suffix = "" if goal is DEFAULT_GOAL else f".{goal.value}"
-    return (RECORDS if gating else UNGATED) / f"{params.slug}.{technology.name}{suffix}.json"
+) -> str:
+    """Return what the record of a block is called in the tables; without clock gates apart."""
+    goals = [] if goal is DEFAULT_GOAL else [goal.value]
+    return ".".join([params.slug, technology, *goals, *([] if gating else ["ungated"])])
 
 
-def record_text(record: dict[str, Any] | list[dict[str, Any]]) -> str:
-    """Return a record, or several, as the text of a JSON file."""
-    return json.dumps(record, indent=2) + "\n"
+def table_path(kind: str, technology: str, folder: Path = RECORDS) -> Path:
+    """Return where the records of a kind lie; ``technology`` may be an FPGA."""
+    return folder / f"{kind}.{technology}.json"
+
+
+def load_kind(kind: str, folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
+    """Return all records of a kind by name, sorted."""
+    tables = map(load_table, folder.glob(f"{kind}.*.json"))
+    return dict(sorted(entry for table in tables for entry in table.items()))
+
+
+def find_record(
+    params: BlockParams,
+    technology: str,
+    goal: Goal = DEFAULT_GOAL,
+    *,
+    gating: bool = True,
+    kind: str = SYNTHESIS,
+    folder: Path = RECORDS,
+) -> dict[str, Any] | None:
+    """Return the record of a block, or None."""
+    table = load_table(table_path(kind, technology, folder))
+    return table.get(record_name(params, technology, goal, gating=gating))
+
+
+def store_record(
+    kind: str, technology: str, name: str, record: dict[str, Any], folder: Path = RECORDS
+) -> None:
+    """Write the committed form of one record into its table."""
+    with updated_table(table_path(kind, technology, folder)) as table:
+        table[name] = committed_form(record)
+
+
+def committed_form(record: dict[str, Any]) -> dict[str, Any]:
+    """Return what a table has of a record: no cells by kind, and of the longest path how many."""
+    kept = {key: value for key, value in record.items() if key != "cells_by_kind"}
+    if path := kept.get("longest_path"):
+        kept["longest_path"] = path | {"cells": len(path["cells"])}
+    return kept
 
 
 def block_record(spec: str, params: BlockParams, rtlil: str, result: Synthesis) -> dict[str, Any]:
@@ -128,22 +176,23 @@ def block_record(spec: str, params: BlockParams, rtlil: str, result: Synthesis) 
 def _metrics(result: Synthesis) -> dict[str, dict[str, Any]]:
     netlist = result.netlist
     metrics = {
-        "area": _metric(round(netlist.area, 5), "um2"),
-        "cells": _metric(len(netlist.instances), "cells"),
-        "register_bits": _metric(netlist.register_bits, "bits"),
-        "gated_bits": _metric(netlist.gated_bits, "bits", better="higher"),
-        "clock_gates": _metric(len(netlist.clock_gates), "cells"),
-        "memory_area": _metric(round(netlist.memory_area, 5), "um2"),
-        "memory_bits": _metric(netlist.memory_bits, "bits"),
-        "leakage": _metric(round(netlist.leakage, 4), "nW"),
-        "delay": _metric(round(result.delay, 1), "ps"),
+        "area": metric(round(netlist.area, 5), "um2"),
+        "cells": metric(len(netlist.instances), "cells"),
+        "register_bits": metric(netlist.register_bits, "bits"),
+        "gated_bits": metric(netlist.gated_bits, "bits", better="higher"),
+        "clock_gates": metric(len(netlist.clock_gates), "cells"),
+        "memory_area": metric(round(netlist.memory_area, 5), "um2"),
+        "memory_bits": metric(netlist.memory_bits, "bits"),
+        "leakage": metric(round(netlist.leakage, 4), "nW"),
+        "delay": metric(round(result.delay, 1), "ps"),
     }
     for kind, path in result.paths.items():
-        metrics[f"delay_{kind}"] = _metric(round(path.delay, 1), "ps")
+        metrics[f"delay_{kind}"] = metric(round(path.delay, 1), "ps")
     return metrics
 
 
-def _metric(value: float, unit: str, better: str = "lower") -> dict[str, Any]:
+def metric(value: float, unit: str, better: str = "lower") -> dict[str, Any]:
+    """Return a metric as records have it."""
     return {"value": value, "unit": unit, "better": better}
 
 
@@ -158,20 +207,28 @@ def _path(result: Synthesis) -> dict[str, Any] | None:
     }
 
 
-def load_records(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
-    """Every block record of ``folder`` by file name."""
-    loaded = {path.name: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    return {name: record for name, record in loaded.items() if "rtlil_sha256" in record}
+def store_synthesis(
+    record: dict[str, Any], proof: dict[str, Any] | None = None, folder: Path = RECORDS
+) -> None:
+    """Write a :func:`block_record`, and ``proof``, which says whether the netlist is its RTL.
+
+    A record of the same netlist keeps how its block is spelt and, without a new one, its proof.
+    """
+    technology, gating = record["technology"], record["clock_gating"]
+    params, goal = resolve(record["spec"]), Goal(record["goal"])
+    name = record_name(params, technology, goal, gating=gating)
+    with updated_table(table_path(SYNTHESIS, technology, folder)) as table:
+        known = table.get(name, {})
+        hashes = ("rtlil_sha256", "liberty_sha256", "netlist_sha256")
+        same = all(record[key] == known.get(key) for key in hashes)
+        kept = {key: known[key] for key in ("spec", "proof") if same and key in known}
+        table[name] = committed_form(record) | kept | ({"proof": proof} if proof else {})
 
 
-def read_record(path: Path) -> dict[str, Any]:
-    """Return the record in the file ``path``, which is refused if it holds no metrics."""
-    try:
-        record: dict[str, Any] = json.loads(path.read_text())
-        record["metrics"]
-    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError):
-        raise ValueError(f"{path} is not a synthesis record") from None
-    return record
+def load_records(folder: Path = RECORDS, *, gating: bool = True) -> dict[str, dict[str, Any]]:
+    """Return every record of a block by name, of netlists with clock gates or without."""
+    records = load_kind(SYNTHESIS, folder)
+    return {name: record for name, record in records.items() if record["clock_gating"] is gating}
 
 
 def is_fresh(record: dict[str, Any], rtlil_sha256: str) -> bool:
@@ -191,13 +248,16 @@ def is_of_this_flow(record: dict[str, Any], technology: str) -> bool:
 
 
 def stale_records(
-    folder: Path = RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
+    folder: Path = RECORDS,
+    watch: Callable[[Iterable[str]], Iterable[str]] = iter,
+    *,
+    gating: bool = True,
 ) -> dict[str, str]:
     """Records that no longer describe their block, with the command that renews each.
 
     ``watch`` sees the names of the records as they are looked at, for who wants to show progress.
     """
-    records = load_records(folder)
+    records = load_records(folder, gating=gating)
     return {
         name: _renewal(records[name])
         for name in watch(records)
@@ -255,6 +315,6 @@ def _liberty_sha256(technology: str) -> str:
 def _renewal(record: dict[str, Any]) -> str:
     goal = record["goal"]
     option = "" if goal == DEFAULT_GOAL.value else f" --goal {goal}"
-    option += "" if record.get("clock_gating", True) else " --no-gating"
+    option += "" if record["clock_gating"] else " --no-gating"
     technology = record["technology"]
     return f"tilewright synth {record['spec']} --tech {technology}{option} --update-records"

@@ -4,7 +4,6 @@ Every module is mapped by itself and counted as often as it occurs, so nothing i
 modules and no path is measured.
 """
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -16,11 +15,18 @@ from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import map_modules
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.memory import memory_entries
-from tilewright.synth.record import RECORDS, flow_sha256, sha256, tool_versions
+from tilewright.synth.record import (
+    RECORDS,
+    find_record,
+    flow_sha256,
+    sha256,
+    tool_versions,
+)
 from tilewright.synth.technology import Cell, Technology
 
-__all__ = ["SYSTEMS", "Area", "load_system", "system_area", "system_path", "system_record"]
+__all__ = ["SYSTEM", "SYSTEMS", "Area", "load_system", "system_area", "system_record"]
 
+SYSTEM = "system"  # the kind of record
 SYSTEMS = ("anda", "harmonia")  # those with a committed record
 
 
@@ -105,11 +111,6 @@ def system_record(spec: str, technology: Technology) -> dict[str, Any]:
     }
 
 
-def system_path(spec: str, technology: Technology) -> Path:
-    return RECORDS / "system" / f"{resolve(spec).slug}.{technology.name}.json"
-
-
-def load_system(spec: str, technology: Technology) -> dict[str, Any] | None:
-    """The committed record, or None."""
-    path = system_path(spec, technology)
-    return json.loads(path.read_text()) if path.exists() else None
+def load_system(spec: str, technology: str, folder: Path = RECORDS) -> dict[str, Any] | None:
+    """Return the committed record, or None."""
+    return find_record(resolve(spec), technology, kind=SYSTEM, folder=folder)

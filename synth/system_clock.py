@@ -17,14 +17,20 @@ from tilewright.synth.emit import to_rtlil
 from tilewright.synth.expand import expand
 from tilewright.synth.flow import Goal
 from tilewright.synth.liberty import to_liberty
-from tilewright.synth.record import RECORDS, flow_sha256, sha256, tool_versions
+from tilewright.synth.record import (
+    RECORDS,
+    find_record,
+    flow_sha256,
+    sha256,
+    tool_versions,
+)
 from tilewright.synth.technology import Technology
 from tilewright.synth.timing import PATH_KINDS
 from tilewright.synth.whole_timing import Buffers, WholeTiming, insert_buffers, time_whole
 
 __all__ = [
+    "SYSTEM_CLOCK",
     "SystemClock",
-    "clock_path",
     "clock_record",
     "load_clock",
     "netlist_clock",
@@ -32,6 +38,7 @@ __all__ = [
 ]
 
 REGISTERS = "register_to_register"
+SYSTEM_CLOCK = "system_clock"  # the kind of record
 
 
 @dataclass(frozen=True)
@@ -119,11 +126,6 @@ def clock_record(spec: str, technology: Technology, period: float) -> dict[str, 
     }
 
 
-def clock_path(spec: str, technology: Technology) -> Path:
-    return RECORDS / "system" / "clock" / f"{resolve(spec).slug}.{technology.name}.json"
-
-
-def load_clock(spec: str, technology: Technology) -> dict[str, Any] | None:
-    """The committed record, or None."""
-    path = clock_path(spec, technology)
-    return json.loads(path.read_text()) if path.exists() else None
+def load_clock(spec: str, technology: str, folder: Path = RECORDS) -> dict[str, Any] | None:
+    """Return the committed record, or None."""
+    return find_record(resolve(spec), technology, kind=SYSTEM_CLOCK, folder=folder)

@@ -40,6 +40,7 @@ def test_a_wheel_holds_every_file_of_the_package_and_no_other_name(checkout, whe
         "tilewright/synth/lint_waivers.vlt",
         "tilewright/synth/tech/asap7.toml",
     } <= expected
+    assert wheel.stat().st_size < 3_000_000
 
 
 def test_an_sdist_holds_the_package_once_and_gives_the_same_wheel(checkout, wheel, tmp_path):

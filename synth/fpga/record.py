@@ -1,45 +1,35 @@
-"""Records of blocks on FPGAs: committed JSON, one file for each block and device.
+"""Records of blocks on FPGAs: committed JSON, a table for each device.
 
 A record holds no time or date. It says which RTLIL, flow and tools it was made with, so it can be
 told whether it still describes its block.
 """
 
-import json
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.code import code_of
-from tilewright.golden.params.block import BlockParams
-from tilewright.synth.fpga.devices import DEVICES, Device
+from tilewright.synth.fpga.devices import DEVICES
 from tilewright.synth.fpga.outputs import require_outputs
 from tilewright.synth.fpga.route import TARGET_MHZ, Placement
-from tilewright.synth.record import RECORDS, rtlil_sha256, sha256, tool_versions
+from tilewright.synth.record import (
+    RECORDS,
+    code_sha256,
+    load_kind,
+    metric,
+    rtlil_sha256,
+    sha256,
+    tool_versions,
+)
 
-__all__ = [
-    "FPGA_RECORDS",
-    "fpga_record",
-    "fpga_record_path",
-    "fpga_table",
-    "load_fpga_records",
-    "stale_fpga_records",
-]
+__all__ = ["FPGA", "fpga_record", "fpga_table", "stale_fpga_records"]
 
-FPGA_RECORDS = RECORDS / "fpga"
+FPGA = "fpga"  # the kind of record
 _FLOW = ("carry", "devices", "harness", "report", "reset", "route", "tools")
 _HEADER = ("block", "device", "grade", "LUTs", "carry", "registers", "block RAM", "DSP", "MHz")
 
 
-def fpga_record_path(params: BlockParams, device: Device) -> Path:
-    return FPGA_RECORDS / f"{params.slug}.{device.name}.json"
-
-
-@cache
 def _flow_sha256() -> str:
-    """Of the code that turns RTLIL into a routed design, comments and docstrings left out."""
-    texts = (Path(__file__).with_name(f"{name}.py").read_text() for name in _FLOW)
-    return sha256("".join(map(code_of, texts)))
+    return code_sha256(Path(__file__).parent, _FLOW)
 
 
 def fpga_record(found: Placement) -> dict[str, Any]:
@@ -61,14 +51,14 @@ def fpga_record(found: Placement) -> dict[str, Any]:
         "flow_sha256": _flow_sha256(),
         "tools": {**tool_versions(), family.module: family.nextpnr_version},
         "metrics": {
-            "luts": _metric(found.luts, "cells"),
-            "carries": _metric(found.carries, "cells"),
-            "registers": _metric(found.registers, "bits"),
-            "block_rams": _metric(found.block_rams, "blocks"),
-            "lut_rams": _metric(found.lut_rams, "cells"),
-            "multipliers": _metric(found.multipliers, "cells"),
-            "utilisation": _metric(round(found.utilisation, 4), "share"),
-            "frequency": _metric(round(found.mhz, 2), "MHz", better="higher"),
+            "luts": metric(found.luts, "cells"),
+            "carries": metric(found.carries, "cells"),
+            "registers": metric(found.registers, "bits"),
+            "block_rams": metric(found.block_rams, "blocks"),
+            "lut_rams": metric(found.lut_rams, "cells"),
+            "multipliers": metric(found.multipliers, "cells"),
+            "utilisation": metric(round(found.utilisation, 4), "share"),
+            "frequency": metric(round(found.mhz, 2), "MHz", better="higher"),
         },
         "harness_registers": found.harness_registers,
         "longest_path": {
@@ -86,23 +76,14 @@ def fpga_record(found: Placement) -> dict[str, Any]:
     }
 
 
-def _metric(value: float, unit: str, better: str = "lower") -> dict[str, Any]:
-    return {"value": value, "unit": unit, "better": better}
-
-
-def load_fpga_records(folder: Path = FPGA_RECORDS) -> dict[str, dict[str, Any]]:
-    """Every record of ``folder`` by file name."""
-    return {path.name: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-
-
 def stale_fpga_records(
-    folder: Path = FPGA_RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
+    folder: Path = RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
 ) -> dict[str, str]:
     """Records that no longer describe their block, with the command that renews each.
 
     Where the tool that places a family is not installed, its version is not compared.
     """
-    records = load_fpga_records(folder)
+    records = load_kind(FPGA, folder)
     return {name: _renewal(records[name]) for name in watch(records) if not _fresh(records[name])}
 
 
@@ -126,7 +107,7 @@ def fpga_table(records: Iterable[dict[str, Any]]) -> str:
     """The records as the table of docs/physical.md."""
     lines = ["| " + " | ".join(_HEADER) + " |", "|" + "---|" * len(_HEADER)]
     for record in records:
-        value = {name: metric["value"] for name, metric in record["metrics"].items()}
+        value = {name: entry["value"] for name, entry in record["metrics"].items()}
         names = ("luts", "carries", "registers", "block_rams", "multipliers")
         cells = [f"`{record['spec']}`", record["device"], record["speed_grade"]["name"]]
         cells += [f"{value[name]:,}" for name in names]

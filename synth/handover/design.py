@@ -8,7 +8,7 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import CLOCK, to_rtlil, verilog_from_rtlil
 from tilewright.synth.fpga.harness import ports_of
 from tilewright.synth.memory import MemoryMacro, find_macros, macro_model, macro_port_module
-from tilewright.synth.record import read_record, record_path
+from tilewright.synth.record import find_record
 from tilewright.synth.technology import Technology, load_technology
 
 __all__ = ["WIRE_MARGIN", "Design", "design_of"]
@@ -70,13 +70,13 @@ def design_of(block: str, technology: str, period: float | None = None) -> Desig
     """
     params, cells = resolve(block), load_technology(technology)
     if period is None:
-        path = record_path(params, cells)
-        if not path.exists():
+        record = find_record(params, cells.name)
+        if record is None:
             raise ValueError(
                 f"{block} has no synthesis record in {technology} to take its clock from:"
                 " give one, such as --clock 500MHz"
             )
-        period = WIRE_MARGIN * read_record(path)["metrics"]["delay"]["value"]
+        period = WIRE_MARGIN * record["metrics"]["delay"]["value"]
     if period <= 0:
         raise ValueError(f"the clock period must be positive, not {period:g} ps")
     return Design(params, cells, period)

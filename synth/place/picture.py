@@ -65,12 +65,9 @@ def picture_of(placed: PlacedBlock) -> dict[str, Any]:
     return {"tiles": ["".join(line) for line in grid], "parts_by_letter": parts, "path": points}
 
 
-def picture_svg(picture: dict[str, Any], title: str, *, inline: bool = False) -> str:
-    """Draw a picture: tiles in the colours of their parts, the longest path as a line.
-
-    As a file of its own, or ``inline`` in a page, which names no namespace.
-    """
-    width, namespace = _WIDTH, "" if inline else ' xmlns="http://www.w3.org/2000/svg"'
+def picture_svg(picture: dict[str, Any], title: str) -> str:
+    """Draw a picture: tiles in the colours of their parts, the longest path as a line."""
+    width = _WIDTH
     tiles = picture["tiles"]
     side = width / len(tiles[0])
     height = side * len(tiles)
@@ -79,7 +76,7 @@ def picture_svg(picture: dict[str, Any], title: str, *, inline: bool = False) ->
     colours |= {MEMORY: "#444444"}
     rows = 18 * (len(legend) + 1)
     lines = [
-        f'<svg{namespace} viewBox="0 0 {width} {height + rows:.0f}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height + rows:.0f}"'
         f' role="img" aria-label="{escape(title)}">',
         f'<rect width="{width}" height="{height:.1f}" fill="none" stroke="currentColor"/>',
     ]

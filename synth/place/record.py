@@ -1,57 +1,37 @@
-"""Records of placed blocks: committed JSON, one file for each block, technology and goal.
+"""Records of placed blocks: committed JSON, a table for each technology.
 
 A record holds no time or date. It says which RTLIL, cells and code it was made with, so it can be
 told whether it still describes its block.
 """
 
-import json
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.code import code_of
 from tilewright.synth.flow import DEFAULT_GOAL
-from tilewright.synth.place.picture import picture_of
 from tilewright.synth.place.place import PlacedBlock
 from tilewright.synth.record import (
     RECORDS,
+    code_sha256,
     is_of_this_flow,
+    load_kind,
+    metric,
     rtlil_sha256,
-    sha256,
     tool_versions,
 )
 from tilewright.synth.record import block_record as synthesis_record
 
-__all__ = [
-    "PLACED_RECORDS",
-    "load_placed_records",
-    "placed_record",
-    "placed_record_path",
-    "placed_table",
-    "stale_placed_records",
-]
+__all__ = ["PLACED", "placed_record", "placed_table", "stale_placed_records"]
 
-PLACED_RECORDS = RECORDS / "placed"
+PLACED = "placed"  # the kind of record
 _OWN = (
     *("analytic", "arcs", "buffering", "clock_tree", "congestion", "energy", "floorplan", "layout"),
     *("legalise", "repair", "rules", "sizes", "timing", "wires", "wiring"),
 )
 
 
-@cache
 def _place_sha256() -> str:
-    """Of the code that places, comments and docstrings left out."""
-    texts = (Path(__file__).with_name(f"{name}.py").read_text() for name in _OWN)
-    return sha256("".join(map(code_of, texts)))
-
-
-def placed_record_path(placed: PlacedBlock) -> Path:
-    """Return where the record of a placed block lies."""
-    goal = placed.synthesis.goal
-    suffix = "" if goal is DEFAULT_GOAL else f".{goal.value}"
-    technology = placed.layout.technology.name
-    return PLACED_RECORDS / f"{placed.params.slug}.{technology}{suffix}.json"
+    return code_sha256(Path(__file__).parent, _OWN)
 
 
 def placed_record(
@@ -65,33 +45,33 @@ def placed_record(
     kept = ("block", "spec", "parameters", "technology", "corner", "goal", "rtlil_sha256")
     layout, wires = placed.layout, placed.layout.wires
     metrics = {
-        "cells": _metric(len(layout.netlist.instances), "cells"),
-        "cell_area": _metric(round(layout.netlist.area, 3), "um2"),
-        "die_area": _metric(round(layout.floorplan.area, 2), "um2"),
-        "utilisation": _metric(round(layout.utilisation, 4), "share", better="higher"),
-        "wire_length": _metric(round(wires.total_length, 1), "um"),
-        "delay_before": _metric(round(placed.delay_before, 1), "ps"),
-        "delay_placed": _metric(round(placed.delay_placed, 1), "ps"),
-        "delay": _metric(round(placed.delay, 1), "ps"),
-        "resized": _metric(placed.repaired.resized, "cells"),
-        "buffers": _metric(placed.repaired.buffers, "cells"),
-        "buffers_removed": _metric(placed.repaired.removed, "cells", better="higher"),
-        "congestion_mean": _metric(round(placed.congestion.mean, 3), "share"),
-        "congestion_worst": _metric(round(placed.congestion.worst, 3), "share"),
+        "cells": metric(len(layout.netlist.instances), "cells"),
+        "cell_area": metric(round(layout.netlist.area, 3), "um2"),
+        "die_area": metric(round(layout.floorplan.area, 2), "um2"),
+        "utilisation": metric(round(layout.utilisation, 4), "share", better="higher"),
+        "wire_length": metric(round(wires.total_length, 1), "um"),
+        "delay_before": metric(round(placed.delay_before, 1), "ps"),
+        "delay_placed": metric(round(placed.delay_placed, 1), "ps"),
+        "delay": metric(round(placed.delay, 1), "ps"),
+        "resized": metric(placed.repaired.resized, "cells"),
+        "buffers": metric(placed.repaired.buffers, "cells"),
+        "buffers_removed": metric(placed.repaired.removed, "cells", better="higher"),
+        "congestion_mean": metric(round(placed.congestion.mean, 3), "share"),
+        "congestion_worst": metric(round(placed.congestion.worst, 3), "share"),
     }
     if placed.clock is not None:
         metrics |= {
-            "clock_buffers": _metric(placed.clock.buffers, "cells"),
-            "clock_latency": _metric(round(placed.clock.latency, 1), "ps"),
-            "clock_skew": _metric(round(placed.clock.skew, 1), "ps"),
-            "clock_levels": _metric(placed.clock.levels, "cells"),
-            "clock_area": _metric(round(placed.clock.area, 2), "um2"),
-            "period": _metric(round(placed.period, 1), "ps"),
+            "clock_buffers": metric(placed.clock.buffers, "cells"),
+            "clock_latency": metric(round(placed.clock.latency, 1), "ps"),
+            "clock_skew": metric(round(placed.clock.skew, 1), "ps"),
+            "clock_levels": metric(placed.clock.levels, "cells"),
+            "clock_area": metric(round(placed.clock.area, 2), "um2"),
+            "period": metric(round(placed.period, 1), "ps"),
         }
     if energies is not None:
         before, after = energies
-        metrics["energy_before"] = _metric(round(before, 2), "fJ per MAC")
-        metrics["energy"] = _metric(round(after, 2), "fJ per MAC")
+        metrics["energy_before"] = metric(round(before, 2), "fJ per MAC")
+        metrics["energy"] = metric(round(after, 2), "fJ per MAC")
     return {
         **{key: made[key] for key in kept},
         "asked_utilisation": placed.asked_utilisation,
@@ -103,13 +83,7 @@ def placed_record(
         "metrics": metrics,
         "die_um": [round(layout.floorplan.width, 2), round(layout.floorplan.height, 2)],
         "worst_net": _worst_net(placed),
-        "longest_path": [step.cell for step in layout.timing.path if step.cell],
-        "picture": picture_of(placed),
     }
-
-
-def _metric(value: float, unit: str, better: str = "lower") -> dict[str, Any]:
-    return {"value": value, "unit": unit, "better": better}
 
 
 def _worst_net(placed: PlacedBlock) -> dict[str, Any] | None:
@@ -125,16 +99,11 @@ def _worst_net(placed: PlacedBlock) -> dict[str, Any] | None:
     }
 
 
-def load_placed_records(folder: Path = PLACED_RECORDS) -> dict[str, dict[str, Any]]:
-    """Every record of ``folder`` by file name."""
-    return {path.name: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-
-
 def stale_placed_records(
-    folder: Path = PLACED_RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
+    folder: Path = RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
 ) -> dict[str, str]:
     """Records that no longer describe their block, with the command that renews each."""
-    records = load_placed_records(folder)
+    records = load_kind(PLACED, folder)
     return {name: _renewal(records[name]) for name in watch(records) if not _fresh(records[name])}
 
 
@@ -161,7 +130,7 @@ def placed_table(records: Iterable[dict[str, Any]]) -> str:
     """The records as the table of docs/physical.md."""
     lines = ["| " + " | ".join(_HEADER) + " |", "|" + "---|" * len(_HEADER)]
     for record in records:
-        value = {name: metric["value"] for name, metric in record["metrics"].items()}
+        value = {name: entry["value"] for name, entry in record["metrics"].items()}
         energies = [f"{value[e]:.1f}" if e in value else "" for e in ("energy_before", "energy")]
         cells = [f"`{record['spec']}`", record["technology"], record["goal"], f"{value['cells']:,}"]
         cells += [" x ".join(f"{side:.1f}" for side in record["die_um"])]

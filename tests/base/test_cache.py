@@ -13,7 +13,6 @@ from tilewright.base.cache import (
     load,
     result_path,
     store,
-    write_whole,
 )
 
 
@@ -91,16 +90,6 @@ def test_unused_results_go(folder):
     store("another", [])
     assert load("used") == ["used"]
     assert load("old") is None
-
-
-def test_a_failing_write_leaves_nothing(tmp_path, monkeypatch):
-    def fail(*_):
-        raise OSError("no space")
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match=r"^no space$"):
-        write_whole(tmp_path / "x", b"content")
-    assert list(tmp_path.iterdir()) == []
 
 
 def write_marker(folder):

@@ -67,7 +67,7 @@ def columns_of(time):
 def test_area_of_a_wide_converter():
     page = " ".join(PAGE.split())
     areas = []
-    for name in ("harmonia_converter__width_4.asap7.json", "harmonia_converter.asap7.json"):
+    for name in ("harmonia_converter__width_4.asap7", "harmonia_converter.asap7"):
         metrics = load_records()[name]["metrics"]
         areas += [metrics[key]["value"] for key in ("area", "memory_area")]
     logic, memory, old_logic, old_memory = (f"{area:,.0f}" for area in areas)

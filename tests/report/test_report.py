@@ -2,17 +2,16 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.support.claims import claim
 from tilewright import cli
+from tilewright.base.records import updated_table
 from tilewright.claims import facts, load_claims
 from tilewright.golden.deca import expected_cycles
 from tilewright.golden.params.deca import DecaParams, TileConfig
-from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.stream import STREAM_BLOCKS
 from tilewright.report import hardware, html, plots
 from tilewright.report.claims import claims_section
@@ -23,26 +22,30 @@ from tilewright.report.diagram import Diagram
 from tilewright.report.drawings import draw_all
 from tilewright.report.page import Context, Page
 from tilewright.report.pages import blocks, checks, deca, sparamx
-from tilewright.synth.record import RECORDS, load_records
+from tilewright.synth.record import RECORDS, SYNTHESIS, load_records, table_path
 from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.workload import TileJob
 
 ROOT = Path(__file__).parents[2]
 
 
+def write_records(folder, *names, **changes):
+    """Committed records of synthesis into tables of ``folder``."""
+    for name in names:
+        record = load_records()[name] | changes
+        with updated_table(table_path(SYNTHESIS, record["technology"], folder)) as table:
+            table[name] = record
+
+
 def test_a_stale_record_is_shown_and_strict_fails(tmp_path, monkeypatch, capsys):
     records = tmp_path / "records"
-    records.mkdir()
-    for technology in ("asap7", "sky130hd"):
-        name = f"popcount.{technology}.json"
-        shutil.copy(RECORDS / name, records / name)
-    path = records / "popcount.asap7.json"
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps(record | {"rtlil_sha256": "0" * 64}))
+    record = load_records()["popcount.asap7"]
+    write_records(records, "popcount.sky130hd")
+    write_records(records, "popcount.asap7", rtlil_sha256="0" * 64)
     page = blocks.build(Context(records=records, cases=1))
     (problem,) = page.problems
     assert problem == (
-        "popcount.asap7.json no longer describes its block; to renew it:"
+        "popcount.asap7 no longer describes its block; to renew it:"
         f" tilewright synth {record['spec']} --tech asap7 --update-records"
     )
     assert page.body.count(">stale<") == 2  # beside the block and beside the record
@@ -55,10 +58,8 @@ def test_a_stale_record_is_shown_and_strict_fails(tmp_path, monkeypatch, capsys)
 
 
 def test_many_stale_records_are_one_line(tmp_path):
-    for name in ("popcount.asap7.json", "popcount.sky130hd.json", "fork.asap7.json"):
-        record = json.loads((RECORDS / name).read_text())
-        changed = {} if name.startswith("fork") else {"rtlil_sha256": "0" * 64}
-        (tmp_path / name).write_text(json.dumps(record | changed))
+    write_records(tmp_path, "fork.asap7")
+    write_records(tmp_path, "popcount.asap7", "popcount.sky130hd", rtlil_sha256="0" * 64)
     assert blocks.build(Context(records=tmp_path, cases=1)).problems == [
         "2 of 3 records no longer describe their blocks;"
         " to renew them: tilewright synth --all --stale --update-records"
@@ -280,7 +281,7 @@ def deca_record(**changes):
         "liberty_sha256": "",
         "tools": {},
         "metrics": {
-            name: {"value": value}
+            name: {"value": value, "unit": "", "better": "lower"}
             for name, value in {
                 "area": 41234.5,
                 "memory_area": 23456.0,
@@ -290,7 +291,8 @@ def deca_record(**changes):
                 "delay": 395.0,
             }.items()
         },
-        "longest_path": {"start": "here", "end": "there", "cells": ["INV", "AND2"]},
+        "clock_gating": True,
+        "longest_path": {"start": "here", "end": "there", "cells": 2},
         "area_by_part": {
             "loader0.load_unit": 1000.0,
             "loader1.data_queue": 4000.0,
@@ -313,9 +315,10 @@ def test_area_is_divided_as_the_paper_does():
 
 
 def test_deca_page_shows_synthesis_beside_the_paper(tmp_path, no_simulation):
-    (tmp_path / "deca.asap7.json").write_text(json.dumps(deca_record()))
+    with updated_table(table_path(SYNTHESIS, "asap7", tmp_path)) as table:
+        table["deca.asap7"] = deca_record()
     context = Context(records=tmp_path, cases=1, measured=tmp_path)
-    context.__dict__["stale"] = {"deca.asap7.json": "a command"}
+    context.__dict__["stale"] = {"deca.asap7": "a command"}
     body = deca.build(context).body
     paper, share = claim("deca.area.per_pe"), claim("deca.area.share")
     for value in (41234.5, 98765, 395.0, 7000.0, paper, paper * share["lut"] / 100):
@@ -349,12 +352,11 @@ def test_a_design_without_records_says_how_to_make_them(tmp_path):
 
 def test_a_design_with_records_shows_them(tmp_path):
     blocks_of_streams = {cls.block for cls in STREAM_BLOCKS}
-    for name, record in load_records().items():  # of the others nobody asks whether they are stale
-        if resolve(record["spec"]).block in blocks_of_streams:
-            shutil.copy(RECORDS / name, tmp_path / name)
+    records = load_records()  # of the others nobody asks whether they are stale
+    write_records(tmp_path, *(n for n, r in records.items() if r["block"] in blocks_of_streams))
     page = design_page(Context(records=tmp_path, cases=1), "words", ("stream",))
     assert "--update-records" not in page.body.replace("tilewright synth --update-records", "")
-    (record,) = [r for n, r in page.data["synthesis"].items() if n == "queue.asap7.json"]
+    (record,) = [r for n, r in page.data["synthesis"].items() if n == "queue.asap7"]
     assert html.number(record["metrics"]["area"]["value"]) in page.body
     assert record["longest_path"]["start"] in page.body
 

@@ -12,8 +12,8 @@ from tilewright.studies.pe.compare import Claim, Comparison, Conclusion
 from tilewright.studies.pe.energy import PES
 from tilewright.studies.pe.placed import Placed
 from tilewright.studies.pe.workload import pe_bench
-from tilewright.synth.place.record import load_placed_records
-from tilewright.synth.record import RECORDS
+from tilewright.synth.place.record import PLACED
+from tilewright.synth.record import RECORDS, load_kind
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 
@@ -119,7 +119,7 @@ def test_placed_energies_begin_where_the_comparison_is():
     found = pe_compare.compare_in(load_technology("asap7"))
     placed = {row.spec: row for row in found.pes if row.placed is not None}
     assert placed.keys() == set(PES.values())
-    records = {r["spec"]: r for r in load_placed_records().values() if r["technology"] == "asap7"}
+    records = {r["spec"]: r for r in load_kind(PLACED).values() if r["technology"] == "asap7"}
     for row in found.pes:
         if row.placed is None or row.name.partition(" m")[2] not in ("", "8", "8w4"):
             continue

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from functools import partial
 
 import pytest
 
@@ -13,18 +14,26 @@ from tilewright.report.page import Context
 from tilewright.report.pages import frontiers as page
 from tilewright.studies.sweeps import runners
 from tilewright.studies.sweeps.frontiers import (
+    FRONTIER,
     FRONTIERS,
     Design,
-    frontier_path,
     frontier_record,
     jobs_of,
     load_frontier,
+    load_frontier_record,
     pareto,
 )
 from tilewright.studies.sweeps.results import Metric, Result
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.liberty import to_liberty
-from tilewright.synth.record import flow_sha256, record_path, record_text, sha256, tool_versions
+from tilewright.synth.record import (
+    find_record,
+    flow_sha256,
+    sha256,
+    store_record,
+    table_path,
+    tool_versions,
+)
 from tilewright.synth.technology import load_technology
 
 RECORDED = [(name, t) for name, f in FRONTIERS.items() for t in f.technologies]
@@ -82,10 +91,12 @@ def made_up(tmp_path):
     frontier = FRONTIERS["harmonia"]
     jobs = [job for job in jobs_of(frontier) if job.technology == "asap7"]
     results = [result_of(job, 100.0 + 7 * k, 50.0) for k, job in enumerate(jobs)]
-    path = frontier_path("harmonia", "asap7", tmp_path)
-    path.parent.mkdir()
-    path.write_text(record_text(frontier_record(frontier, "asap7", results)))
+    write(tmp_path, frontier_record(frontier, "asap7", results))
     return tmp_path
+
+
+def write(folder, record):
+    store_record(FRONTIER, "asap7", "harmonia", record, folder)
 
 
 def test_record_and_back(made_up):
@@ -103,17 +114,16 @@ def test_page(made_up):
     assert built.body.count("<svg") == 1 and not built.problems
     assert "tilewright sweep --frontier deca --update-records" in built.body
     assert set(built.data) == {"harmonia asap7"}
-    path = frontier_path("harmonia", "asap7", made_up)
-    path.write_text(record_text(json.loads(path.read_text()) | {"tools": {}}))
+    write(made_up, load_frontier_record("harmonia", "asap7", made_up) | {"tools": {}})
     (problem,) = page.build(Context(records=made_up, cases=1)).problems
     assert problem == (
-        "frontier/harmonia.asap7.json was made with other cells, tools or flow; to renew it:"
+        "frontier harmonia in asap7 was made with other cells, tools or flow; to renew it:"
         " tilewright sweep --frontier harmonia --update-records"
     )
 
 
 def test_a_failed_design_leaves_the_record_as_it_is(capsys, monkeypatch, made_up):
-    from tilewright.studies.sweeps import frontiers
+    from tilewright.studies.sweeps import frontiers, sweep
     from tilewright.studies.sweeps.work import VariantError
 
     def fails(fields):
@@ -122,22 +132,22 @@ def test_a_failed_design_leaves_the_record_as_it_is(capsys, monkeypatch, made_up
         result = result_of(jobs_of(FRONTIERS["harmonia"])[0], 9.0, 9.0)
         return {"sources": "", "result": asdict(result)}
 
-    monkeypatch.setattr(frontiers, "RECORDS", made_up)
-    monkeypatch.setattr(frontiers.frontier_path, "__defaults__", (made_up,))
+    monkeypatch.setattr(sweep, "store_record", partial(store_record, folder=made_up))
     monkeypatch.setattr(frontiers.load_frontier, "__defaults__", (made_up,))
     monkeypatch.setattr(runners, "run_apart", fails)
-    before = frontier_path("harmonia", "asap7", made_up).read_text()
+    path = table_path(FRONTIER, "asap7", made_up)
+    before = path.read_text()
     argv = ["sweep", "--frontier", "harmonia", "--tech", "asap7", "--update-records"]
     assert main(argv) == 1
     out = capsys.readouterr().out
-    assert frontier_path("harmonia", "asap7", made_up).read_text() == before
+    assert path.read_text() == before
     assert "2 of 12 failed:" in out and "fold=4 in asap7: too large" in out
 
 
 @pytest.mark.parametrize(("name", "technology"), RECORDED)
 def test_records_are_of_this_flow(name, technology):
     command = f"tilewright sweep --frontier {name} --update-records"
-    record = json.loads(frontier_path(name, technology).read_text())
+    record = load_frontier_record(name, technology)
     assert record["tools"] == tool_versions(), command
     assert record["liberty_sha256"] == sha256(to_liberty(load_technology(technology))), command
     assert record["flow_sha256"] == flow_sha256(technology), command
@@ -146,8 +156,7 @@ def test_records_are_of_this_flow(name, technology):
 
 
 def test_modules_by_themselves_are_about_the_flattened_whole():
-    record = json.loads(record_path(resolve("deca"), load_technology("asap7")).read_text())
-    flattened = record["metrics"]["area"]["value"]
+    flattened = find_record(resolve("deca"), "asap7")["metrics"]["area"]["value"]
     (found,) = [d for d in load_frontier("deca", "asap7") if resolve(d.spec) == resolve("deca")]
     assert flattened < found.area < 1.1 * flattened
 

@@ -19,8 +19,7 @@ from tilewright.studies.pe.points import (
     points_path,
     taken_point,
 )
-from tilewright.synth.record import read_record, record_path, rtlil_sha256
-from tilewright.synth.technology import load_technology
+from tilewright.synth.record import find_record, rtlil_sha256
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "pe.md"
 A = Point("A", True, 4, "balanced", False, "a,stages=4", 100.0, 3000.0, 50.0, "")
@@ -71,8 +70,7 @@ def test_points_as_they_were_are_those_of_the_other_records():
     plain = [p for p in load_points() if _default(p) and p.adder == "balanced"]
     assert {p.pe for p in plain} == set(BASELINES)
     for point in plain:
-        path = record_path(resolve(point.spec), load_technology("asap7"))
-        area = read_record(path)["metrics"]["area"]["value"]
+        area = find_record(resolve(point.spec), "asap7")["metrics"]["area"]["value"]
         assert point.area_um2 == pytest.approx(area, rel=2e-4)
 
 

@@ -1,15 +1,13 @@
 """Mapped netlists of the Anda units: the same benches, on cells."""
 
-import json
-
 import pytest
 
 from tests.support.benches import run_block
 from tests.support.claims import claim
 from tests.synth.test_netlist import netlist_verilog
 from tilewright.golden.params.resolve import resolve
-from tilewright.synth.record import record_path
-from tilewright.synth.technology import TECHNOLOGIES, load_technology
+from tilewright.synth.record import find_record
+from tilewright.synth.technology import TECHNOLOGIES
 
 
 def run(spec, verilog, cases, simulator="icarus"):
@@ -40,6 +38,5 @@ def test_netlist_of_the_published_size_passes(spec, technology):
 @pytest.mark.parametrize("spec", ["anda_vector:default,group=64", "anda_apu", "anda_apu:bare"])
 def test_units_meet_the_papers_clock_in_asap7(spec):
     """Of the vector unit a row of the published size: more of them are only more of the same."""
-    path = record_path(resolve(spec), load_technology("asap7"))
-    delay = json.loads(path.read_text())["metrics"]["delay"]["value"]
+    delay = find_record(resolve(spec), "asap7")["metrics"]["delay"]["value"]
     assert delay < 1e6 / claim("anda.clock")

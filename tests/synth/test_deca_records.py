@@ -11,8 +11,8 @@ from tilewright.report.hardware import area_by_group
 from tilewright.synth.record import load_records
 
 DECA = {name: record for name, record in load_records().items() if record["block"] == "deca"}
-FASTEST = DECA["deca.asap7.fastest.json"]
-WITH_TEPL = load_records()["deca_tepl.asap7.fastest.json"]
+FASTEST = DECA["deca.asap7.fastest"]
+WITH_TEPL = load_records()["deca_tepl.asap7.fastest"]
 PAPER = DecaParams.preset("paper")
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -22,7 +22,7 @@ def metric(record, name):
 
 
 def test_the_papers_element_has_records():
-    assert {"deca.asap7.json", "deca.asap7.fastest.json"} <= DECA.keys()
+    assert {"deca.asap7", "deca.asap7.fastest"} <= DECA.keys()
     assert all(record["parameters"] == PAPER.as_dict() for record in DECA.values())
 
 
@@ -35,7 +35,7 @@ def test_the_clock_of_the_paper_is_met(record):
     kinds = [name for name in record["metrics"] if name.startswith("delay_")]
     assert len(kinds) == 4
     assert max(metric(record, name) for name in kinds) == metric(record, "delay")
-    assert record["longest_path"]["cells"]
+    assert record["longest_path"]["cells"] > 0
 
 
 @pytest.mark.parametrize("name", DECA)
@@ -55,8 +55,8 @@ def test_memories_are_macros(name):
     tiles = PAPER.loaders * 8 * TILE_BYTES
     tables = PAPER.luts * LUT_ENTRIES * 16
     assert metric(record, "memory_bits") == lines + tiles + tables
-    macros = {kind: n for kind, n in record["cells_by_kind"].items() if kind.startswith("sram_")}
-    assert sum(macros.values()) == PAPER.loaders * 2 + 4 * PAPER.luts
+    macros = sum(memory["count"] for memory in record["memories"].values())
+    assert macros == PAPER.loaders * 2 + 4 * PAPER.luts
     assert 0 < metric(record, "memory_area") < metric(record, "area")
 
 
@@ -110,6 +110,6 @@ def test_the_page_shows_the_record():
     path = FASTEST["longest_path"]
     sentence = (
         f"{metric(FASTEST, 'delay')} ps from `{path['start']}` to `{path['end']}`,"
-        f" {len(path['cells'])} cells"
+        f" {path['cells']} cells"
     )
     assert sentence in " ".join(page.split()), f"docs/synthesis.md lacks {sentence!r}"

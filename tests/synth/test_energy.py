@@ -1,6 +1,5 @@
 """Energy: memories, an independent tool on the same toggles, and where cell energies come from."""
 
-import json
 import shutil
 import tomllib
 from math import sqrt
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilewright.base.records import load_table
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.workload import per_bit
 from tilewright.synth.activity import Activity, measure
@@ -73,7 +73,7 @@ def test_what_opensta_takes_per_transition():
 @pytest.mark.parametrize("technology", TECHNOLOGIES)
 def test_energies_are_those_of_the_full_library(technology):
     """The committed comparison: OpenSTA, full tables at its slews and loads, the same toggles."""
-    record = json.loads(ENERGY_DEVIATION.read_text())[technology]
+    record = load_table(ENERGY_DEVIATION)[technology]
     assert record["energy_sha256"] == energy_sha256(technology), (
         "python -m tilewright.synth.energy_check"
     )
@@ -85,7 +85,7 @@ def test_energies_are_those_of_the_full_library(technology):
 
 
 def test_the_page_says_what_the_record_says():
-    record = json.loads(ENERGY_DEVIATION.read_text())
+    record = load_table(ENERGY_DEVIATION)
     page = (Path(__file__).parents[2] / "docs" / "synthesis.md").read_text()
     for design in DESIGNS:
         ratios = [record[technology]["designs"][design]["ratio"] for technology in TECHNOLOGIES]

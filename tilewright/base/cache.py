@@ -22,6 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
+from tilewright.base.files import write_atomic
+
 __all__ = [
     "cache_folder",
     "content_key",
@@ -32,7 +34,6 @@ __all__ = [
     "source_of",
     "sources_of",
     "store",
-    "write_whole",
 ]
 
 UNUSED_SECONDS = 30 * 24 * 3600
@@ -86,27 +87,13 @@ def load(key: str) -> Any | None:
 def store(key: str, result: Any) -> None:
     """Put ``result``, which is JSON data, into the cache under ``key``."""
     path = result_path(key)
-    write_whole(path, gzip.compress(json.dumps(result).encode(), compresslevel=1))
+    write_atomic(path, gzip.compress(json.dumps(result).encode(), compresslevel=1))
     _remove_unused(path.parent)
 
 
 def result_path(key: str) -> Path:
     """Return where the result under ``key`` lies, if there is one."""
     return cache_folder("results") / f"{key}.json.gz"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears complete or not at all, folders made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Under another name first: two runs may write it at once, one may be interrupted.
-    handle, partial = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
 
 
 # Folders: built programs.

@@ -14,7 +14,7 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.pe_units import pe_area, pe_fj, pe_rate_ratio, pe_ratio, pe_unit
 from tilewright.sim.perturbation import measured
 from tilewright.sim.programs import gemm_time, length_of_cycles, projections_time
-from tilewright.sim.records import RECORDS, energy_fj, read_record
+from tilewright.sim.records import energy_fj, read_record
 from tilewright.sim.workload import Gemm, attention, linear, total_macs
 
 __all__ = [
@@ -227,7 +227,7 @@ ROWS = {
 
 def anda_areas() -> dict[str, float]:
     """Square micrometres of the Anda accelerator, by the rows of the paper's table."""
-    parts = read_record(RECORDS / "system", "anda", "system")["parts"]
+    parts = read_record("system", "anda")["parts"]
     areas = {name: sizes["logic"] + sizes["memory"] for name, sizes in parts.items()}
     known = {name for names in ROWS.values() for name in names}
     if set(areas) != known:

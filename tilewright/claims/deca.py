@@ -26,7 +26,7 @@ from tilewright.sim.calibration import constant
 from tilewright.sim.deca_stream import Integration, Prefetch, tile_rate
 from tilewright.sim.models import resolve_model
 from tilewright.sim.perturbation import measured
-from tilewright.sim.records import RECORDS, NoRecordError, area_um2, deca_power_mw, read_record
+from tilewright.sim.records import NoRecordError, area_um2, deca_power_mw, read_record
 from tilewright.sim.roofsurface import Surface, explore, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.server import run_steps
@@ -534,12 +534,12 @@ def _grouped(sizes: Mapping[str, float]) -> dict[str, float]:
 
 def areas_by_part() -> dict[str, float]:
     """Square micrometres of a DECA, by the paper's division."""
-    return _grouped(read_record(RECORDS, "deca", "synthesis", "fastest")["area_by_part"])
+    return _grouped(read_record("synthesis", "deca", "fastest")["area_by_part"])
 
 
 def powers_by_part(run: str) -> dict[str, float]:
     """Milliwatts of a DECA in one run, by the paper's division."""
-    parts = read_record(RECORDS / "energy", "deca", "energy")["runs"][run]["power_by_part"]
+    parts = read_record("energy", "deca")["runs"][run]["power_by_part"]
     return _grouped({name: figures["total"] for name, figures in parts.items()})
 
 

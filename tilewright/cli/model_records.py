@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.files import write_atomic
+from tilewright.base.records import write_record
 
 __all__ = ["main"]
 
@@ -90,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
             tick=tick,
         )
         record["zero_shot"] = {**source, "device": device_name(args.device), **answers}
-    write_atomic(path, json.dumps(record, indent=1) + "\n")
+    write_record(path, record)
     return 0
 
 

@@ -25,7 +25,7 @@ PS_PER_GHZ = 1000.0  # a period in ps is this divided by the clock in GHz
 
 
 def design_records(context: Context, blocks: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The synthesis records of these blocks by file name."""
+    """The synthesis records of these blocks by name."""
     wanted = set(blocks)
     return {name: r for name, r in context.synthesised.items() if r["block"] in wanted}
 
@@ -84,7 +84,7 @@ def figures_table(context: Context, records: Mapping[str, dict[str, Any]]) -> Ma
             ),
             note(
                 "Source: the records of these blocks in",
-                code("synth/records"),
+                code("synth/records/synthesis.*.json"),
                 "made by",
                 code("tilewright synth --update-records"),
             ),
@@ -101,7 +101,7 @@ def longest_paths(records: Mapping[str, dict[str, Any]]) -> Markup:
             record["goal"],
             code(path["start"]),
             code(path["end"]),
-            len(path["cells"]),
+            path["cells"],
         )
         for record in records.values()
         if (path := record["longest_path"])

@@ -43,7 +43,7 @@ class Context:
 
     @cached_property
     def synthesised(self) -> dict[str, dict[str, Any]]:
-        """The synthesis records by file name."""
+        """The synthesis records by name."""
         return load_records(self.records)
 
     @cached_property

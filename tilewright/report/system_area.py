@@ -22,7 +22,7 @@ def recorded_areas(spec: str, parts: Parts) -> dict[str, dict[str, float]]:
     return {
         name: area_by_part(record, parts)
         for name in TECHNOLOGIES
-        if (record := load_system(spec, load_technology(name))) is not None
+        if (record := load_system(spec, name)) is not None
     }
 
 
@@ -77,7 +77,7 @@ def area_section(
         table(header, rows),
         join(
             [
-                note("Source:", code("synth/records/system"), "made by", command),
+                note("Source:", code("synth/records/system.*.json"), "made by", command),
                 claims_source(claim),
             ]
         ),

@@ -2,14 +2,13 @@
 
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.synth.system_clock import load_clock
-from tilewright.synth.technology import load_technology
 
 __all__ = ["clock_section"]
 
 
 def clock_section(spec: str, command_clock: str) -> Markup:
     """Show the longest path into each part; nothing where there is no record."""
-    record = load_clock(spec, load_technology("asap7"))
+    record = load_clock(spec, "asap7")
     if record is None:
         return Markup("")
     verb = "holds" if record["period_ps"] <= record["wanted_ps"] else "misses"
@@ -29,7 +28,7 @@ def clock_section(spec: str, command_clock: str) -> Markup:
             [
                 note(
                     "Measured on a netlist, without wires. Source:",
-                    code("synth/records/system/clock"),
+                    code("synth/records/system_clock.asap7.json"),
                     "made by",
                     code(f"{command} --update-records"),
                 )

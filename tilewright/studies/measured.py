@@ -1,12 +1,11 @@
 """Records of what simulations measured: ``tilewright/studies/records/*.json``."""
 
 import json
-import re
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.files import write_atomic
+from tilewright.base.records import write_record
 
 __all__ = ["MEASURED", "load_measured", "write_measured"]
 
@@ -21,10 +20,7 @@ def load_measured(name: str, folder: Path = MEASURED) -> dict[str, Any] | None:
 
 def write_measured(name: str, record: dict[str, Any], folder: Path = MEASURED) -> None:
     """Write ``record``, which may hold result objects (dataclasses), under ``name``."""
-    text = json.dumps(record, indent=1, default=_plain)
-    # Numbers side by side: a list of thousands has no place in as many lines.
-    text = re.sub(r"\[[\d,\s]+\]", lambda found: " ".join(found[0].split()), text)
-    write_atomic(folder / f"{name}.json", text + "\n")
+    write_record(folder / f"{name}.json", json.loads(json.dumps(record, default=_plain)))
 
 
 def _plain(value: Any) -> dict[str, Any]:

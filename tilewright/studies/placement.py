@@ -1,13 +1,11 @@
-"""Blocks placed, with the energy of PEs before and after, written into ``synth/records/placed``."""
+"""Blocks placed, with the energy of PEs before and after, written into ``synth/records``."""
 
-import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from tilewright.base.errors import CommandError
-from tilewright.base.files import write_atomic
 from tilewright.studies.pe.energy import CLOCK_MHZ
 from tilewright.studies.pe.tensors import STREAMS
 from tilewright.studies.pe.workload import pe_bench, words_of, workload
@@ -16,13 +14,8 @@ from tilewright.synth.energy import energy_of
 from tilewright.synth.flow import DEFAULT_GOAL, Goal
 from tilewright.synth.place.energy import placed_energy
 from tilewright.synth.place.place import PlacedBlock, place_block
-from tilewright.synth.place.record import (
-    PLACED_RECORDS,
-    load_placed_records,
-    placed_record,
-    placed_record_path,
-)
-from tilewright.synth.record import record_text
+from tilewright.synth.place.record import PLACED, placed_record
+from tilewright.synth.record import load_kind, record_name, store_record
 
 __all__ = ["energies_of", "place_and_measure", "renew_placed", "store_placed"]
 
@@ -64,16 +57,16 @@ def place_and_measure(
 
 def store_placed(placed: PlacedBlock, record: dict[str, Any]) -> None:
     """Write the record of a placed block."""
-    PLACED_RECORDS.mkdir(exist_ok=True)
-    write_atomic(placed_record_path(placed), record_text(record))
+    technology, goal = record["technology"], placed.synthesis.goal
+    store_record(PLACED, technology, record_name(placed.params, technology, goal), record)
 
 
 def renew_placed(names: Iterable[str], watch: Callable[[str], None]) -> None:
     """Place the blocks of the records ``names`` again; ``watch`` is told what is done."""
-    records = load_placed_records()
+    records = load_kind(PLACED)
     for name in names:
         old = records[name]
         placed, record = place_and_measure(
             old["spec"], old["technology"], goal=Goal(old["goal"]), watch=watch
         )
-        store_placed(placed, json.loads(json.dumps(record)))
+        store_placed(placed, record)

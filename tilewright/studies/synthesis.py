@@ -1,24 +1,17 @@
 """Results of synthesis written into ``synth/records``, and proofs that fall back on a bench."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
-from tilewright.base.files import write_atomic
+from tilewright.base.records import updated_table
+from tilewright.golden.params.resolve import resolve
 from tilewright.synth.deviation import DEVIATION_RECORD
-from tilewright.synth.equivalence import (
-    EQUIVALENCE_RECORD,
-    Equivalence,
-    Verdict,
-    equivalence_entry,
-    equivalence_key,
-    load_equivalence,
-)
+from tilewright.synth.equivalence import Equivalence, Verdict, equivalence_entry
 from tilewright.synth.flow import Synthesis
 from tilewright.synth.jobs import Job, JobResult, prove
-from tilewright.synth.record import record_text
-from tilewright.synth.system import system_path
-from tilewright.synth.system_clock import clock_path
+from tilewright.synth.record import record_name, store_record, store_synthesis
+from tilewright.synth.system import SYSTEM
+from tilewright.synth.system_clock import SYSTEM_CLOCK
 from tilewright.synth.technology import Technology
 from tilewright.verify.netlist import bench_netlist
 from tilewright.verify.simulators import BenchResult, MissingToolError
@@ -58,32 +51,27 @@ def _ran(bench: BenchResult) -> str:
 
 def store_result(result: JobResult) -> None:
     """Write the record of a job, and its proof if it has one, into ``synth/records``."""
-    job, record = result.job, result.record
-    path = job.record_path
-    path.parent.mkdir(exist_ok=True)
-    write_atomic(path, record_text(record))
-    if result.proof is not None:
-        entry = equivalence_entry(record, result.proof)
-        known = load_equivalence() | {equivalence_key(path): entry}
-        write_atomic(EQUIVALENCE_RECORD, record_text(dict(sorted(known.items()))))
+    proof = None if result.proof is None else equivalence_entry(result.proof)
+    store_synthesis(result.record, proof)
 
 
 def store_system(block: str, technology: Technology, record: dict[str, Any]) -> None:
-    """Write the areas of the parts of an accelerator into ``synth/records/system``."""
-    if technology.liberty:
-        raise ValueError("records are of the project's technologies")
-    write_atomic(system_path(block, technology), record_text(record))
+    """Write the areas of the parts of an accelerator into ``synth/records``."""
+    _store(SYSTEM, block, technology, record)
 
 
 def store_system_clock(block: str, technology: Technology, record: dict[str, Any]) -> None:
-    """Write the clock of a whole accelerator into ``synth/records/system/clock``."""
+    """Write the clock of a whole accelerator into ``synth/records``."""
+    _store(SYSTEM_CLOCK, block, technology, record)
+
+
+def _store(kind: str, block: str, technology: Technology, record: dict[str, Any]) -> None:
     if technology.liberty:
         raise ValueError("records are of the project's technologies")
-    write_atomic(clock_path(block, technology), record_text(record))
+    store_record(kind, technology.name, record_name(resolve(block), technology.name), record)
 
 
 def store_deviation(technology: str, result: dict[str, Any]) -> None:
     """Write how a technology's compact table deviates from its full Liberty files."""
-    known = json.loads(DEVIATION_RECORD.read_text()) if DEVIATION_RECORD.exists() else {}
-    known[technology] = result
-    write_atomic(DEVIATION_RECORD, record_text(dict(sorted(known.items()))))
+    with updated_table(DEVIATION_RECORD) as table:
+        table[technology] = result

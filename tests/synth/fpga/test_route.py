@@ -6,8 +6,9 @@ import pytest
 
 from tilewright import cli
 from tilewright.synth.fpga.devices import DEVICES, Family, find_device
-from tilewright.synth.fpga.record import fpga_record, load_fpga_records
+from tilewright.synth.fpga.record import FPGA, fpga_record
 from tilewright.synth.fpga.route import place_and_route
+from tilewright.synth.record import load_kind
 from tilewright.synth.yosys import SynthesisError
 
 TINY = "popcount:odd"
@@ -95,7 +96,7 @@ def test_a_missing_package_is_named_with_its_extra(capsys, monkeypatch):
         " `tilewright fpga` shows the committed records without it\n"
     )
     code, out, _ = run(capsys, "--json")
-    assert code == 0 and len(json.loads(out)) == len(load_fpga_records())
+    assert code == 0 and len(json.loads(out)) == len(load_kind(FPGA))
 
 
 @pytest.mark.parametrize(

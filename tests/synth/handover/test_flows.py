@@ -15,7 +15,7 @@ from tilewright.synth.handover.design import WIRE_MARGIN, design_of
 from tilewright.synth.handover.flows import FLOWS, flow_files
 from tilewright.synth.handover.macros import macro_gds, macro_lef, macro_size
 from tilewright.synth.memory import parse_macro
-from tilewright.synth.record import read_record, record_path
+from tilewright.synth.record import find_record
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 WITH_MEMORY = "figna_aligner"
@@ -34,7 +34,7 @@ def test_a_configuration_names_files_that_are_written(flow, block):
 
 
 def test_the_default_clock_is_the_record_and_a_margin():
-    record = read_record(record_path(resolve("anda_apu"), load_technology("asap7")))
+    record = find_record(resolve("anda_apu"), "asap7")
     period = design_of("anda_apu", "asap7").period
     assert period == pytest.approx(WIRE_MARGIN * record["metrics"]["delay"]["value"])
 

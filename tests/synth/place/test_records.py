@@ -1,4 +1,4 @@
-"""The committed records of placed blocks: fresh, consistent, drawn, listed where they belong."""
+"""The committed records of placed blocks: fresh, consistent, listed where they belong."""
 
 import json
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_cli import run
+from tilewright.base.records import updated_table
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.energy import PES
 from tilewright.synth.emit import to_rtlil
@@ -17,15 +18,16 @@ from tilewright.synth.liberty import cached_liberty
 from tilewright.synth.place.layout import lay_out
 from tilewright.synth.place.picture import picture_of, picture_svg
 from tilewright.synth.place.record import (
-    load_placed_records,
+    PLACED,
     placed_table,
     stale_placed_records,
 )
 from tilewright.synth.place.repair import repair
 from tilewright.synth.place.spef import placed_verilog, spef
+from tilewright.synth.record import load_kind, table_path
 from tilewright.synth.technology import load_technology
 
-ALL = load_placed_records()
+ALL = load_kind(PLACED)
 PAGE = Path(__file__).parents[3] / "docs" / "physical.md"
 
 
@@ -44,8 +46,6 @@ def test_a_record_stands_for_its_block(name):
     width, height = record["die_um"]
     assert width * height == pytest.approx(value["die_area"], rel=0.01)
     assert value["congestion_mean"] < value["congestion_worst"]
-    svg = picture_svg(record["picture"], record["spec"])
-    assert svg.count("<polyline") == 1 and svg.endswith("</svg>\n")
 
 
 def test_the_table_has_every_record():
@@ -71,7 +71,8 @@ def test_all_elements_and_parts_are_placed():
 
 def test_another_placer_makes_a_record_stale(tmp_path):
     name, record = next(iter(ALL.items()))
-    (tmp_path / name).write_text(json.dumps(record | {"place_sha256": "0"}))
+    with updated_table(table_path(PLACED, record["technology"], tmp_path)) as table:
+        table[name] = record | {"place_sha256": "0"}
     (command,) = stale_placed_records(tmp_path).values()
     assert command.startswith(f"tilewright place {record['spec']} --tech {record['technology']}")
 
@@ -81,6 +82,8 @@ def test_a_picture_has_every_row(queue):
     assert len({len(line) for line in picture["tiles"]}) == 1
     assert set("".join(picture["tiles"])) <= {*picture["parts_by_letter"], "."}
     assert all(0 <= x <= 1 and 0 <= y <= 1 for x, y in picture["path"])
+    svg = picture_svg(picture, "queue")
+    assert svg.count("<polyline") == 1 and svg.endswith("</svg>\n")
 
 
 def test_the_command_writes_what_is_asked(capsys, tmp_path):

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "constraints (LPF) of --bitstream for another board than the ULX3S"
     parser.add_argument("--pins", metavar="FILE", help=text)
     parser.add_argument("--csv", action="store_true", help="print the table as CSV")
-    text = "write the result into synth/records/fpga; without BLOCK, renew every record that is old"
+    text = "write the result into synth/records; without BLOCK, renew every record that is old"
     parser.add_argument("--update-records", action="store_true", help=text)
 
 
@@ -98,7 +98,8 @@ def _show(args: argparse.Namespace) -> int:
     from tilewright.cli.fpga_tables import print_fpga_records
     from tilewright.studies.fpga import renew_records
     from tilewright.synth.fpga.devices import find_device
-    from tilewright.synth.fpga.record import load_fpga_records, stale_fpga_records
+    from tilewright.synth.fpga.record import FPGA, stale_fpga_records
+    from tilewright.synth.record import load_kind
 
     for option in ("speed_grade", "seed", "clock"):
         if getattr(args, option) is not None:
@@ -110,6 +111,6 @@ def _show(args: argparse.Namespace) -> int:
         with progress("fpga", 2 * len(stale)) as tick:
             renew_records(stale, tick)
     device = find_device(args.device).name if args.device else None
-    records = [r for r in load_fpga_records().values() if device in (None, r["device"])]
+    records = [r for r in load_kind(FPGA).values() if device in (None, r["device"])]
     print_json(records) if args.json else print_fpga_records(records, as_csv=args.csv)
     return 0

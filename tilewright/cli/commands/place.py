@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "write the netlist after timing repair as Verilog"
     parser.add_argument("--netlist", metavar="FILE", type=Path, help=text)
     parser.add_argument("--csv", action="store_true", help="print the table as CSV")
-    text = "write the result into synth/records/placed; without BLOCK, renew every old record"
+    text = "write the result into synth/records; without BLOCK, renew every old record"
     parser.add_argument("--update-records", action="store_true", help=text)
 
 
@@ -51,7 +51,7 @@ def _place(args: argparse.Namespace) -> int:
     from tilewright.cli.placed_tables import print_placed
     from tilewright.studies.placement import place_and_measure, store_placed
     from tilewright.synth.flow import DEFAULT_GOAL, Goal
-    from tilewright.synth.place.picture import picture_svg
+    from tilewright.synth.place.picture import picture_of, picture_svg
     from tilewright.synth.place.spef import placed_verilog, spef
 
     if args.update_records and args.utilisation is not None:
@@ -64,7 +64,7 @@ def _place(args: argparse.Namespace) -> int:
     if args.update_records:
         store_placed(placed, record)
     if args.svg:
-        write_atomic(args.svg, picture_svg(record["picture"], f"layout of {args.block}"))
+        write_atomic(args.svg, picture_svg(picture_of(placed), f"layout of {args.block}"))
     if args.spef:
         write_atomic(args.spef, spef(placed.layout))
     if args.netlist:
@@ -77,7 +77,8 @@ def _show(args: argparse.Namespace) -> int:
     from tilewright.base.console import print_json, progress
     from tilewright.cli.placed_tables import print_placed
     from tilewright.studies.placement import renew_placed
-    from tilewright.synth.place.record import load_placed_records, stale_placed_records
+    from tilewright.synth.place.record import PLACED, stale_placed_records
+    from tilewright.synth.record import load_kind
     from tilewright.synth.technology import load_technology
 
     for option in ("goal", "utilisation", "svg", "spef", "netlist"):
@@ -88,6 +89,6 @@ def _show(args: argparse.Namespace) -> int:
         with progress("place", 4 * len(stale)) as tick:
             renew_placed(stale, tick)
     technology = load_technology(args.tech).name if args.tech else None
-    records = [r for r in load_placed_records().values() if technology in (None, r["technology"])]
+    records = [r for r in load_kind(PLACED).values() if technology in (None, r["technology"])]
     print_json(records) if args.json else print_placed(records, as_csv=args.csv)
     return 0

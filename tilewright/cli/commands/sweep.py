@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--update-records",
         action="store_true",
-        help="with --frontier, work out all designs again and write synth/records/frontier",
+        help="with --frontier, work out all designs again and write synth/records",
     )
 
 

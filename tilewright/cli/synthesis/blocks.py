@@ -5,6 +5,7 @@ import argparse
 from tilewright.base.console import print_json, progress
 from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
+from tilewright.base.records import write_record
 from tilewright.cli.synthesis.results import print_results
 from tilewright.cli.synthesis.technologies import technologies_of
 from tilewright.studies.synthesis import prove_or_bench, store_result
@@ -17,7 +18,6 @@ from tilewright.synth.jobs import (
     plan,
     run_jobs,
 )
-from tilewright.synth.record import record_text
 
 __all__ = ["map_blocks"]
 
@@ -51,7 +51,7 @@ def map_blocks(args: argparse.Namespace) -> int:
         write_atomic(args.netlist, results[0].synthesis.verilog)
     records = [result.record for result in results]
     if args.output:
-        write_atomic(args.output, record_text(records[0] if len(records) == 1 else records))
+        write_record(args.output, records[0] if len(records) == 1 else records)
     if args.json:
         print_json([r.record | {"seconds": round(r.seconds, 2)} for r in results])
     else:

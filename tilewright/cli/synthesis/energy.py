@@ -5,12 +5,11 @@ from typing import Any
 
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
-from tilewright.base.files import write_atomic
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve_as
 from tilewright.studies.deca_energy.run import CASES, IDLE, PERIOD, deca_energy_record
-from tilewright.studies.pe.energy import energy_path
-from tilewright.synth.record import record_text
+from tilewright.studies.pe.energy import ENERGY
+from tilewright.synth.record import record_name, store_record
 from tilewright.synth.technology import load_technology
 
 __all__ = ["measure_energy"]
@@ -25,9 +24,8 @@ def measure_energy(args: argparse.Namespace) -> int:
     with progress("energy", len([*CASES, IDLE])) as tick:
         record = deca_energy_record(args.block, technology, tick, gating=args.gating)
     if args.update_records:
-        path = energy_path(params, technology, gating=args.gating)
-        path.parent.mkdir(exist_ok=True, parents=True)
-        write_atomic(path, record_text(record))
+        name = record_name(params, technology.name, gating=args.gating)
+        store_record(ENERGY, technology.name, name, record)
     if args.json:
         print_json(record)
     else:

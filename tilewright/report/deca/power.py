@@ -89,6 +89,6 @@ def power_section(
             ),
             [*rows, whole],
         ),
-        note("Source:", code("synth/records/energy/deca.asap7.json"), "made by", command),
+        note("Source:", code("synth/records/energy.asap7.json"), "made by", command),
         claims_source(total, shares),
     )

@@ -239,13 +239,14 @@ def _sources(records: dict[str, dict[str, Any]], stale: dict[str, str]) -> Marku
     return section(
         "Where these numbers come from",
         paragraph(
-            "The numbers are those of committed records, made by",
+            "The numbers are those of committed records,",
+            Markup(f"{code('synth/records/synthesis.*.json')}, made by"),
             Markup(f"{code('tilewright synth --update-records')}."),
             "A record is fresh if the block, elaborated again while this page was built, gives the"
             " recorded RTLIL byte for byte, and flow, cell table and tools are the same.",
         ),
         table(
-            ("Record in synth/records", "State", "Tools", "Command to renew it"),
+            ("Record", "State", "Tools", "Command to renew it"),
             [
                 (
                     code(name),

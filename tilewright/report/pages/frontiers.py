@@ -1,6 +1,5 @@
 """Families of designs by area and throughput, and the designs among them that papers chose."""
 
-import json
 from typing import Any
 
 from tilewright.golden.params.resolve import resolve
@@ -10,13 +9,11 @@ from tilewright.report.plots import frontier as drawing
 from tilewright.studies.sweeps.frontiers import (
     FRONTIERS,
     Frontier,
-    frontier_path,
     load_frontier,
+    load_frontier_record,
     pareto,
 )
-from tilewright.synth.liberty import to_liberty
-from tilewright.synth.record import flow_sha256, sha256, tool_versions
-from tilewright.synth.technology import load_technology
+from tilewright.synth.record import is_of_this_flow
 
 TITLE = "Frontiers"
 POSITION = 35
@@ -28,16 +25,15 @@ def build(context: Context) -> Page:
     for frontier in FRONTIERS.values():
         parts = []
         for technology in frontier.technologies:
-            path = frontier_path(frontier.name, technology, context.records)
-            if not path.exists():
+            record = load_frontier_record(frontier.name, technology, context.records)
+            if record is None:
                 parts.append(_wanted(frontier, technology))
                 continue
-            record = json.loads(path.read_text())
             data[f"{frontier.name} {technology}"] = record
-            if not _is_of_this_flow(record):
+            if not is_of_this_flow(record, technology):
                 problems.append(
-                    f"frontier/{path.name} was made with other cells, tools or flow; to renew it:"
-                    f" {_command(frontier)}"
+                    f"frontier {frontier.name} in {technology} was made with other cells, tools or"
+                    f" flow; to renew it: {_command(frontier)}"
                 )
             parts.append(_one(context, frontier, technology))
         sections.append(section(frontier.title, *parts))
@@ -47,15 +43,6 @@ def build(context: Context) -> Page:
         body=join([_explanation(), *sections]),
         data=data,
         problems=problems,
-    )
-
-
-def _is_of_this_flow(record: dict[str, Any]) -> bool:
-    technology = record["technology"]
-    return (record["liberty_sha256"], record["flow_sha256"], record["tools"]) == (
-        sha256(to_liberty(load_technology(technology))),
-        flow_sha256(technology),
-        tool_versions(),
     )
 
 
@@ -114,7 +101,7 @@ def _one(context: Context, frontier: Frontier, technology: str) -> Markup:
             table(head, rows),
             note(
                 "Source:",
-                code(f"synth/records/frontier/{frontier.name}.{technology}.json"),
+                code(f"synth/records/frontier.{technology}.json"),
                 "made by",
                 code(_command(frontier)),
             ),

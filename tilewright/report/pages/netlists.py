@@ -5,7 +5,7 @@ from typing import Any
 
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
-from tilewright.synth.equivalence import Verdict, is_about, load_equivalence
+from tilewright.synth.equivalence import Verdict
 
 TITLE = "Netlists"
 POSITION = 38
@@ -20,16 +20,11 @@ MEANING = {
 
 
 def build(context: Context) -> Page:
-    records, entries = context.synthesised, load_equivalence(context.records)
-    about = {name: entries[name] for name in records if name in entries}
-    known = {name: entry for name, entry in about.items() if is_about(entry, records[name])}
+    records = context.synthesised
+    known = {name: record["proof"] for name, record in records.items() if "proof" in record}
     counts = Counter(Verdict(entry["verdict"]) for entry in known.values())
-    missing, stale = len(records) - len(about), len(about) - len(known)
-    problems = [
-        f"{count} of {len(records)} netlists have {what}; to get one: {COMMAND}"
-        for count, what in ((missing, "no verdict"), (stale, "only the verdict of another netlist"))
-        if count
-    ]
+    missing = len(records) - len(known)
+    problem = f"{missing} of {len(records)} netlists have no verdict; to get one: {COMMAND}"
     return Page(
         summary=f"{sum(counts[v] for v in GOOD[:2])} of {len(records)} netlists are proved"
         f" equivalent to their RTL; {counts[Verdict.BENCHED]} pass their bench instead.",
@@ -40,7 +35,7 @@ def build(context: Context) -> Page:
             for name, entry in known.items()
             if Verdict(entry["verdict"]) not in GOOD
         ],
-        problems=problems,
+        problems=[problem] if missing else [],
     )
 
 
@@ -56,7 +51,7 @@ def _counts(counts: Counter[Verdict]) -> Markup:
             ("Verdict", "Netlists", "Meaning"),
             [(verdict.value, counts[verdict], MEANING[verdict]) for verdict in GOOD],
         ),
-        note("Source:", code("synth/records/equivalence.json"), "made by", code(COMMAND)),
+        note("Source:", code("synth/records/synthesis.*.json"), "made by", code(COMMAND)),
     )
 
 

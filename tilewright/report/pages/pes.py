@@ -101,7 +101,7 @@ def _side_by_side(comparisons: Sequence[Comparison]) -> Markup:
         *tables,
         note(
             "Source:",
-            code("synth/records/energy"),
+            code("synth/records/energy.*.json"),
             "made by",
             code("tilewright compare pe --update-records"),
         ),

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
+from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 from tilewright.studies.placed_orders import orders_with_wires
 from tilewright.synth.fpga.devices import NOT_OFFERED
-from tilewright.synth.fpga.record import load_fpga_records
-from tilewright.synth.place.picture import picture_svg
-from tilewright.synth.place.record import load_placed_records, stale_placed_records
+from tilewright.synth.fpga.record import FPGA
+from tilewright.synth.place.record import PLACED, stale_placed_records
+from tilewright.synth.record import load_kind
 
 TITLE = "Placed"
 POSITION = 36
@@ -18,22 +18,12 @@ COMMAND = "tilewright place --update-records"
 
 
 def build(context: Context) -> Page:
-    placed = load_placed_records(context.records / "placed")
-    fpga = load_fpga_records(context.records / "fpga")
-    stale = stale_placed_records(
-        context.records / "placed", lambda names: context.track("placed", names)
-    )
+    placed, fpga = load_kind(PLACED, context.records), load_kind(FPGA, context.records)
+    stale = stale_placed_records(context.records, lambda names: context.track("placed", names))
     return Page(
         summary=f"{len(placed)} blocks with their cells placed, an estimate before routing, and"
         f" {len(fpga)} routed on FPGAs.",
-        body=join(
-            [
-                _figures(placed.values()),
-                _orders(placed.values()),
-                _pictures(placed.values()),
-                _fpga(fpga.values()),
-            ]
-        ),
+        body=join([_figures(placed.values()), _orders(placed.values()), _fpga(fpga.values())]),
         data={"placed": list(placed.values()), "fpga": list(fpga.values())},
         problems=[f"{name} is old; to renew it: {command}" for name, command in stale.items()],
     )
@@ -64,7 +54,8 @@ def _figures(records: Iterable[dict[str, Any]]) -> Markup:
             " without wires, with them, and after timing repair; energy is of the comparison of"
             " PEs, before placement with wires of average length, after it with each net's own and"
             " with a clock tree. The clock that holds is the repaired delay and the tree's skew."
-            " What each number includes is in docs/physical.md."
+            " What each number includes is in docs/physical.md;",
+            Markup(f"{code('tilewright place BLOCK --svg FILE')} draws a layout."),
         ),
         table(
             (
@@ -75,7 +66,7 @@ def _figures(records: Iterable[dict[str, Any]]) -> Markup:
             ),
             rows,
         ),
-        note("Source:", code("synth/records/placed"), "made by", code(COMMAND)),
+        note("Source:", code("synth/records/placed.*.json"), "made by", code(COMMAND)),
     )
 
 
@@ -111,20 +102,6 @@ def _orders(records: Iterable[dict[str, Any]]) -> Markup:
     )
 
 
-def _pictures(records: Iterable[dict[str, Any]]) -> Markup:
-    drawings = []
-    for record in records:
-        what = f"{record['spec']} in {record['technology']}, goal {record['goal']}"
-        width, height = record["die_um"]
-        caption = (
-            f"{what}: {width:.1f} x {height:.1f} µm. Tiles have the colour of the part that takes"
-            " most of them; the line is the longest path."
-        )
-        svg = picture_svg(record["picture"], f"Layout of {what}", inline=True)
-        drawings.append(figure(Markup(svg), caption))
-    return section("Layouts", *drawings)
-
-
 def _fpga(records: Iterable[dict[str, Any]]) -> Markup:
     rows = []
     for record in records:
@@ -148,7 +125,7 @@ def _fpga(records: Iterable[dict[str, Any]]) -> Markup:
         ),
         note(
             "Source:",
-            code("synth/records/fpga"),
+            code("synth/records/fpga.*.json"),
             "made by",
             code("tilewright fpga --update-records"),
         ),

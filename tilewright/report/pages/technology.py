@@ -1,10 +1,10 @@
 """The cell libraries behind the areas and delays, and how far the compact tables are from them."""
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
+from tilewright.base.records import load_table
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 from tilewright.synth import technology as tables
@@ -18,8 +18,7 @@ ABOUT = ("title", "corner", "licence", "supply_v", "fo4_delay_ps", "source")
 
 def build(context: Context) -> Page:
     about = {name: _about(name) for name in tables.TECHNOLOGIES}
-    record = context.records / RECORD
-    deviation = json.loads(record.read_text()) if record.exists() else {}
+    deviation = load_table(context.records / RECORD)
     body = join([_libraries(about), *(_deviation(name, d) for name, d in deviation.items())])
     return Page(
         summary=f"{len(about)} open cell libraries, and the deviation of our compact tables.",

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.files import write_atomic
+from tilewright.base.records import write_record
 from tilewright.golden.llm.load import TINY
 from tilewright.sim.length_search import STARTS
 from tilewright.studies.accuracy import anda, frontier, harmonia, retrieval, sensitivity
@@ -45,7 +45,7 @@ def load_record(name: str, folder: Path = RECORDS) -> dict[str, Any] | None:
 def save_record(name: str, record: dict[str, Any], folder: Path = RECORDS) -> Path:
     """Write the record called ``name`` and return its path."""
     path = folder / f"{name}.json"
-    write_atomic(path, json.dumps(record, indent=1) + "\n")
+    write_record(path, record)
     return path
 
 

@@ -6,7 +6,7 @@ compressor; every row that comes out is compared with golden's, and the cycles w
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any
 
@@ -203,8 +203,8 @@ def _figures(result: Synthesis, activity: Activity) -> dict[str, Any]:
     energy = energy_of(result.netlist, result.technology, activity, PERIOD, result.part_of)
     time = activity.cycles * PERIOD  # fJ per ps is mW
 
-    def power(of: Energy) -> dict[str, float]:
-        return {name: round(getattr(of, name) / time, 5) for name in (*COMPONENTS, *SUMS)}
+    def power(of: Energy, figures: Iterable[str]) -> dict[str, float]:
+        return {name: round(getattr(of, name) / time, 5) for name in figures}
 
-    parts = {name: power(part) for name, part in energy.parts.items()}
-    return {"power": power(energy), "power_by_part": parts}
+    parts = {name: power(part, SUMS) for name, part in energy.parts.items()}
+    return {"power": power(energy, (*COMPONENTS, *SUMS)), "power_by_part": parts}

@@ -4,7 +4,6 @@ Which of those, and which orders among PEs, are the same in every technology, an
 is worked out from the comparisons, not written down.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -18,7 +17,7 @@ from tilewright.golden.params.resolve import resolve_as
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy, make_records
 from tilewright.studies.pe.own_pe import OwnPE, measure_own
 from tilewright.studies.pe.placed import Placed, placed_of
-from tilewright.synth.record import record_path
+from tilewright.synth.record import find_record
 from tilewright.synth.technology import Technology
 
 __all__ = [
@@ -304,12 +303,12 @@ def _over(first: Measured, pe: Measured) -> Measured:
 
 def _decompression(spec: str, technology: Technology) -> Decompression | None:
     params = resolve_as(DecaParams, spec)
-    path = record_path(params, technology)
-    if not path.exists():
+    record = find_record(params, technology.name)
+    if record is None:
         return None
     config = TileConfig(code_bits=4)
     rate = float(config.elements / expected_cycles(params, config, 1))
-    area = json.loads(path.read_text())["metrics"]["area"]["value"]
+    area = record["metrics"]["area"]["value"]
     return Decompression(spec, params.lanes, area, rate, area / rate)
 
 

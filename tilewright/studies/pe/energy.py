@@ -1,17 +1,14 @@
 """Records of area, delay and energy of processing elements on one workload."""
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilewright.base.cores import available_cores
-from tilewright.base.files import write_atomic
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.tensors import DOTS, LENGTH, SAMPLES, STREAMS
@@ -28,24 +25,25 @@ from tilewright.synth.energy import (
 from tilewright.synth.flow import Synthesis, synthesise
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.record import (
-    RECORDS,
-    UNGATED,
     block_record,
     energy_sha256,
+    find_record,
     flow_sha256,
     is_of_this_flow,
-    record_path,
-    record_text,
+    record_name,
     sha256,
+    store_record,
+    store_synthesis,
     tool_versions,
 )
 from tilewright.synth.technology import Technology, load_technology
 
 __all__ = [
-    *("CLOCK_MHZ", "PES", "energy_path", "is_fresh_energy", "load_energy", "make_records"),
+    *("CLOCK_MHZ", "ENERGY", "PES", "is_fresh_energy", "load_energy", "make_records"),
     *("made_with", "measure_run", "record_jobs", "update_records"),
 ]
 
+ENERGY = "energy"  # the kind of record
 CLOCK_MHZ = 285  # of every system in Anda's comparison: tilewright/claims/anda.toml
 
 # What the comparison shows, in its order; the first is what all others are normalised to. Baselines
@@ -66,16 +64,9 @@ PES = {
 }
 
 
-def energy_path(params: BlockParams, technology: Technology, *, gating: bool = True) -> Path:
-    """Return where the energy record of a block's netlist lies, with clock gates or without."""
-    folder = (RECORDS if gating else UNGATED) / "energy"
-    return folder / f"{params.slug}.{technology.name}.json"
-
-
 def load_energy(spec: str, technology: Technology, *, gating: bool = True) -> dict[str, Any] | None:
     """Return the committed record, or None."""
-    path = energy_path(resolve(spec), technology, gating=gating)
-    return json.loads(path.read_text()) if path.exists() else None
+    return find_record(resolve(spec), technology.name, gating=gating, kind=ENERGY)
 
 
 def is_fresh_energy(spec: str, technology: Technology, *, gating: bool = True) -> bool:
@@ -172,19 +163,10 @@ def update_records(jobs: Sequence[tuple[str, Technology, bool]]) -> Iterator[str
     with ProcessPoolExecutor(available_cores(), get_context("spawn")) as pool:
         made = pool.map(make_records, *zip(*jobs, strict=True))
         for (spec, technology, gating), (record, energy) in zip(jobs, made, strict=True):
-            params = resolve(spec)
-            path = energy_path(params, technology, gating=gating)
-            path.parent.mkdir(exist_ok=True, parents=True)
-            write_atomic(path, record_text(energy))
-            _renew(record_path(params, technology, gating=gating), record)
+            name = record_name(resolve(spec), technology.name, gating=gating)
+            store_record(ENERGY, technology.name, name, energy)
+            store_synthesis(record)
             yield f"{spec} {technology.name}"
-
-
-def _renew(path: Path, record: dict[str, Any]) -> None:
-    """Write a synthesis record, unless one is there that differs only in the name asked for."""
-    present = json.loads(path.read_text()) if path.exists() else {}
-    if present | {"spec": record["spec"]} != record:
-        write_atomic(path, record_text(record))
 
 
 def _runs(params: BlockParams, result: Synthesis) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -201,9 +183,8 @@ def measure_run(params: BlockParams, result: Synthesis, kind: str, variant: str)
     activity = measure(result.netlist, STREAMS, asked.beats, asked.counted)
     if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
         raise RuntimeError(f"the netlist of {params.slug} gives wrong results on {kind} data")
-    energy = energy_of(result.netlist, result.technology, activity, 1e6 / CLOCK_MHZ, result.part_of)
+    energy = energy_of(result.netlist, result.technology, activity, 1e6 / CLOCK_MHZ)
     return {
         "macs_per_cycle": round(asked.macs / activity.cycles, 4),
         **{c: round(getattr(energy, c) / asked.macs, 4) for c in (*COMPONENTS, "total")},
-        "by_part": {part: round(e / asked.macs, 4) for part, e in energy.by_part.items()},
     }

@@ -5,7 +5,8 @@ from functools import cache
 from typing import Any
 
 from tilewright.golden.params.resolve import resolve
-from tilewright.synth.place.record import load_placed_records
+from tilewright.synth.place.record import PLACED
+from tilewright.synth.record import load_kind
 
 __all__ = ["Placed", "placed_of"]
 
@@ -33,6 +34,6 @@ def _records() -> dict[tuple[str, str], dict[str, Any]]:
     """PEs, which have an energy, as the comparison has them: mapped for area."""
     return {
         (resolve(record["spec"]).slug, record["technology"]): record
-        for record in load_placed_records().values()
+        for record in load_kind(PLACED).values()
         if record["goal"] == "area" and "energy" in record["metrics"]
     }

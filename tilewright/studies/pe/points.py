@@ -18,14 +18,14 @@ from typing import Any
 
 from tilewright.base.cores import available_cores
 from tilewright.base.errors import CommandError
-from tilewright.base.files import write_atomic
+from tilewright.base.records import write_record
 from tilewright.golden.params.arith import AdderTreeStyle
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.energy import CLOCK_MHZ, made_with, measure_run
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import synthesise
-from tilewright.synth.record import RECORDS, record_text, sha256
+from tilewright.synth.record import RECORDS, sha256, table_path
 from tilewright.synth.technology import load_technology
 
 __all__ = [
@@ -125,7 +125,7 @@ def points_record(points: Sequence[Point]) -> dict[str, Any]:
 
 def points_path(folder: Path = RECORDS) -> Path:
     """Where the record of all points lies."""
-    return folder / "frontier" / f"pe_points.{TECHNOLOGY}.json"
+    return table_path("pe_points", TECHNOLOGY, folder)
 
 
 def load_points(folder: Path = RECORDS) -> list[Point]:
@@ -155,11 +155,10 @@ def main() -> None:
         known = {}
     wanted = [(name, spec) for name, _, spec in point_specs()]
     missing = [item for item in wanted if item[1] not in known]
-    path.parent.mkdir(exist_ok=True)
     for point in measure_points(missing) if missing else ():
         known[point.spec] = point
         kept = [known[spec] for _, spec in wanted if spec in known]
-        write_atomic(path, record_text(points_record(kept)))
+        write_record(path, points_record(kept))
         print(f"{point.spec}: {point.area_um2:.1f} um2, {point.fj_per_mac:.1f} fJ", flush=True)
 
 

@@ -1,16 +1,16 @@
 """Area against throughput: families of designs, their records and the best of each.
 
-A record per frontier and technology in ``synth/records/frontier`` holds every design with its area,
-its throughput and the hash of its RTLIL; which of them are best is worked out from these.
+A record per frontier and technology in ``synth/records`` holds every design with its area, its
+throughput and the hash of its RTLIL; which of them are best is worked out from these.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tilewright.base.errors import CommandError
+from tilewright.base.records import load_table
 from tilewright.claims import Claim, claims_of_study
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.deca import DecaParams
@@ -21,20 +21,21 @@ from tilewright.studies.sweeps.results import Result
 from tilewright.studies.sweeps.variants import expand, parse_axis
 from tilewright.studies.sweeps.work import Job
 from tilewright.synth.liberty import to_liberty
-from tilewright.synth.record import RECORDS, flow_sha256, sha256, tool_versions
+from tilewright.synth.record import RECORDS, flow_sha256, sha256, table_path, tool_versions
 from tilewright.synth.technology import load_technology
 
 __all__ = [
+    "FRONTIER",
     "FRONTIERS",
     "Design",
     "Frontier",
     "FrontierPoint",
     "find_frontier",
-    "frontier_path",
     "frontier_points",
     "frontier_record",
     "jobs_of",
     "load_frontier",
+    "load_frontier_record",
     "pareto",
 ]
 
@@ -117,6 +118,7 @@ def _all(block: str, *axes: str) -> tuple[str, ...]:
     return expand(block, [parse_axis(text) for text in axes]).specs
 
 
+FRONTIER = "frontier"  # the kind of record
 _ALL_GOALS = ("area", "balanced", "fastest")
 
 FRONTIERS = {
@@ -206,17 +208,17 @@ def frontier_record(
     }
 
 
-def frontier_path(name: str, technology: str, folder: Path = RECORDS) -> Path:
-    """Where the record of a frontier in a technology lies."""
-    return folder / "frontier" / f"{name}.{technology}.json"
+def load_frontier_record(
+    name: str, technology: str, folder: Path = RECORDS
+) -> dict[str, Any] | None:
+    """Return the committed record of a frontier, or None."""
+    return load_table(table_path(FRONTIER, technology, folder)).get(name)
 
 
 def load_frontier(name: str, technology: str, folder: Path = RECORDS) -> list[Design] | None:
     """Load the designs of a committed record; None if there is no record."""
-    path = frontier_path(name, technology, folder)
-    if not path.exists():
-        return None
-    return [Design(**design) for design in json.loads(path.read_text())["designs"]]
+    record = load_frontier_record(name, technology, folder)
+    return None if record is None else [Design(**design) for design in record["designs"]]
 
 
 def frontier_points(frontier: Frontier, technologies: Sequence[str]) -> list[FrontierPoint]:

@@ -10,8 +10,8 @@ from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.sweeps.frontiers import (
+    FRONTIER,
     Frontier,
-    frontier_path,
     frontier_record,
     jobs_of,
 )
@@ -19,7 +19,7 @@ from tilewright.studies.sweeps.results import Failure, LeftOut, Result
 from tilewright.studies.sweeps.runners import Outcome, run_here, run_on_cluster
 from tilewright.studies.sweeps.variants import Axis, expand
 from tilewright.studies.sweeps.work import Job, result_text
-from tilewright.synth.record import record_text
+from tilewright.synth.record import store_record
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 __all__ = ["Sweep", "known_technologies", "run_jobs", "run_sweep", "update_frontier"]
@@ -87,7 +87,7 @@ def update_frontier(
         results = _results(own, outcomes)
         if len(results) == len(own):
             record = frontier_record(frontier, technology, results)
-            write_atomic(frontier_path(frontier.name, technology), record_text(record))
+            store_record(FRONTIER, technology, frontier.name, record)
     return _failures(jobs, outcomes)
 
 

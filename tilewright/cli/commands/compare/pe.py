@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--update-records",
         action="store_true",
-        help="synthesise and simulate again; writes synth/records and synth/records/energy",
+        help="synthesise and simulate again; writes synth/records",
     )
     stale = "of --update-records, only what has no up-to-date record"
     parser.add_argument("--stale", action="store_true", help=stale)
