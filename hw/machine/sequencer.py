@@ -37,7 +37,7 @@ __all__ = [
 
 STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
 LOAD, STORE = UnitOfWork.LOAD, UnitOfWork.STORE
-_MEASURE = ("SIZE", "MEASURE", "SETTLE", "JUDGE")  # states in which an instruction is measured
+_MEASURE = ("SIZE", "MEASURE", "SETTLE", "COMPARE")  # states in which an instruction is measured
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,8 @@ class Sequencer(wiring.Component):
         m.submodules.loops = self.loops
         opcode = self.word[:OPCODE_BITS]
         self.error, self.cause = Signal(Error), Signal(Error)
-        judged = m.d.sync if p.measure_cycles > 1 else m.d.comb
-        judged += self.error.eq(self.check(m))
+        domain = m.d.sync if p.measure_cycles > 1 else m.d.comb
+        domain += self.error.eq(self.check(m))
         self._follow(m)
         self._take_move(m)
         self.issues, free = Signal(name=UNNAMED), self._free(m, opcode)
