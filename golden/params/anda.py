@@ -6,22 +6,29 @@ mantissa bits from the most significant down, element 0 in bit 0.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.block import (
+    BlockParams,
+    Limited,
+    Timing,
+    Untimed,
+    require,
+    signed,
+    stream,
+    within,
+)
 from tilewright.golden.params.formats import FP16, FP32, BlockFormat, FloatFormat, IntFormat
 
 MAX_MANTISSA_BITS = 16
 MANTISSA_FIELD_BITS = MAX_MANTISSA_BITS.bit_length()
 PARTIAL_FORMATS = (FP16, FP32)
-
-
-def _require_group(group: int) -> None:
-    require(2 <= group <= 64, f"group must be 2..64, not {group!r}")
+Group = Annotated[int, within(2, 64)]
+BY_PLANES = Untimed("M + 1 cycles per group: see tilewright.golden.anda.cycles")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AndaNumerics:
+class AndaNumerics(Limited):
     """Everything an Anda dot product's result depends on beside its operands.
 
     Per group the exact integer sum becomes a number of ``partial``, is multiplied by the weight
@@ -29,13 +36,12 @@ class AndaNumerics:
     as fp16. Every step rounds to nearest even.
     """
 
-    group: int = 64
-    weight_bits: int = 4
+    group: Group = 64
+    weight_bits: Annotated[int, within(2, 8)] = 4
     partial: FloatFormat = FP16
 
     def __post_init__(self) -> None:
-        _require_group(self.group)
-        require(2 <= self.weight_bits <= 8, f"weight_bits must be 2..8, not {self.weight_bits!r}")
+        super().__post_init__()
         require(
             self.partial in PARTIAL_FORMATS,
             f"partial must be one of {', '.join(map(str, PARTIAL_FORMATS))}, not {self.partial}",
@@ -74,37 +80,24 @@ class AndaCompressorParams(BlockParams):
     summary: ClassVar[str] = "Anda bit-plane compressor: groups of fp16 values to planes"
     PRESETS: ClassVar = {"paper": {}, "small": {"lanes": 2, "group": 8}}
 
-    lanes: int = 16
-    group: int = 64
+    lanes: Annotated[int, within(1, 64)] = 16
+    group: Group = 64
 
-    def __post_init__(self) -> None:
-        require(1 <= self.lanes <= 64, f"lanes must be 1..64, not {self.lanes!r}")
-        _require_group(self.group)
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        values = Field("values", FP16.bits, self.lanes * self.group)
-        return (Port("i", (Field("mantissa", MANTISSA_FIELD_BITS), values)),)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (
-            Port(
-                "o",
-                (
-                    Field("first", 1),
-                    Field("last", 1),
-                    Field("words", self.group, self.lanes),
-                    Field("exponents", FP16.exponent_bits, self.lanes),
-                    Field("saturated", 1),
-                ),
-            ),
-        )
+    inputs = stream("i", mantissa=MANTISSA_FIELD_BITS, values=(FP16, "values"))
+    outputs = stream(
+        "o",
+        first=1,
+        last=1,
+        words=("group", "lanes"),
+        exponents=(FP16.exponent_bits, "lanes"),
+        saturated=1,
+    )
+    # One plane a cycle, M + 1 for a set of groups, without a gap between sets.
+    timing = Timing(latency=1)
 
     @property
-    def timing(self) -> Timing:
-        """One plane a cycle, M + 1 for a set of groups, without a gap between sets."""
-        return Timing(latency=1)
+    def values(self) -> int:
+        return self.lanes * self.group
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,34 +108,11 @@ class AndaCompressorLaneParams(BlockParams):
     summary: ClassVar[str] = "one lane of the Anda bit-plane compressor"
     PRESETS: ClassVar = {"paper": {}, "small": {"group": 8}, "odd": {"group": 13}}
 
-    group: int = 64
+    group: Group = 64
 
-    def __post_init__(self) -> None:
-        _require_group(self.group)
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        values = Field("values", FP16.bits, self.group)
-        return (Port("i", (Field("mantissa", MANTISSA_FIELD_BITS), values)),)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (
-            Port(
-                "o",
-                (
-                    Field("first", 1),
-                    Field("last", 1),
-                    Field("word", self.group),
-                    Field("exponent", FP16.exponent_bits),
-                    Field("saturated", 1),
-                ),
-            ),
-        )
-
-    @property
-    def timing(self) -> Timing:
-        return Timing(latency=1)
+    inputs = stream("i", mantissa=MANTISSA_FIELD_BITS, values=(FP16, "group"))
+    outputs = stream("o", first=1, last=1, word="group", exponent=FP16.exponent_bits, saturated=1)
+    timing = Timing(latency=1)
 
 
 # Registers of a pipelined APU behind the sum of a group.
@@ -194,7 +164,19 @@ class AndaApuParams(BlockParams):
     registered: bool = False
     pipelined: bool = False
 
+    inputs = stream(
+        "i0",
+        mantissa=MANTISSA_FIELD_BITS,
+        plane="group",
+        exponent=FP16.exponent_bits,
+        first_group=1,
+        last_group=1,
+    ) + stream("i1", weights=signed("weight_bits", "group"), scale=FP16)
+    outputs = stream("o", result=FP16)
+    timing = BY_PLANES
+
     def __post_init__(self) -> None:
+        super().__post_init__()
         _ = self.numerics
         require(self.buffered or not self.registered, "registered needs buffered")
         require(self.buffered or not self.pipelined, "pipelined needs buffered")
@@ -216,37 +198,7 @@ class AndaApuParams(BlockParams):
 
     @property
     def numerics(self) -> AndaNumerics:
-        return AndaNumerics(group=self.group, weight_bits=self.weight_bits, partial=self.partial)
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return (
-            Port(
-                "i0",
-                (
-                    Field("mantissa", MANTISSA_FIELD_BITS),
-                    Field("plane", self.group),
-                    Field("exponent", FP16.exponent_bits),
-                    Field("first_group", 1),
-                    Field("last_group", 1),
-                ),
-            ),
-            Port(
-                "i1",
-                (
-                    Field("weights", self.weight_bits, self.group, signed=True),
-                    Field("scale", FP16.bits),
-                ),
-            ),
-        )
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("result", FP16.bits),)),)
-
-    @property
-    def timing(self) -> Timing:
-        raise NotImplementedError("M + 1 cycles per group: see tilewright.golden.anda.cycles")
+        return self.shared(AndaNumerics)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,17 +224,31 @@ class AndaMxuParams(BlockParams):
         "pipelined": {"rows": 2, "columns": 2, "group": 16, "pipelined": True},
     }
 
-    rows: int = 16
-    columns: int = 16
+    rows: Annotated[int, within(1, 64)] = 16
+    columns: Annotated[int, within(1, 64)] = 16
     group: int = 64
     weight_bits: int = 4
     planes_per_beat: int = 2
     partial: FloatFormat = FP16
     pipelined: bool = False
 
+    inputs = stream(
+        "i0",
+        mantissa=MANTISSA_FIELD_BITS,
+        planes=("group", "rows"),
+        exponents=(FP16.exponent_bits, "rows"),
+        first_group=1,
+        last_group=1,
+    ) + stream("i1", planes=("group", "beat_planes"), scales=(FP16, "columns"))
+    outputs = stream("o", row="row_bits", values=(FP16, "columns"), last=1)
+    timing = BY_PLANES
+
+    @property
+    def beat_planes(self) -> int:
+        return self.planes_per_beat * self.columns
+
     def __post_init__(self) -> None:
-        require(1 <= self.rows <= 64, f"rows must be 1..64, not {self.rows!r}")
-        require(1 <= self.columns <= 64, f"columns must be 1..64, not {self.columns!r}")
+        super().__post_init__()
         _ = self.numerics
         require(
             self.planes_per_beat >= 1 and self.weight_bits % self.planes_per_beat == 0,
@@ -292,7 +258,7 @@ class AndaMxuParams(BlockParams):
 
     @property
     def numerics(self) -> AndaNumerics:
-        return AndaNumerics(group=self.group, weight_bits=self.weight_bits, partial=self.partial)
+        return self.shared(AndaNumerics)
 
     @property
     def scale_cycles(self) -> int:
@@ -312,45 +278,6 @@ class AndaMxuParams(BlockParams):
     @property
     def row_bits(self) -> int:
         return max(1, (self.rows - 1).bit_length())
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return (
-            Port(
-                "i0",
-                (
-                    Field("mantissa", MANTISSA_FIELD_BITS),
-                    Field("planes", self.group, self.rows),
-                    Field("exponents", FP16.exponent_bits, self.rows),
-                    Field("first_group", 1),
-                    Field("last_group", 1),
-                ),
-            ),
-            Port(
-                "i1",
-                (
-                    Field("planes", self.group, self.planes_per_beat * self.columns),
-                    Field("scales", FP16.bits, self.columns),
-                ),
-            ),
-        )
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (
-            Port(
-                "o",
-                (
-                    Field("row", self.row_bits),
-                    Field("values", FP16.bits, self.columns),
-                    Field("last", 1),
-                ),
-            ),
-        )
-
-    @property
-    def timing(self) -> Timing:
-        raise NotImplementedError("M + 1 cycles per group: see tilewright.golden.anda.cycles")
 
 
 ANDA_BLOCKS = (AndaCompressorParams, AndaCompressorLaneParams, AndaApuParams, AndaMxuParams)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from tilewright.golden.params.anda import MANTISSA_FIELD_BITS, AndaCompressorParams, AndaMxuParams
-from tilewright.golden.params.block import BlockParams, Field, Timing, require
+from tilewright.golden.params.block import BlockParams, Field, Untimed, require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import (
     EXPONENT_BYTE,
@@ -22,6 +22,7 @@ from tilewright.golden.params.machine import (
     SIZE_FIELD,
     VECTOR_ADDRESSES,
     VECTOR_FIELDS,
+    Depth,
     Error,
     MachineMemory,
     MachineParams,
@@ -181,8 +182,8 @@ class AndaParams(MachineParams):
     group: int = 64
     weight_bits: int = 4
     planes_per_beat: int = 2  # weight planes that one row of the weight buffer holds
-    activation_rows: int = 8192  # 1 MB, and 0.125 MB of exponents
-    weight_rows: int = 4096  # 1 MB
+    activation_rows: Depth = 8192  # 1 MB, and 0.125 MB of exponents
+    weight_rows: Depth = 4096  # 1 MB
     regions: int = 4  # of every buffer: units work at the same time in different ones
     instructions: int = 1024
     memory_channels: int = 8  # of external memory, as an HBM2 stack has
@@ -191,7 +192,10 @@ class AndaParams(MachineParams):
     address_bits: int = 48
     pipelined: bool = False  # for FPGAs: registers in matrix and vector unit, at starts
 
+    timing = Untimed("a program's cycles: see tilewright.golden.anda_machine.cycles")
+
     def __post_init__(self) -> None:
+        super().__post_init__()
         _ = self.mxu, self.compressor, self.vector  # these have rules of their own
         require(
             self.columns * FP16.bits % self.group == 0,
@@ -201,19 +205,11 @@ class AndaParams(MachineParams):
             self.group % self.columns == 0,
             f"columns must divide the group of {self.group}, not be {self.columns!r}",
         )
-        self.check_depths("activation_rows", "weight_rows")
         self.check_ports()
 
     @cached_property  # asked for with every instruction of a program
     def mxu(self) -> AndaMxuParams:
-        return AndaMxuParams(
-            rows=self.rows,
-            columns=self.columns,
-            group=self.group,
-            weight_bits=self.weight_bits,
-            planes_per_beat=self.planes_per_beat,
-            pipelined=self.pipelined,
-        )
+        return self.shared(AndaMxuParams)
 
     @property
     def compressor(self) -> AndaCompressorParams:
@@ -249,10 +245,6 @@ class AndaParams(MachineParams):
             Memory.SCALES: self.columns * FP16.bits,
             Memory.BROADCAST: self.group,
         }[memory]
-
-    @property
-    def timing(self) -> Timing:
-        raise NotImplementedError("a program's cycles: see tilewright.golden.anda_machine.cycles")
 
 
 def group_rows(mantissa: int) -> int:

@@ -4,11 +4,11 @@ Every block takes one operand set and gives one result a cycle, ``latency`` cycl
 combinational. ``latency`` never changes a result, so golden models do not read it.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.block import BlockParams, Timing, at_least, signed, stream, within
 from tilewright.golden.params.formats import (
     BF16,
     E2M1,
@@ -27,30 +27,11 @@ from tilewright.golden.params.formats import (
 class PipelinedParams(BlockParams):
     """A block of ``latency`` pipeline registers between its ports ``i`` and ``o``."""
 
-    latency: int = 0
-
-    def __post_init__(self) -> None:
-        require(0 <= self.latency <= 16, f"latency must be 0..16, not {self.latency!r}")
+    latency: Annotated[int, within(0, 16)] = 0
 
     @property
     def timing(self) -> Timing:
         return Timing(latency=self.latency)
-
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        raise NotImplementedError
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        raise NotImplementedError
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return (Port("i", self.input_fields),)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", self.output_fields),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,16 +54,25 @@ _AMX = {"operand_subnormals": Subnormals.FLUSH, "result_subnormals": Subnormals.
 class FloatBlockParams(FloatRules, PipelinedParams):
     """A float operation on ``lanes`` independent operand sets."""
 
-    lanes: int = 1
+    lanes: Annotated[int, within(1, 64)] = 1
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(1 <= self.lanes <= 64, f"lanes must be 1..64, not {self.lanes!r}")
+    outputs = stream("o", y=("out", "lanes"))
 
     @property
     def rules(self) -> FloatRules:
         """The rules without the rest of the block's parameters."""
-        return FloatRules(**{f.name: getattr(self, f.name) for f in fields(FloatRules)})
+        return self.shared(FloatRules)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatPairParams(FloatBlockParams):
+    """A float operation on two operands."""
+
+    a: FloatFormat = BF16
+    b: FloatFormat = BF16
+    out: FloatFormat = BF16
+
+    inputs = stream("i", a=("a", "lanes"), b=("b", "lanes"))
 
 
 def signed_bits(low: int, high: int) -> int:
@@ -111,20 +101,20 @@ class FloatUnpackParams(PipelinedParams):
     format: FloatFormat = BF16
     operand_subnormals: Subnormals = Subnormals.KEEP
 
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("x", self.format.bits),)
+    inputs = stream("i", x="format")
+    outputs = stream(
+        "o",
+        significand="format.significand_bits",
+        exponent=signed("exponent_bits"),
+        sign=1,
+        zero=1,
+        infinite=1,
+        nan=1,
+    )
 
     @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (
-            Field("significand", self.format.significand_bits),
-            Field("exponent", raw_exponent_bits(self.format), signed=True),
-            Field("sign", 1),
-            Field("zero", 1),
-            Field("infinite", 1),
-            Field("nan", 1),
-        )
+    def exponent_bits(self) -> int:
+        return raw_exponent_bits(self.format)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,49 +138,30 @@ class FloatRoundParams(PipelinedParams):
     }
 
     format: FloatFormat = BF16
-    significand_bits: int = 24
-    exponent_bits: int = 10
+    significand_bits: Annotated[int, within(1, 80)] = 24
+    exponent_bits: Annotated[int, within(2, 16)] = 10
     rounding: Rounding = Rounding.NEAREST_EVEN
     overflow: Overflow = Overflow.INFINITY
     result_subnormals: Subnormals = Subnormals.KEEP
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(
-            1 <= self.significand_bits <= 80,
-            f"significand_bits must be 1..80, not {self.significand_bits!r}",
-        )
-        require(
-            2 <= self.exponent_bits <= 16,
-            f"exponent_bits must be 2..16, not {self.exponent_bits!r}",
-        )
+    inputs = stream(
+        "i",
+        significand="significand_bits",
+        exponent=signed("exponent_bits"),
+        sign=1,
+        sticky=1,
+        infinite=1,
+        nan=1,
+    )
+    outputs = stream("o", y="format")
 
     @property
     def rules(self) -> FloatRules:
-        return FloatRules(
-            rounding=self.rounding,
-            overflow=self.overflow,
-            result_subnormals=self.result_subnormals,
-        )
-
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (
-            Field("significand", self.significand_bits),
-            Field("exponent", self.exponent_bits, signed=True),
-            Field("sign", 1),
-            Field("sticky", 1),
-            Field("infinite", 1),
-            Field("nan", 1),
-        )
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("y", self.format.bits),)
+        return self.shared(FloatRules)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FloatMulParams(FloatBlockParams):
+class FloatMulParams(FloatPairParams):
     """y = a * b, rounded once."""
 
     block: ClassVar[str] = "float_mul"
@@ -205,21 +176,9 @@ class FloatMulParams(FloatBlockParams):
         "pipelined": {"latency": 3},
     }
 
-    a: FloatFormat = BF16
-    b: FloatFormat = BF16
-    out: FloatFormat = BF16
-
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("a", self.a.bits, self.lanes), Field("b", self.b.bits, self.lanes))
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("y", self.out.bits, self.lanes),)
-
 
 @dataclass(frozen=True, kw_only=True)
-class FloatAddParams(FloatBlockParams):
+class FloatAddParams(FloatPairParams):
     """y = a + b, rounded once; an exact zero sum of opposite signs is +0."""
 
     block: ClassVar[str] = "float_add"
@@ -232,18 +191,6 @@ class FloatAddParams(FloatBlockParams):
         "e5m2": {"a": E5M2, "b": E5M2, "out": E5M2},
         "pipelined": {"latency": 4},
     }
-
-    a: FloatFormat = BF16
-    b: FloatFormat = BF16
-    out: FloatFormat = BF16
-
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("a", self.a.bits, self.lanes), Field("b", self.b.bits, self.lanes))
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("y", self.out.bits, self.lanes),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,17 +212,7 @@ class FloatFmaParams(FloatBlockParams):
     c: FloatFormat = FP32
     out: FloatFormat = FP32
 
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (
-            Field("a", self.a.bits, self.lanes),
-            Field("b", self.b.bits, self.lanes),
-            Field("c", self.c.bits, self.lanes),
-        )
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("y", self.out.bits, self.lanes),)
+    inputs = stream("i", a=("a", "lanes"), b=("b", "lanes"), c=("c", "lanes"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,13 +234,7 @@ class FloatConvertParams(FloatBlockParams):
     a: FloatFormat = FP32
     out: FloatFormat = BF16
 
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("a", self.a.bits, self.lanes),)
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("y", self.out.bits, self.lanes),)
+    inputs = stream("i", a=("a", "lanes"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,20 +250,10 @@ class IntToFloatParams(FloatBlockParams):
         "pipelined": {"latency": 2},
     }
 
-    bits: int = 18
+    bits: Annotated[int, within(2, 64)] = 18
     out: FloatFormat = FP16
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(2 <= self.bits <= 64, f"bits must be 2..64, not {self.bits!r}")
-
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("a", self.bits, self.lanes, signed=True),)
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("y", self.out.bits, self.lanes),)
+    inputs = stream("i", a=signed("bits", "lanes"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,23 +264,14 @@ class LeadingZerosParams(PipelinedParams):
     summary: ClassVar[str] = "leading-zero count"
     PRESETS: ClassVar = {"default": {}, "odd": {"width": 11}, "wide": {"width": 76}}
 
-    width: int = 24
+    width: Annotated[int, at_least(1)] = 24
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
+    inputs = stream("i", x="width")
+    outputs = stream("o", count="count_bits")
 
     @property
     def count_bits(self) -> int:
         return self.width.bit_length()
-
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("x", self.width),)
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("count", self.count_bits),)
 
 
 class ShiftDirection(Enum):
@@ -379,25 +291,16 @@ class ShifterParams(PipelinedParams):
         "odd": {"width": 11},
     }
 
-    width: int = 32
+    width: Annotated[int, at_least(1)] = 32
     direction: ShiftDirection = ShiftDirection.RIGHT
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
+    inputs = stream("i", x="width", amount="amount_bits")
+    outputs = stream("o", y="width", sticky=1)
 
     @property
     def amount_bits(self) -> int:
         """Amounts above ``width`` are allowed and shift everything out."""
         return self.width.bit_length()
-
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("x", self.width), Field("amount", self.amount_bits))
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("y", self.width), Field("sticky", 1))
 
 
 class AdderTreeStyle(Enum):
@@ -426,28 +329,18 @@ class AdderTreeParams(PipelinedParams):
         "carry_save": {"style": AdderTreeStyle.CARRY_SAVE},
     }
 
-    terms: int = 64
-    width: int = 5
+    terms: Annotated[int, at_least(1)] = 64
+    width: Annotated[int, at_least(1)] = 5
     signed: bool = True
     style: AdderTreeStyle = AdderTreeStyle.BALANCED
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.terms >= 1, f"terms must be at least 1, not {self.terms!r}")
-        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
+    inputs = stream("i", terms=("width", "terms", "signed"))
+    outputs = stream("o", sum=("sum_bits", None, "signed"))
 
     @property
     def sum_bits(self) -> int:
         """Exact: ``terms`` extreme values cannot overflow."""
         return self.width + (self.terms - 1).bit_length()
-
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("terms", self.width, self.terms, self.signed),)
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("sum", self.sum_bits, signed=self.signed),)
 
 
 class PrefixStyle(Enum):
@@ -471,12 +364,11 @@ class PrefixSumParams(PipelinedParams):
         "pipelined": {"latency": 2},
     }
 
-    width: int = 32
+    width: Annotated[int, at_least(2)] = 32
     style: PrefixStyle = PrefixStyle.SKLANSKY
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.width >= 2, f"width must be at least 2, not {self.width!r}")
+    inputs = stream("i", mask=(1, "width"))
+    outputs = stream("o", index=("index_bits", "width"), total="count_bits")
 
     @property
     def index_bits(self) -> int:
@@ -487,14 +379,6 @@ class PrefixSumParams(PipelinedParams):
     def count_bits(self) -> int:
         return self.width.bit_length()
 
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("mask", 1, self.width),)
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("index", self.index_bits, self.width), Field("total", self.count_bits))
-
 
 @dataclass(frozen=True, kw_only=True)
 class PopcountParams(PipelinedParams):
@@ -504,19 +388,14 @@ class PopcountParams(PipelinedParams):
     summary: ClassVar[str] = "number of set bits"
     PRESETS: ClassVar = {"default": {}, "odd": {"width": 13}, "tile": {"width": 512, "latency": 2}}
 
-    width: int = 32
+    width: Annotated[int, at_least(1)] = 32
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
-
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("mask", 1, self.width),)
+    inputs = stream("i", mask=(1, "width"))
+    outputs = stream("o", count="count_bits")
 
     @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("count", self.width.bit_length()),)
+    def count_bits(self) -> int:
+        return self.width.bit_length()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -535,21 +414,11 @@ class ExpandParams(PipelinedParams):
         "pipelined": {"latency": 2},
     }
 
-    lanes: int = 32
-    width: int = 16
+    lanes: Annotated[int, at_least(2)] = 32
+    width: Annotated[int, at_least(1)] = 16
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.lanes >= 2, f"lanes must be at least 2, not {self.lanes!r}")
-        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
-
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("x", self.width, self.lanes), Field("mask", 1, self.lanes))
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("y", self.width, self.lanes),)
+    inputs = stream("i", x=("width", "lanes"), mask=(1, "lanes"))
+    outputs = stream("o", y=("width", "lanes"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -564,21 +433,11 @@ class MaxTreeParams(PipelinedParams):
         "pipelined": {"latency": 2},
     }
 
-    terms: int = 64
-    width: int = 5
+    terms: Annotated[int, at_least(1)] = 64
+    width: Annotated[int, at_least(1)] = 5
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.terms >= 1, f"terms must be at least 1, not {self.terms!r}")
-        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
-
-    @property
-    def input_fields(self) -> tuple[Field, ...]:
-        return (Field("terms", self.width, self.terms),)
-
-    @property
-    def output_fields(self) -> tuple[Field, ...]:
-        return (Field("max", self.width),)
+    inputs = stream("i", terms=("width", "terms"))
+    outputs = stream("o", max="width")
 
 
 ARITH_BLOCKS = (

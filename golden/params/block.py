@@ -5,10 +5,15 @@ the command line. Its ``ports`` are the only declaration of the block's stream p
 builds its layouts from them and the benches pack and unpack numpy arrays by them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from functools import cache
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints, overload
+
+T = TypeVar("T")
 
 
 def require(condition: bool, message: str) -> None:
@@ -62,6 +67,78 @@ class Wire:
     output: bool = False
 
 
+def handshake(channel: str, output: bool, **bits: int) -> tuple[Wire, ...]:
+    """Wires of a channel of AXI: what its sender drives, and ``ready``, which it gets."""
+    driven = (Wire(f"{channel}{name}", size, output) for name, size in bits.items())
+    return (*driven, Wire(f"{channel}ready", 1, not output))
+
+
+class Member(NamedTuple):
+    """A field of a declared stream; sizes are numbers, formats, or names of what a block has."""
+
+    bits: Any
+    count: Any = None
+    signed: Any = False
+
+
+def signed(bits: Any, count: Any = None) -> Member:
+    """A declared field of two's complement numbers."""
+    return Member(bits, count, True)
+
+
+class Streams:
+    """Ports as a class declares them; on an object they are a tuple of :class:`Port`."""
+
+    def __init__(self, *parts: "_Part") -> None:
+        self.parts = parts
+
+    def __add__(self, other: "Streams") -> "Streams":
+        return Streams(*self.parts, *other.parts)
+
+    def times(self, copies: Any) -> "Streams":
+        """All of them ``copies`` times; in names ``{}`` is the number of the copy."""
+        return Streams((copies, tuple(s for _, streams in self.parts for s in streams)))
+
+    @overload
+    def __get__(self, params: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, params: object, owner: type) -> tuple[Port, ...]: ...
+    def __get__(self, params: object | None, owner: type) -> Self | tuple[Port, ...]:
+        if params is None:
+            return self
+        return tuple(
+            Port(name.format(k), tuple(_field(params, n, m) for n, m in members.items()))
+            for copies, streams in self.parts
+            for k in range(_resolved(params, copies))
+            for name, members in streams
+        )
+
+
+_Part = tuple[Any, tuple[tuple[str, dict[str, Any]], ...]]  # copies of some streams
+
+
+def stream(name: str, /, **members: Any) -> Streams:
+    """Declare a stream and its payload, lowest field first.
+
+    A field is declared by its bits, by (bits, count), or as ``signed``. A size is a number, a
+    format, or the name of an attribute of the block; an attribute can also be the whole field.
+    """
+    return Streams((1, ((name, members),)))
+
+
+def _resolved(params: object, size: Any) -> Any:
+    """A declared size as a number."""
+    value = attrgetter(size)(params) if isinstance(size, str) else size
+    return value if isinstance(value, Field) else getattr(value, "bits", value)
+
+
+def _field(params: object, name: str, declared: Any) -> Field:
+    if not isinstance(declared, tuple):
+        declared = (declared,)
+    bits, *rest = (_resolved(params, size) for size in declared)
+    return bits if isinstance(bits, Field) else Field(name, bits, *rest)
+
+
 @dataclass(frozen=True)
 class Timing:
     """What a bench measures without stalls.
@@ -75,8 +152,74 @@ class Timing:
     interval: Fraction = Fraction(1)
 
 
+class Untimed:
+    """The timing of a block whose cycles depend on its data: a NotImplementedError says how."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    @overload
+    def __get__(self, params: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, params: object, owner: type) -> Timing: ...
+    def __get__(self, params: object | None, owner: type) -> Self | Timing:
+        if params is None:
+            return self
+        raise NotImplementedError(self.reason)
+
+
+class Limit(NamedTuple):
+    """What a parameter may be: ``Annotated[int, Limit]`` of a field of :class:`Limited`."""
+
+    text: str  # behind "must be"
+    holds: Callable[[Any], bool]
+
+
+def within(least: int, most: int) -> Limit:
+    return Limit(f"{least}..{most}", lambda value: least <= value <= most)
+
+
+def at_least(least: int) -> Limit:
+    return Limit(f"at least {least}", lambda value: value >= least)
+
+
+def one_of(*choices: Any) -> Limit:
+    text = " or ".join([", ".join(map(str, choices[:-1])), str(choices[-1])])
+    return Limit(text, lambda value: value in choices)
+
+
+class Limited:
+    """Base of dataclasses whose fields are refused beyond the limits in their annotations."""
+
+    def __post_init__(self) -> None:
+        cls: Any = type(self)
+        for name, limit in _limits(cls):
+            value = getattr(self, name)
+            said = value if hasattr(value, "bits") else repr(value)  # formats by their names
+            require(limit.holds(value), f"{name} must be {limit.text}, not {said}")
+
+    def shared(self, cls: Callable[..., T], **changes: Any) -> T:
+        """A ``cls`` whose fields are this object's of the same name, except ``changes``."""
+        known: Any = cls
+        own = {f.name: getattr(self, f.name) for f in fields(known) if hasattr(self, f.name)}
+        return cls(**{**own, **changes})
+
+
+@cache
+def _limits(cls: type) -> tuple[tuple[str, Limit], ...]:
+    """Limits by field; one that a subclass declares again keeps those of its base."""
+    limits = {
+        name: limit
+        for base in reversed(cls.__mro__)
+        for name, hint in get_type_hints(base, include_extras=True).items()
+        for limit in getattr(hint, "__metadata__", ())
+        if isinstance(limit, Limit)
+    }
+    return tuple((f.name, limits[f.name]) for f in fields(cls) if f.name in limits)
+
+
 @dataclass(frozen=True, kw_only=True)
-class BlockParams:
+class BlockParams(Limited):
     """Base of every block's parameters; subclasses are frozen, keyword-only dataclasses."""
 
     block: ClassVar[str]  # the name the command line uses

@@ -4,12 +4,25 @@ Sizes are Table 3 of the DECA paper (MICRO 2025) by default. A *tile* is 16 rows
 bf16 values, or 1024 int8 values. A *chunk* is what one vector operation gives: ``lanes`` elements.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tilewright.golden.params.arith import AMX_ROW_BYTES
-from tilewright.golden.params.block import BlockParams, Field, Port, Timing, Wire, require
+from tilewright.golden.params.block import (
+    BlockParams,
+    Field,
+    Limit,
+    Limited,
+    Streams,
+    Untimed,
+    Wire,
+    handshake,
+    one_of,
+    require,
+    stream,
+    within,
+)
 
 TILE_ROWS = 16
 ROW_BYTES = AMX_ROW_BYTES
@@ -51,19 +64,17 @@ ERROR_BITS = 3  # of a TileError
 
 
 @dataclass(frozen=True, kw_only=True)
-class TileConfig:
+class TileConfig(Limited):
     """What a tile's bytes mean; the configuration register in readable form."""
 
-    code_bits: int = 8
+    code_bits: Annotated[int, Limit("1..8 or 16", lambda bits: bits in CODE_BITS)] = 8
     sparse: bool = False
     scale: ScaleKind = ScaleKind.NONE
     group: int = 32  # elements of the dense tile that share a scale
     int8: bool = False
 
     def __post_init__(self) -> None:
-        require(
-            self.code_bits in CODE_BITS, f"code_bits must be 1..8 or 16, not {self.code_bits!r}"
-        )
+        super().__post_init__()
         require(
             self.group in {1 << k for k in range(10)},
             f"group must be a power of two of 1..512, not {self.group!r}",
@@ -115,6 +126,12 @@ CONFIG_BITS = sum(f.bits for f in CONFIG_FIELDS)
 
 STRUCTURES = ("mask", "scale", "data")  # in the order a loader asks for them
 LENGTH_BITS = TILE_BYTES.bit_length()  # bytes of one structure: 0..1024
+ROW_BITS = (TILE_ROWS - 1).bit_length()
+COMMAND = {
+    f"{name}_{part}": bits
+    for name in STRUCTURES
+    for part, bits in (("base", "address_bits"), ("length", LENGTH_BITS))
+}
 
 
 class Register(IntEnum):
@@ -169,15 +186,16 @@ class DecaParams(BlockParams):
         "large": {"lanes": 64, "luts": 64},
     }
 
-    lanes: int = 32  # W: elements of one vector operation
+    lanes: Annotated[int, one_of(8, 16, 32, 64)] = 32  # W: elements of one vector operation
     luts: int = 8  # L: big lookup tables
-    sqq_lines: int = 32  # SQQ: 2 KB of 64-byte lines per loader
-    mask_queue_lines: int = 1  # 64 B per loader
-    scale_queue_lines: int = 1  # 64 B per loader
-    cam_entries: int = 32  # outstanding line requests of one loader
-    address_bits: int = 48  # virtual byte address
-    tepl_entries: int = 8
-    port_commands: int = 3  # of the TEPL unit with one loader: fetched, leaving, in its TOut
+    sqq_lines: Annotated[int, within(2, 64)] = 32  # SQQ: 2 KB of 64-byte lines per loader
+    mask_queue_lines: Annotated[int, within(1, 8)] = 1  # 64 B per loader
+    scale_queue_lines: Annotated[int, within(1, 8)] = 1  # 64 B per loader
+    cam_entries: Annotated[int, within(2, 64)] = 32  # outstanding line requests of one loader
+    address_bits: Annotated[int, within(16, 64)] = 48  # virtual byte address
+    tepl_entries: Annotated[int, within(2, 64)] = 8
+    # Of the TEPL unit with one loader: fetched, leaving, in its TOut.
+    port_commands: Annotated[int, within(1, 8)] = 3
     pipelined: bool = False  # a register on every long way across the die: see docs/physical.md
 
     loaders: ClassVar[int] = 2
@@ -185,22 +203,35 @@ class DecaParams(BlockParams):
     max_prefetch_degree: ClassVar[int] = 15
     max_prefetch_stride: ClassVar[int] = 2 * TILE_BYTES  # a longer step between tiles is a jump
 
+    commands = stream("command{}", **COMMAND).times("loaders")
+    memory_inputs = stream("mem_response", tag="tag_bits", error=1, data="line_bits") + stream(
+        "mmio_request", address=REGISTER_SPACE_BITS, write=1, data=REGISTER_BITS
+    )
+    memory_outputs = stream(
+        "mem_request", line="line_address_bits", tag="tag_bits", prefetch=1
+    ) + stream("mmio_response", data=REGISTER_BITS, error=1)
+    inputs = memory_inputs + commands + stream("read_request", tout=1, row=ROW_BITS)
+    outputs = (
+        memory_outputs
+        + stream("done{}", error=ERROR_BITS).times("loaders")
+        + stream("read_response", data="line_bits", full=1)
+    )
+    # From a core to the TEPL unit, and back: rows for its tile registers, ends of TEPLs.
+    tepl_inputs = (
+        stream("dispatch", id=TEPL_ID_BITS, register="tile_register_bits", ready=1, **COMMAND)
+        + stream("wakeup", id=TEPL_ID_BITS, **COMMAND)
+        + stream("flush", id=TEPL_ID_BITS)
+    )
+    tepl_outputs = stream(
+        "tile_write", register="tile_register_bits", row=ROW_BITS, data="line_bits"
+    ) + stream("complete", id=TEPL_ID_BITS, error=ERROR_BITS)
+    timing = Untimed("a tile's cycles depend on its bits: see tilewright.golden.deca.tile_cycles")
+
     def __post_init__(self) -> None:
-        require(self.lanes in (8, 16, 32, 64), f"lanes must be 8, 16, 32 or 64, not {self.lanes!r}")
+        super().__post_init__()
         require(
             1 <= self.luts <= self.lanes, f"luts must be 1..{self.lanes} (lanes), not {self.luts!r}"
         )
-        for name, least, most in (
-            ("sqq_lines", 2, 64),
-            ("mask_queue_lines", 1, 8),
-            ("scale_queue_lines", 1, 8),
-            ("cam_entries", 2, 64),
-            ("address_bits", 16, 64),
-            ("tepl_entries", 2, 64),
-            ("port_commands", 1, 8),
-        ):
-            value = getattr(self, name)
-            require(least <= value <= most, f"{name} must be {least}..{most}, not {value!r}")
 
     @property
     def line_bits(self) -> int:
@@ -253,40 +284,6 @@ class DecaParams(BlockParams):
         return config.elements // self.lanes
 
     @property
-    def inputs(self) -> tuple[Port, ...]:
-        response = (
-            Field("tag", self.tag_bits),
-            Field("error", 1),
-            Field("data", self.line_bits),
-        )
-        mmio = (
-            Field("address", REGISTER_SPACE_BITS),
-            Field("write", 1),
-            Field("data", REGISTER_BITS),
-        )
-        row = (Field("tout", 1), Field("row", (TILE_ROWS - 1).bit_length()))
-        return (
-            Port("mem_response", response),
-            Port("mmio_request", mmio),
-            *(Port(f"command{k}", self.command_fields) for k in range(self.loaders)),
-            Port("read_request", row),
-        )
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        request = (
-            Field("line", self.line_address_bits),
-            Field("tag", self.tag_bits),
-            Field("prefetch", 1),
-        )
-        return (
-            Port("mem_request", request),
-            Port("mmio_response", (Field("data", REGISTER_BITS), Field("error", 1))),
-            *(Port(f"done{k}", (Field("error", ERROR_BITS),)) for k in range(self.loaders)),
-            Port("read_response", (Field("data", self.line_bits), Field("full", 1))),
-        )
-
-    @property
     def wires(self) -> tuple[Wire, ...]:
         out = True
         return (
@@ -298,14 +295,7 @@ class DecaParams(BlockParams):
     @property
     def command_fields(self) -> tuple[Field, ...]:
         """Metadata of one tile: base and length in bytes of each structure."""
-        return tuple(
-            f
-            for name in STRUCTURES
-            for f in (
-                Field(f"{name}_base", self.address_bits),
-                Field(f"{name}_length", LENGTH_BITS),
-            )
-        )
+        return self.commands[0].fields
 
     @property
     def tile_register_bits(self) -> int:
@@ -313,34 +303,9 @@ class DecaParams(BlockParams):
         return max(TILE_REGISTER_BITS, (self.tepl_entries - 1).bit_length())
 
     @property
-    def tepl_inputs(self) -> tuple[Port, ...]:
-        """What a core says to the TEPL unit."""
-        tepl_id, register = Field("id", TEPL_ID_BITS), Field("register", self.tile_register_bits)
-        return (
-            Port("dispatch", (tepl_id, register, Field("ready", 1), *self.command_fields)),
-            Port("wakeup", (tepl_id, *self.command_fields)),
-            Port("flush", (tepl_id,)),
-        )
-
-    @property
-    def tepl_outputs(self) -> tuple[Port, ...]:
-        """What the TEPL unit says to a core: rows for its tile registers, ends of TEPLs."""
-        row = (Field("row", (TILE_ROWS - 1).bit_length()), Field("data", self.line_bits))
-        return (
-            Port("tile_write", (Field("register", self.tile_register_bits), *row)),
-            Port("complete", (Field("id", TEPL_ID_BITS), Field("error", ERROR_BITS))),
-        )
-
-    @property
     def pe(self) -> "DecaParams":
         """The processing element alone."""
-        return DecaParams(**{f.name: getattr(self, f.name) for f in fields(self)})
-
-    @property
-    def timing(self) -> Timing:
-        raise NotImplementedError(
-            "a tile's cycles depend on its bits: see tilewright.golden.deca.tile_cycles"
-        )
+        return self.shared(DecaParams)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,59 +315,27 @@ class DecaAxiParams(DecaParams):
     block: ClassVar[str] = "deca_axi"
     summary: ClassVar[str] = "DECA processing element with AXI4 and AXI4-Lite ports"
 
+    inputs = outputs = Streams()
+
     @property
     def id_bits(self) -> int:
         """A tag, and above it whether the read is a prefetch."""
         return self.tag_bits + 1
 
     @property
-    def inputs(self) -> tuple[Port, ...]:
-        return ()
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return ()
-
-    @property
     def wires(self) -> tuple[Wire, ...]:
-        out = True
+        tag, line, word = self.id_bits, self.line_bits, REGISTER_BITS
+        burst = {"len": 8, "size": 3, "burst": 2, "lock": 1, "cache": 4}
+        address = {"addr": AXI_ADDRESS_BITS, "prot": 3, "valid": 1}
         return (
-            Wire("m_axi_arid", self.id_bits, out),
-            Wire("m_axi_araddr", self.address_bits, out),
-            Wire("m_axi_arlen", 8, out),
-            Wire("m_axi_arsize", 3, out),
-            Wire("m_axi_arburst", 2, out),
-            Wire("m_axi_arlock", 1, out),
-            Wire("m_axi_arcache", 4, out),
-            Wire("m_axi_arprot", 3, out),
-            Wire("m_axi_arvalid", 1, out),
-            Wire("m_axi_arready", 1),
-            Wire("m_axi_rid", self.id_bits),
-            Wire("m_axi_rdata", self.line_bits),
-            Wire("m_axi_rresp", 2),
-            Wire("m_axi_rlast", 1),
-            Wire("m_axi_rvalid", 1),
-            Wire("m_axi_rready", 1, out),
-            Wire("s_axi_awaddr", AXI_ADDRESS_BITS),
-            Wire("s_axi_awprot", 3),
-            Wire("s_axi_awvalid", 1),
-            Wire("s_axi_awready", 1, out),
-            Wire("s_axi_wdata", REGISTER_BITS),
-            Wire("s_axi_wstrb", REGISTER_BITS // 8),
-            Wire("s_axi_wvalid", 1),
-            Wire("s_axi_wready", 1, out),
-            Wire("s_axi_bresp", 2, out),
-            Wire("s_axi_bvalid", 1, out),
-            Wire("s_axi_bready", 1),
-            Wire("s_axi_araddr", AXI_ADDRESS_BITS),
-            Wire("s_axi_arprot", 3),
-            Wire("s_axi_arvalid", 1),
-            Wire("s_axi_arready", 1, out),
-            Wire("s_axi_rdata", REGISTER_BITS, out),
-            Wire("s_axi_rresp", 2, out),
-            Wire("s_axi_rvalid", 1, out),
-            Wire("s_axi_rready", 1),
-            Wire("irq", 1, out),
+            *handshake("m_axi_ar", True, id=tag, addr=self.address_bits, **burst, prot=3, valid=1),
+            *handshake("m_axi_r", False, id=tag, data=line, resp=2, last=1, valid=1),
+            *handshake("s_axi_aw", False, **address),
+            *handshake("s_axi_w", False, data=word, strb=word // 8, valid=1),
+            *handshake("s_axi_b", True, resp=2, valid=1),
+            *handshake("s_axi_ar", False, **address),
+            *handshake("s_axi_r", True, data=word, resp=2, valid=1),
+            Wire("irq", 1, True),
         )
 
 
@@ -413,19 +346,9 @@ class DecaTeplParams(DecaParams):
     block: ClassVar[str] = "deca_tepl"
     summary: ClassVar[str] = "DECA processing element with the core's TEPL unit"
 
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        kept = ("mem_response", "mmio_request")
-        return (*self.tepl_inputs, *(p for p in self.pe.inputs if p.name in kept))
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        kept = ("mem_request", "mmio_response")
-        return (*self.tepl_outputs, *(p for p in self.pe.outputs if p.name in kept))
-
-    @property
-    def wires(self) -> tuple[Wire, ...]:
-        return ()
+    inputs = DecaParams.tepl_inputs + DecaParams.memory_inputs
+    outputs = DecaParams.tepl_outputs + DecaParams.memory_outputs
+    wires = ()
 
 
 DECA_BLOCKS = (DecaParams, DecaAxiParams, DecaTeplParams)

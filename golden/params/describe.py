@@ -6,12 +6,12 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, get_type_hints
 
-from tilewright.golden.params.block import BlockParams, Port
+from tilewright.golden.params.block import BlockParams, Field, Port, Wire
 from tilewright.golden.params.formats import FLOAT_FORMATS, FloatFormat
 
 __all__ = [
-    *("BlockDescription", "FieldDescription", "PayloadField", "PortDescription"),
-    *("PresetDescription", "TimingDescription", "WireDescription", "describe", "family"),
+    *("BlockDescription", "FieldDescription", "PortDescription", "PresetDescription"),
+    *("TimingDescription", "describe", "family"),
 ]
 
 
@@ -34,31 +34,12 @@ class FieldDescription:
 
 
 @dataclass(frozen=True)
-class PayloadField:
-    """A part of what a stream carries; ``count`` of them if it is an array."""
-
-    name: str
-    bits: int
-    count: int | None
-    signed: bool
-
-
-@dataclass(frozen=True)
 class PortDescription:
     """A stream port and what it carries."""
 
     name: str
     bits: int
-    fields: tuple[PayloadField, ...]
-
-
-@dataclass(frozen=True)
-class WireDescription:
-    """A port that is no stream."""
-
-    name: str
-    bits: int
-    output: bool
+    fields: tuple[Field, ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +73,7 @@ class BlockDescription:
     fields: tuple[FieldDescription, ...]
     inputs: tuple[PortDescription, ...]
     outputs: tuple[PortDescription, ...]
-    wires: tuple[WireDescription, ...]
+    wires: tuple[Wire, ...]
     timing: TimingDescription
 
 
@@ -115,9 +96,9 @@ def describe(params: BlockParams) -> BlockDescription:
             FieldDescription(f.name, values[f.name], defaults[f.name], _type(hints[f.name]))
             for f in fields(cls)
         ),
-        inputs=tuple(_port(p) for p in params.inputs),
-        outputs=tuple(_port(p) for p in params.outputs),
-        wires=tuple(WireDescription(w.name, w.bits, w.output) for w in params.wires),
+        inputs=_ports(params.inputs),
+        outputs=_ports(params.outputs),
+        wires=params.wires,
         timing=_timing(params),
     )
 
@@ -142,6 +123,5 @@ def _type(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
-def _port(port: Port) -> PortDescription:
-    carried = tuple(PayloadField(f.name, f.bits, f.count, f.signed) for f in port.fields)
-    return PortDescription(port.name, port.bits, carried)
+def _ports(ports: tuple[Port, ...]) -> tuple[PortDescription, ...]:
+    return tuple(PortDescription(p.name, p.bits, p.fields) for p in ports)

@@ -6,6 +6,9 @@ A format is data. The arithmetic on it lives in ``tilewright.golden.bits`` and
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
+
+from tilewright.golden.params.block import Limited, at_least, within
 
 
 class Specials(Enum):
@@ -50,19 +53,13 @@ class Subnormals(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FloatFormat:
+class FloatFormat(Limited):
     """Sign, ``exponent_bits``, ``mantissa_bits`` of stored fraction; bias 2**(e-1) - 1."""
 
     name: str
-    exponent_bits: int
-    mantissa_bits: int
+    exponent_bits: Annotated[int, within(2, 8)]
+    mantissa_bits: Annotated[int, within(1, 23)]
     specials: Specials = Specials.IEEE
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.exponent_bits <= 8:
-            raise ValueError(f"exponent_bits must be 2..8, not {self.exponent_bits!r}")
-        if not 1 <= self.mantissa_bits <= 23:
-            raise ValueError(f"mantissa_bits must be 1..23, not {self.mantissa_bits!r}")
 
     def __str__(self) -> str:
         return self.name
@@ -144,14 +141,10 @@ class ScaleFormat:
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntFormat:
+class IntFormat(Limited):
     """Two's complement integer of ``bits`` bits."""
 
-    bits: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.bits <= 32:
-            raise ValueError(f"bits must be 1..32, not {self.bits!r}")
+    bits: Annotated[int, within(1, 32)]
 
     def __str__(self) -> str:
         return self.name
@@ -170,20 +163,14 @@ class IntFormat:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockFormat:
+class BlockFormat(Limited):
     """Block floating point over fp16: ``group`` values share the largest exponent.
 
     The hidden bit counts among the ``mantissa_bits``, the sign does not.
     """
 
-    group: int
-    mantissa_bits: int
-
-    def __post_init__(self) -> None:
-        if self.group < 1:
-            raise ValueError(f"group must be at least 1, not {self.group!r}")
-        if not 1 <= self.mantissa_bits <= 16:
-            raise ValueError(f"mantissa_bits must be 1..16, not {self.mantissa_bits!r}")
+    group: Annotated[int, at_least(1)]
+    mantissa_bits: Annotated[int, within(1, 16)]
 
     def __str__(self) -> str:
         return self.name

@@ -3,9 +3,21 @@
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.block import (
+    BlockParams,
+    Field,
+    Limited,
+    Timing,
+    Untimed,
+    at_least,
+    one_of,
+    require,
+    signed,
+    stream,
+    within,
+)
 from tilewright.golden.params.formats import FP16, FP32, BlockFormat, FloatFormat, IntFormat
 
 ACTIVATION_BITS = 8  # mantissas outside the cache, and the first operand of every product
@@ -35,7 +47,7 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HarmoniaNumerics:
+class HarmoniaNumerics(Limited):
     """Everything a group's result depends on beside its operands.
 
     The exact integer sum of a group becomes a number of ``partial`` by the sum of both shared
@@ -44,12 +56,8 @@ class HarmoniaNumerics:
     rounds to nearest even.
     """
 
-    group: int = 32
-    partial: FloatFormat = FP16
-
-    def __post_init__(self) -> None:
-        require(2 <= self.group <= 64, f"group must be 2..64, not {self.group!r}")
-        require(self.partial in (FP16, FP32), f"partial must be fp16 or fp32, not {self.partial}")
+    group: Annotated[int, within(2, 64)] = 32
+    partial: Annotated[FloatFormat, one_of(FP16, FP32)] = FP16
 
     @property
     def activation(self) -> BlockFormat:
@@ -67,7 +75,7 @@ class HarmoniaNumerics:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CacheParams:
+class CacheParams(Limited):
     """Which cached token has which mantissa length, and which K channels get an offset.
 
     A K token is grouped along its channels, V along 32 tokens of one channel. Tokens of the
@@ -78,15 +86,15 @@ class CacheParams:
     is the number of rows of its array, so the offsets of a head fit one column of results.
     """
 
-    group: int = 32
+    group: Annotated[int, at_least(1)] = 32
     initial: int = 32
     local: int = 64
     high_bits: int = 8
     low_bits: int = 4
-    offset_channels: int = 8
+    offset_channels: Annotated[int, at_least(0)] = 8
 
     def __post_init__(self) -> None:
-        require(self.group >= 1, f"group must be at least 1, not {self.group!r}")
+        super().__post_init__()
         for name in ("initial", "local"):
             value = getattr(self, name)
             require(
@@ -97,10 +105,6 @@ class CacheParams:
             1 <= self.low_bits <= self.high_bits <= ACTIVATION_BITS,
             f"low_bits and high_bits must be 1 <= low <= high <= {ACTIVATION_BITS}, "
             f"not {self.low_bits!r} and {self.high_bits!r}",
-        )
-        require(
-            self.offset_channels >= 0,
-            f"offset_channels must be at least 0, not {self.offset_channels!r}",
         )
 
     @property
@@ -157,21 +161,33 @@ class HarmoniaPeParams(BlockParams):
     }
 
     group: int = 32
-    sub_elements: int = 4
+    sub_elements: Annotated[int, one_of(1, 2, 4)] = 4
     fold: int = 4
     partial: FloatFormat = FP16
-    result: FloatFormat = FP16  # fp32 in the array, whose own unit rounds at its edge
+    result: Annotated[FloatFormat, one_of(FP16, FP32)] = (
+        FP16  # fp32 in the array, whose own unit rounds at its edge
+    )
     registered: bool = False
-    beat_cycles: int = 1
+    beat_cycles: Annotated[int, within(1, 8)] = 1
+
+    inputs = stream(
+        "i",
+        mode=MODE_BITS,
+        first=1,
+        last=1,
+        a_signs=(1, "pairs"),  # sub-PE by sub-PE
+        a=(ACTIVATION_BITS, "pairs"),
+        b_signs=(1, "pairs"),
+        b=(OPERAND_BITS, "pairs"),
+        a_exponents=(FP16.exponent_bits, "sub_elements"),
+        b_exponents=(FP16.exponent_bits, "sub_elements"),
+        scale=FP16,
+    )
+    outputs = stream("o", y="result")
 
     def __post_init__(self) -> None:
-        HarmoniaNumerics(group=self.group, partial=self.partial)
-        require(1 <= self.beat_cycles <= 8, f"beat_cycles must be 1..8, not {self.beat_cycles!r}")
-        require(self.result in (FP16, FP32), f"result must be fp16 or fp32, not {self.result}")
-        require(
-            self.sub_elements in (1, 2, 4),
-            f"sub_elements must be 1, 2 or 4, not {self.sub_elements!r}",
-        )
+        _ = self.numerics
+        super().__post_init__()
         require(
             1 <= self.fold <= self.sub_elements and self.group % self.fold == 0,
             f"fold must divide the group {self.group} and be at most sub_elements "
@@ -180,7 +196,7 @@ class HarmoniaPeParams(BlockParams):
 
     @property
     def numerics(self) -> HarmoniaNumerics:
-        return HarmoniaNumerics(group=self.group, partial=self.partial)
+        return self.shared(HarmoniaNumerics)
 
     @property
     def lanes(self) -> int:
@@ -197,30 +213,6 @@ class HarmoniaPeParams(BlockParams):
         """Bits of the signed sum of a group of 8-bit by 4-bit magnitudes."""
         largest = self.group * ((1 << ACTIVATION_BITS) - 1) * ((1 << OPERAND_BITS) - 1)
         return largest.bit_length() + 1
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return (
-            Port(
-                "i",
-                (
-                    Field("mode", MODE_BITS),
-                    Field("first", 1),
-                    Field("last", 1),
-                    Field("a_signs", 1, self.pairs),  # sub-PE by sub-PE
-                    Field("a", ACTIVATION_BITS, self.pairs),
-                    Field("b_signs", 1, self.pairs),
-                    Field("b", OPERAND_BITS, self.pairs),
-                    Field("a_exponents", FP16.exponent_bits, self.sub_elements),
-                    Field("b_exponents", FP16.exponent_bits, self.sub_elements),
-                    Field("scale", FP16.bits),
-                ),
-            ),
-        )
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("y", self.result.bits),)),)
 
     @property
     def step_cycles(self) -> int:
@@ -280,9 +272,20 @@ class HarmoniaConverterParams(BlockParams):
     }
 
     rows: int = 8
-    columns: int = 16
+    columns: Annotated[int, at_least(1)] = 16
     group: int = 32
     width: int = 1  # elements of every row in a beat of a temporal block
+
+    inputs = stream("i", spatial=1, short=1, values=(FP16, "lanes"))
+    outputs = stream(
+        "o",
+        signs=(1, "lanes"),
+        mantissas=(ACTIVATION_BITS, "lanes"),
+        exponents=(FP16.exponent_bits, "rows"),
+        saturated=1,
+        last=1,
+    )
+    timing = Untimed("blocks differ in length: see tilewright.golden.harmonia.converter")
 
     def __post_init__(self) -> None:
         HarmoniaNumerics(group=self.group)
@@ -294,7 +297,7 @@ class HarmoniaConverterParams(BlockParams):
             self.rows >= 1 and self.group % self.rows == 0,
             f"rows must divide the group {self.group}, not {self.rows!r}",
         )
-        require(self.columns >= 1, f"columns must be at least 1, not {self.columns!r}")
+        super().__post_init__()
 
     @property
     def loops(self) -> int:
@@ -308,28 +311,6 @@ class HarmoniaConverterParams(BlockParams):
     def lanes(self) -> int:
         """Values of a beat of a temporal block; spatial ones have the first ``rows`` of them."""
         return self.rows * self.width
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        fields = (Field("spatial", 1), Field("short", 1), Field("values", FP16.bits, self.lanes))
-        return (Port("i", fields),)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        fields = (
-            Field("signs", 1, self.lanes),
-            Field("mantissas", ACTIVATION_BITS, self.lanes),
-            Field("exponents", FP16.exponent_bits, self.rows),
-            Field("saturated", 1),
-            Field("last", 1),
-        )
-        return (Port("o", fields),)
-
-    @property
-    def timing(self) -> Timing:
-        raise NotImplementedError(
-            "blocks differ in length: see tilewright.golden.harmonia.converter"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,50 +334,40 @@ class HarmoniaOffsetParams(BlockParams):
         "pipelined": {"rows": 2, "channels": 8, "offsets": 2, "pipelined": True},
     }
 
-    rows: int = 8
-    channels: int = 128
+    rows: Annotated[int, at_least(1)] = 8
+    # A channel's maximum is read while the one before it is written.
+    channels: Annotated[int, at_least(2)] = 128
     offsets: int = 8
     width: int = 1  # channels of a beat that does not learn
     pipelined: bool = False  # for FPGAs: registers before the subtraction and within
 
+    inputs = stream("i", learn=1, first=1, last=1, channel="channel_bits", values=(FP16, "lanes"))
+    outputs = stream("o", values=(FP16, "lanes"))
+    timing = Untimed("learning gives nothing: see tilewright.golden.harmonia.offset_stream")
+
     def __post_init__(self) -> None:
-        require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
+        super().__post_init__()
         require(
             self.width in (1, 2, 4) and self.channels % self.width == 0,
             f"width must be 1, 2 or 4 and divide the channels, not {self.width!r}",
         )
-        # A channel's maximum is read while the one before it is written.
-        require(self.channels >= 2, f"channels must be at least 2, not {self.channels!r}")
         require(
             1 <= self.offsets <= self.channels,
             f"offsets must be 1..{self.channels}, the channels, not {self.offsets!r}",
         )
 
     @property
+    def lanes(self) -> int:
+        return self.rows * self.width
+
+    @property
+    def channel_bits(self) -> int:
+        return (self.channels - 1).bit_length()
+
+    @property
     def latency(self) -> int:
         """Cycles of a beat that does not learn."""
         return 3 if self.pipelined else 1
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        fields = (
-            Field("learn", 1),
-            Field("first", 1),
-            Field("last", 1),
-            Field("channel", (self.channels - 1).bit_length()),
-            Field("values", FP16.bits, self.rows * self.width),
-        )
-        return (Port("i", fields),)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("values", FP16.bits, self.rows * self.width),)),)
-
-    @property
-    def timing(self) -> Timing:
-        raise NotImplementedError(
-            "learning gives nothing: see tilewright.golden.harmonia.offset_stream"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -418,30 +389,42 @@ class HarmoniaArrayParams(BlockParams):
         "paced": {"rows": 2, "columns": 4, "group": 4, "words": 8, "beat_cycles": 3},
     }
 
-    rows: int = 8
-    columns: int = 16
+    rows: Annotated[int, at_least(1)] = 8
+    columns: Annotated[int, at_least(2)] = 16
     group: int = 32
-    words: int = 512
+    words: Annotated[int, at_least(2)] = 512
     partial: FloatFormat = FP16
     beat_cycles: int = 1
 
+    inputs = stream(
+        "load",
+        column="column_bits",
+        address="address_bits",
+        b_signs=(1, "group"),
+        b=(OPERAND_BITS, "group"),
+        b_exponent=FP16.exponent_bits,
+        scale=FP16,
+    ) + stream(
+        "i",
+        mode=MODE_BITS,
+        first=1,
+        last=1,
+        address="address_bits",
+        a_signs=(1, "lanes"),  # row by row
+        a=(ACTIVATION_BITS, "lanes"),
+        a_exponents=(FP16.exponent_bits, "rows"),
+    )
+    outputs = stream("o", values=(FP16, "rows"), last=1)
+    timing = Untimed("tiles differ in length: see tilewright.golden.harmonia.array")
+
     def __post_init__(self) -> None:
-        require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
-        require(self.columns >= 2, f"columns must be at least 2, not {self.columns!r}")
-        require(self.words >= 2, f"words must be at least 2, not {self.words!r}")
-        HarmoniaNumerics(group=self.group, partial=self.partial)
+        super().__post_init__()
+        _ = self.numerics
 
     @property
     def pe(self) -> HarmoniaPeParams:
         """One sum a beat: the cheapest element that keeps the rate."""
-        return HarmoniaPeParams(
-            group=self.group,
-            sub_elements=1,
-            fold=1,
-            partial=self.partial,
-            result=FP32,
-            beat_cycles=self.beat_cycles,
-        )
+        return self.shared(HarmoniaPeParams, sub_elements=1, fold=1, result=FP32)
 
     @property
     def tile_apart(self) -> int:
@@ -455,43 +438,24 @@ class HarmoniaArrayParams(BlockParams):
 
     @property
     def numerics(self) -> HarmoniaNumerics:
-        return HarmoniaNumerics(group=self.group, partial=self.partial)
+        return self.shared(HarmoniaNumerics)
 
     @property
     def address_bits(self) -> int:
         return (self.words - 1).bit_length()
 
     @property
+    def column_bits(self) -> int:
+        return (self.columns - 1).bit_length()
+
+    @property
+    def lanes(self) -> int:
+        return self.rows * self.group
+
+    @property
     def operand_fields(self) -> tuple[Field, ...]:
         """A column's operands of one sum."""
-        return (
-            Field("b_signs", 1, self.group),
-            Field("b", OPERAND_BITS, self.group),
-            Field("b_exponent", FP16.exponent_bits),
-            Field("scale", FP16.bits),
-        )
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        lanes = self.rows * self.group
-        sums = (
-            Field("mode", MODE_BITS),
-            Field("first", 1),
-            Field("last", 1),
-            Field("address", self.address_bits),
-            Field("a_signs", 1, lanes),  # row by row
-            Field("a", ACTIVATION_BITS, lanes),
-            Field("a_exponents", FP16.exponent_bits, self.rows),
-        )
-        where = (
-            Field("column", (self.columns - 1).bit_length()),
-            Field("address", self.address_bits),
-        )
-        return Port("load", (*where, *self.operand_fields)), Port("i", sums)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("values", FP16.bits, self.rows), Field("last", 1))),)
+        return self.inputs[0].fields[2:]
 
     @property
     def latency(self) -> int:
@@ -502,10 +466,6 @@ class HarmoniaArrayParams(BlockParams):
     def result_places(self) -> int:
         """Columns that the result queue holds: enough that tiles never wait for their way out."""
         return self.columns * (2 + self.latency // self.columns)
-
-    @property
-    def timing(self) -> Timing:
-        raise NotImplementedError("tiles differ in length: see tilewright.golden.harmonia.array")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -523,16 +483,16 @@ class Int8QuantiserParams(BlockParams):
     summary: ClassVar[str] = "online quantiser: fp16 results to int8 groups"
     PRESETS: ClassVar = {"paper": {}, "small": {"rows": 2, "group": 4}}
 
-    rows: int = 8
-    group: int = 32
+    rows: Annotated[int, at_least(1)] = 8
+    group: Annotated[int, at_least(2)] = 32
+
+    inputs = stream("i", values=(FP16, "rows"))
+    outputs = stream("o", codes=signed(8, "rows"), largest=(FP16, "rows"), last=1)
+    timing = Untimed("groups wait for their end: see tilewright.golden.harmonia.int8_quantiser")
 
     LIMIT: ClassVar[int] = 127
     # Of ``factor``, 127 over a significand in [1, 2): half a unit of a code needs no more.
     FACTOR_FRACTION: ClassVar[int] = 6
-
-    def __post_init__(self) -> None:
-        require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
-        require(self.group >= 2, f"group must be at least 2, not {self.group!r}")
 
     @staticmethod
     def factor(fraction: int) -> int:
@@ -545,25 +505,6 @@ class Int8QuantiserParams(BlockParams):
     @property
     def factor_bits(self) -> int:
         return self.factor(0).bit_length()
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return (Port("i", (Field("values", FP16.bits, self.rows),)),)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        fields = (
-            Field("codes", 8, self.rows, signed=True),
-            Field("largest", FP16.bits, self.rows),
-            Field("last", 1),
-        )
-        return (Port("o", fields),)
-
-    @property
-    def timing(self) -> Timing:
-        raise NotImplementedError(
-            "groups wait for their end: see tilewright.golden.harmonia.int8_quantiser"
-        )
 
 
 HARMONIA_BLOCKS = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
-from tilewright.golden.params.block import BlockParams, Field, Timing, require
+from tilewright.golden.params.block import BlockParams, Field, Untimed, require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import (
     ACTIVATION_BITS,
@@ -29,6 +29,7 @@ from tilewright.golden.params.machine import (
     SIZE_FIELD,
     VECTOR_ADDRESSES,
     VECTOR_FIELDS,
+    Depth,
     Error,
     MachineMemory,
     MachineParams,
@@ -289,10 +290,10 @@ class HarmoniaParams(MachineParams):
     offsets: int = 8
     initial: int = 32  # tokens of 8 bits at the beginning
     local: int = 64  # and at the end
-    activation_rows: int = 1024  # 256 KB of mantissas, 32 KB of signs, 8 KB of exponents
+    activation_rows: Depth = 1024  # 256 KB of mantissas, 32 KB of signs, 8 KB of exponents
     converter_width: int = 1  # elements of every token of a tile that are converted in a cycle
-    halves_rows: int = 2048  # 128 KB
-    operand_rows: int = 2048  # 512 KB of operands, 224 KB of signs, exponents and scales
+    halves_rows: Depth = 2048  # 128 KB
+    operand_rows: Depth = 2048  # 512 KB of operands, 224 KB of signs, exponents and scales
     regions: int = 4  # of every memory: units work at the same time in different ones
     instructions: int = 2048
     memory_channels: int = 8  # of external memory, as an HBM2 stack has
@@ -301,9 +302,11 @@ class HarmoniaParams(MachineParams):
     address_bits: int = 48
     pipelined: bool = False  # for FPGAs: registers in array and vector unit, at starts
 
+    timing = Untimed("a program's cycles: see tilewright.golden.harmonia_machine.cycles")
     word_values: ClassVar[int] = 4  # fp16 values of a token in a row: the order of softmax's sums
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _ = self.array, self.converter, self.offset, self.cache  # these have rules of their own
         for name in ("rows", "columns", "group"):
             value = getattr(self, name)
@@ -322,7 +325,6 @@ class HarmoniaParams(MachineParams):
             self.channels % self.group == 0,
             f"channels must be a multiple of the group {self.group}, not {self.channels!r}",
         )
-        self.check_depths("activation_rows", "halves_rows", "operand_rows")
         self.check_ports()
 
     @property
@@ -331,13 +333,7 @@ class HarmoniaParams(MachineParams):
 
     @property
     def array(self) -> HarmoniaArrayParams:
-        return HarmoniaArrayParams(
-            rows=self.rows,
-            columns=self.columns,
-            group=self.group,
-            words=self.operand_rows,
-            beat_cycles=self.beat_cycles,
-        )
+        return self.shared(HarmoniaArrayParams, words=self.operand_rows)
 
     @property
     def beat_cycles(self) -> int:
@@ -346,19 +342,11 @@ class HarmoniaParams(MachineParams):
 
     @property
     def converter(self) -> HarmoniaConverterParams:
-        return HarmoniaConverterParams(
-            rows=self.rows, columns=self.columns, group=self.group, width=self.converter_width
-        )
+        return self.shared(HarmoniaConverterParams, width=self.converter_width)
 
     @property
     def offset(self) -> HarmoniaOffsetParams:
-        return HarmoniaOffsetParams(
-            rows=self.rows,
-            channels=self.channels,
-            offsets=self.offsets,
-            width=self.converter_width,
-            pipelined=self.pipelined,
-        )
+        return self.shared(HarmoniaOffsetParams, width=self.converter_width)
 
     @property
     def feeder_cycles(self) -> int:
@@ -367,12 +355,7 @@ class HarmoniaParams(MachineParams):
 
     @property
     def cache(self) -> CacheParams:
-        return CacheParams(
-            group=self.group,
-            initial=self.initial,
-            local=self.local,
-            offset_channels=self.offsets,
-        )
+        return self.shared(CacheParams, offset_channels=self.offsets)
 
     @property
     def vector(self) -> VectorParams:
@@ -438,12 +421,6 @@ class HarmoniaParams(MachineParams):
             Memory.OPERAND_EXPONENTS: self.columns * EXPONENT_BYTE,
             Memory.SCALES: self.columns * FP16.bits,
         }[memory]
-
-    @property
-    def timing(self) -> Timing:
-        raise NotImplementedError(
-            "a program's cycles: see tilewright.golden.harmonia_machine.cycles"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,9 @@ Hugging Face's ``config.json``, whose words the fields have where it has one.
 """
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from tilewright.golden.params.block import require
+from tilewright.golden.params.block import Limit, Limited, require
 
 __all__ = ["MODEL_TYPES", "Experts", "LatentAttention", "LlmShape"]
 
@@ -25,23 +26,35 @@ OPT_POSITION_OFFSET = 2  # OPT's table of positions starts two rows late
 QUERY_NORMS = ("", "head", "width")
 
 
+def _size(least: int) -> Limit:
+    """A whole number; None is left to fields that may be it."""
+    return Limit(
+        f"{least}..{LARGEST}",
+        lambda value: value is None or (isinstance(value, int) and least <= value <= LARGEST),
+    )
+
+
+Size = Annotated[int, _size(1)]
+OptionalSize = Annotated[int | None, _size(1)]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Experts:
+class Experts(Limited):
     """Feed-forward layers in which a router chooses a few of many experts for each token."""
 
-    layers: int  # layers that have experts; the others are dense
-    count: int  # experts of one layer that the router chooses from
-    per_token: int  # experts that it chooses for a token
-    width: int  # inner width of one expert
-    shared_width: int = 0  # inner width of those that every token uses, together
+    layers: Size  # layers that have experts; the others are dense
+    count: Size  # experts of one layer that the router chooses from
+    per_token: Size  # experts that it chooses for a token
+    width: Size  # inner width of one expert
+    shared_width: Annotated[int, _size(0)] = (
+        0  # inner width of those that every token uses, together
+    )
     shared_gate: bool = False  # one more output of the router weighs the shared ones (Qwen)
     router_bias: bool = False  # a value for each expert beside the router's weights
     bias: bool = False  # the experts' projections have biases
 
     def __post_init__(self) -> None:
-        for name, least in {"layers": 1, "count": 1, "per_token": 1, "width": 1}.items():
-            _require_size(name, getattr(self, name), least)
-        _require_size("shared_width", self.shared_width, 0)
+        super().__post_init__()
         require(
             self.per_token <= self.count,
             f"a token cannot use {self.per_token} of {self.count} experts",
@@ -56,28 +69,22 @@ class Experts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LatentAttention:
+class LatentAttention(Limited):
     """Multi-head latent attention (MLA): the cache has one short vector for all heads.
 
     Keys and values of every head follow from ``kv_rank`` values of a token; ``rotary_dim`` more,
     which all heads share, carry its position.
     """
 
-    kv_rank: int
-    query_rank: int | None  # queries come through as many values; None: straight from the token
-    plain_dim: int  # channels of a head's query and key without position
-    rotary_dim: int
-    value_dim: int  # channels of a head's value
-
-    def __post_init__(self) -> None:
-        for name in ("kv_rank", "plain_dim", "rotary_dim", "value_dim"):
-            _require_size(name, getattr(self, name), 1)
-        if self.query_rank is not None:
-            _require_size("query_rank", self.query_rank, 1)
+    kv_rank: Size
+    query_rank: OptionalSize  # queries come through as many values; None: straight from the token
+    plain_dim: Size  # channels of a head's query and key without position
+    rotary_dim: Size
+    value_dim: Size  # channels of a head's value
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmShape:
+class LlmShape(Limited):
     """Sizes of one decoder-only transformer; everything else follows from them.
 
     GPT-2, GPT-NeoX and OPT have a plain feed-forward layer, layer norm and biases everywhere; all
@@ -86,19 +93,19 @@ class LlmShape:
 
     model_type: str  # one of MODEL_TYPES
     name: str = field(default="", compare=False)
-    hidden_size: int  # of a token between layers
-    intermediate_size: int  # inner width of a dense feed-forward layer
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int  # each serves as many query heads
-    head_dim: int
-    vocab_size: int
-    max_position_embeddings: int  # tokens of the longest sequence it was trained for
+    hidden_size: Size  # of a token between layers
+    intermediate_size: Size  # inner width of a dense feed-forward layer
+    num_hidden_layers: Size
+    num_attention_heads: Size
+    num_key_value_heads: Size  # each serves as many query heads
+    head_dim: Size
+    vocab_size: Size
+    max_position_embeddings: Size  # tokens of the longest sequence it was trained for
     tie_word_embeddings: bool = False  # the output projection is the embedding table
     norm_eps: float = 1e-5
     rope_theta: float = 10000.0
     do_layer_norm_before: bool = True  # else there is no norm behind the last layer
-    word_embed_proj_dim: int | None = None  # width of the embeddings where not ``hidden_size``
+    word_embed_proj_dim: OptionalSize = None  # width of the embeddings where not ``hidden_size``
     layer_norms: int = 2  # norms of ``hidden_size`` values in a layer
     norm_weights: bool = True  # else norms have no parameters (OLMo)
     query_norm: str = ""  # queries and keys are normalised: by "head", or over their "width"
@@ -106,7 +113,7 @@ class LlmShape:
     output_bias: bool = False  # of attention's output
     feed_forward_bias: bool = False
     attention_sinks: bool = False  # one learned score for each head beside those of the keys
-    sliding_window: int | None = None  # tokens that the queries of some layers look back
+    sliding_window: OptionalSize = None  # tokens that the queries of some layers look back
     sliding_layers: int = 0  # layers with that window; the others see the whole context
     experts: Experts | None = None
     latent: LatentAttention | None = None
@@ -116,13 +123,7 @@ class LlmShape:
             self.model_type in MODEL_TYPES,
             f"model_type must be one of {', '.join(MODEL_TYPES)}, not {self.model_type!r}",
         )
-        for name in (
-            *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
-            *("num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings"),
-            *(("word_embed_proj_dim",) if self.word_embed_proj_dim is not None else ()),
-            *(("sliding_window",) if self.sliding_window is not None else ()),
-        ):
-            _require_size(name, getattr(self, name), 1)
+        super().__post_init__()
         require(
             self.num_hidden_layers <= MOST_LAYERS,
             f"num_hidden_layers must be 1..{MOST_LAYERS}, not {self.num_hidden_layers}",
@@ -303,13 +304,6 @@ class LlmShape:
     def kv_elements(self, tokens: int) -> int:
         """Return the values that ``tokens`` cached tokens leave in all layers."""
         return self.cached_per_token * sum(n * seen for n, seen in self.visible(tokens))
-
-
-def _require_size(name: str, value: object, least: int) -> None:
-    require(
-        isinstance(value, int) and least <= value <= LARGEST,
-        f"{name} must be {least}..{LARGEST}, not {value!r}",
-    )
 
 
 def _weights(matrices: dict[str, tuple[int, int]]) -> int:

@@ -5,9 +5,9 @@ memory port that moves lines. Its own parameter file says what its instructions 
 """
 
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 
-from tilewright.golden.params.block import BlockParams, Field, Port, require
+from tilewright.golden.params.block import BlockParams, Field, one_of, require, stream, within
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.vector import OPERATION_BITS, VectorParams
 
@@ -32,6 +32,8 @@ INDEX_SUFFIX = "_index"  # the field that names the index register of a field wi
 STRIDE_BITS = 28  # signed
 LOOP_LEVELS = 3  # loops within each other
 NUMBER_BITS = 32  # of an instruction's number in a program
+
+Depth = Annotated[int, within(16, 1 << ROW_FIELD)]  # rows of a memory: an instruction names each
 
 LOOP_FIELDS = (
     Field("count", 24),  # iterations
@@ -71,6 +73,7 @@ VECTOR_ADDRESSES = ("a", "b", "destination")
 REGISTER_BITS = 64
 REGISTER_SPACE_BITS = 16
 INSTRUCTION_BASE = 1 << (REGISTER_SPACE_BITS - 1)  # then 16 bytes an instruction, low half first
+MOST_INSTRUCTIONS = ((1 << REGISTER_SPACE_BITS) - INSTRUCTION_BASE) // (INSTRUCTION_BITS // 8)
 
 
 class Register(IntEnum):
@@ -166,13 +169,30 @@ class MachineParams(BlockParams):
     rows: int
     columns: int
     group: int
-    regions: int
-    instructions: int
-    memory_channels: int
-    line_bytes: int
-    dma_lines: int
-    address_bits: int
+    regions: Annotated[int, one_of(*REGIONS)]
+    instructions: Annotated[int, within(2, MOST_INSTRUCTIONS)]
+    memory_channels: Annotated[int, within(1, 64)]
+    line_bytes: Annotated[int, within(16, 1024)]
+    dma_lines: Annotated[int, within(2, 64)]
+    address_bits: Annotated[int, within(16, 48)]
     pipelined: bool
+
+    inputs = (
+        (
+            stream("mem{}_response", tag="tag_bits", error=1, data="line_bits")
+            + stream("mem{}_written", error=1)
+        ).times("memory_channels")
+        + stream("code_response", tag=CODE_TAG_BITS, error=1, data="line_bits")
+        + stream("mmio_request", address=REGISTER_SPACE_BITS, write=1, data=REGISTER_BITS)
+    )
+    outputs = (
+        (
+            stream("mem{}_request", line="channel_line_bits", tag="tag_bits")
+            + stream("mem{}_write", line="channel_line_bits", data="line_bits")
+        ).times("memory_channels")
+        + stream("code_request", line="line_address_bits", tag=CODE_TAG_BITS)
+        + stream("mmio_response", data=REGISTER_BITS, error=1)
+    )
 
     @property
     def start_cycles(self) -> int:
@@ -208,15 +228,6 @@ class MachineParams(BlockParams):
 
     def check_ports(self) -> None:
         """Refuse an instruction memory or a memory port that cannot be built."""
-        most = ((1 << REGISTER_SPACE_BITS) - INSTRUCTION_BASE) // (INSTRUCTION_BITS // 8)
-        for name, low, high in (
-            ("instructions", 2, most),
-            ("memory_channels", 1, 64),
-            ("line_bytes", 16, 1024),
-            ("dma_lines", 2, 64),
-            ("address_bits", 16, 48),
-        ):
-            self._check_range(name, low, high)
         for name in ("memory_channels", "line_bytes"):
             size = getattr(self, name)
             require(size & (size - 1) == 0, f"{name} must be a power of two, not {size!r}")
@@ -244,12 +255,6 @@ class MachineParams(BlockParams):
         """
         return self.code_ring - self.line_instructions
 
-    def check_depths(self, *names: str) -> None:
-        """Refuse memories whose last row an instruction could not name, or odd regions."""
-        for name in names:
-            self._check_range(name, 16, 1 << ROW_FIELD)
-        require(self.regions in REGIONS, f"regions must be 1, 2, 4 or 8, not {self.regions!r}")
-
     def region_rows(self, memory: Any) -> int:
         """Rows of a region of the memory's buffer: a power of two, and whole beats."""
         size = 1 << (self.depth(memory) - 1).bit_length()
@@ -260,10 +265,6 @@ class MachineParams(BlockParams):
         """Rows of every region that the memory has; of the last there may be fewer."""
         depth, size = self.depth(memory), self.region_rows(memory)
         return [min(size, depth - first) for first in range(0, depth, size)]
-
-    def _check_range(self, name: str, low: int, high: int) -> None:
-        value = getattr(self, name)
-        require(low <= value <= high, f"{name} must be {low}..{high}, not {value!r}")
 
     @property
     def vector(self) -> VectorParams:
@@ -319,50 +320,14 @@ class MachineParams(BlockParams):
         return self.address_bits - (self.line_bytes - 1).bit_length()
 
     @property
+    def channel_line_bits(self) -> int:
+        """Bits of a line's number in its channel."""
+        return self.line_address_bits - self.channel_bits
+
+    @property
     def tag_bits(self) -> int:
         return (self.dma_lines - 1).bit_length()
 
     def memory_port(self, name: str, channel: int) -> str:
         """The name of a channel's port: ``request``, ``response``, ``write`` or ``written``."""
         return f"mem{channel}_{name}"
-
-    def _memory_ports(self, *kinds: tuple[str, tuple[Field, ...]]) -> tuple[Port, ...]:
-        return tuple(
-            Port(self.memory_port(name, channel), fields)
-            for channel in range(self.memory_channels)
-            for name, fields in kinds
-        )
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        answer = (Field("tag", self.tag_bits), Field("error", 1), Field("data", self.line_bits))
-        return (
-            *self._memory_ports(("response", answer), ("written", (Field("error", 1),))),
-            Port(
-                "code_response",
-                (Field("tag", CODE_TAG_BITS), Field("error", 1), Field("data", self.line_bits)),
-            ),
-            Port(
-                "mmio_request",
-                (
-                    Field("address", REGISTER_SPACE_BITS),
-                    Field("write", 1),
-                    Field("data", REGISTER_BITS),
-                ),
-            ),
-        )
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        line = Field("line", self.line_address_bits - self.channel_bits)  # of the channel
-        request = (line, Field("tag", self.tag_bits))
-        return (
-            *self._memory_ports(
-                ("request", request), ("write", (line, Field("data", self.line_bits)))
-            ),
-            Port(
-                "code_request",
-                (Field("line", self.line_address_bits), Field("tag", CODE_TAG_BITS)),
-            ),
-            Port("mmio_response", (Field("data", REGISTER_BITS), Field("error", 1))),
-        )

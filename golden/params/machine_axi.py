@@ -1,9 +1,8 @@
 """The accelerators behind AXI: an AXI4 master for every channel of memory, AXI4-Lite registers."""
 
-from dataclasses import fields
 from typing import ClassVar
 
-from tilewright.golden.params.block import Port, Wire, require
+from tilewright.golden.params.block import Streams, Wire, handshake, require
 from tilewright.golden.params.machine import (
     CODE_TAG_BITS,
     REGISTER_BITS,
@@ -24,10 +23,12 @@ class MachineAxiPorts(MachineParams):
 
     MACHINE: ClassVar[type[MachineParams]]
 
+    inputs = outputs = Streams()
+
     @property
     def machine(self) -> MachineParams:
         """The accelerator behind the ports."""
-        return self.MACHINE(**{f.name: getattr(self, f.name) for f in fields(self.MACHINE)})
+        return self.shared(self.MACHINE)
 
     def check_ports(self) -> None:
         super().check_ports()
@@ -35,85 +36,49 @@ class MachineAxiPorts(MachineParams):
         require(size <= WIDEST_AXI, f"line_bytes must be at most {WIDEST_AXI}, not {size!r}")
 
     @property
-    def inputs(self) -> tuple[Port, ...]:
-        return ()
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return ()
-
-    @property
     def wires(self) -> tuple[Wire, ...]:
         channels = (self._master(f"m{c}_axi_") for c in range(self.memory_channels))
         return (
             *(wire for channel in channels for wire in channel),
-            *self._reader("code_axi_", CODE_TAG_BITS),
-            *self._slave("s_axi_"),
+            *_outputs_first(self._reads("code_axi_", CODE_TAG_BITS)),
+            *_outputs_first(_slave("s_axi_")),
         )
 
     @property
-    def _address(self) -> tuple[tuple[str, int], ...]:
+    def _address(self) -> dict[str, int]:
+        control = {"size": 3, "burst": 2, "lock": 1, "cache": 4, "prot": 3, "valid": 1}
+        return {"addr": self.address_bits, "len": 8, **control}
+
+    def _reads(self, prefix: str, id_bits: int) -> tuple[Wire, ...]:
+        """Both channels of a master that only reads."""
+        answer = {"id": id_bits, "resp": 2, "data": self.line_bits, "last": 1, "valid": 1}
         return (
-            *(("addr", self.address_bits), ("len", 8), ("size", 3), ("burst", 2)),
-            *(("lock", 1), ("cache", 4), ("prot", 3), ("valid", 1)),
+            *handshake(f"{prefix}ar", True, id=id_bits, **self._address),
+            *handshake(f"{prefix}r", False, **answer),
         )
 
-    def _reader(self, prefix: str, id_bits: int) -> tuple[Wire, ...]:
-        """A master that only reads."""
-        answer = (("id", id_bits), ("resp", 2))
-        driven = {"ar": (("id", id_bits), *self._address), "r": (("ready", 1),)}
-        given = {
-            "ar": (("ready", 1),),
-            "r": (*answer, ("data", self.line_bits), ("last", 1), ("valid", 1)),
-        }
-        return _wires(prefix, driven, given)
-
     def _master(self, prefix: str) -> tuple[Wire, ...]:
-        address = self._address
-        driven = {
-            "ar": (("id", self.tag_bits), *address),
-            "r": (("ready", 1),),
-            "aw": (("id", self.tag_bits), *address),
-            "w": (("data", self.line_bits), ("strb", self.line_bytes), ("last", 1), ("valid", 1)),
-            "b": (("ready", 1),),
-        }
-        answer = (("id", self.tag_bits), ("resp", 2))
-        given = {
-            "ar": (("ready", 1),),
-            "r": (*answer, ("data", self.line_bits), ("last", 1), ("valid", 1)),
-            "aw": (("ready", 1),),
-            "w": (("ready", 1),),
-            "b": (*answer, ("valid", 1)),
-        }
-        return _wires(prefix, driven, given)
-
-    def _slave(self, prefix: str) -> tuple[Wire, ...]:
-        address = (("addr", REGISTER_SPACE_BITS), ("prot", 3), ("valid", 1))
-        given = {
-            "aw": address,
-            "w": (("data", REGISTER_BITS), ("strb", REGISTER_BITS // 8), ("valid", 1)),
-            "b": (("ready", 1),),
-            "ar": address,
-            "r": (("ready", 1),),
-        }
-        driven = {
-            "aw": (("ready", 1),),
-            "w": (("ready", 1),),
-            "b": (("resp", 2), ("valid", 1)),
-            "ar": (("ready", 1),),
-            "r": (("data", REGISTER_BITS), ("resp", 2), ("valid", 1)),
-        }
-        return _wires(prefix, driven, given)
+        tag, data = self.tag_bits, {"data": self.line_bits, "strb": self.line_bytes}
+        wires = (
+            *self._reads(prefix, tag),
+            *handshake(f"{prefix}aw", True, id=tag, **self._address),
+            *handshake(f"{prefix}w", True, **data, last=1, valid=1),
+            *handshake(f"{prefix}b", False, id=tag, resp=2, valid=1),
+        )
+        return _outputs_first(wires)
 
 
-Signals = dict[str, tuple[tuple[str, int], ...]]
-
-
-def _wires(prefix: str, driven: Signals, given: Signals) -> tuple[Wire, ...]:
-    """Signals by channel, those that the block drives first."""
-    return tuple(
-        Wire(f"{prefix}{channel}{name}", bits, output)
-        for output, signals in ((True, driven), (False, given))
-        for channel, members in signals.items()
-        for name, bits in members
+def _slave(prefix: str) -> tuple[Wire, ...]:
+    address = {"addr": REGISTER_SPACE_BITS, "prot": 3, "valid": 1}
+    data = {"data": REGISTER_BITS, "strb": REGISTER_BITS // 8, "valid": 1}
+    return (
+        *handshake(f"{prefix}aw", False, **address),
+        *handshake(f"{prefix}w", False, **data),
+        *handshake(f"{prefix}b", True, resp=2, valid=1),
+        *handshake(f"{prefix}ar", False, **address),
+        *handshake(f"{prefix}r", True, data=REGISTER_BITS, resp=2, valid=1),
     )
+
+
+def _outputs_first(wires: tuple[Wire, ...]) -> tuple[Wire, ...]:
+    return tuple(sorted(wires, key=lambda wire: not wire.output))

@@ -12,10 +12,18 @@ Throughput is ``lanes`` multiply-accumulates a cycle in every element: 16 cycles
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tilewright.golden.params.arith import AdderTreeStyle
-from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.block import (
+    BlockParams,
+    Field,
+    Timing,
+    one_of,
+    require,
+    stream,
+    within,
+)
 from tilewright.golden.params.formats import BF16, FP16, FP32, FloatFormat, IntFormat
 
 
@@ -27,18 +35,27 @@ class PEParams(BlockParams):
     which takes a cycle more. Without it they are held outside, at the edge of an array.
     """
 
-    lanes: int = 4
+    lanes: Annotated[int, one_of(1, 2, 4, 8, 16)] = 4
     group: int = 64
     registered: bool = False
 
     def __post_init__(self) -> None:
-        require(
-            self.lanes in (1, 2, 4, 8, 16), f"lanes must be 1, 2, 4, 8 or 16, not {self.lanes!r}"
-        )
+        super().__post_init__()
         require(
             self.group % self.lanes == 0 and self.lanes <= self.group <= 1024,
             f"group must be a multiple of lanes up to 1024, not {self.group!r}",
         )
+
+    inputs = stream(
+        "i",
+        activation="activation",
+        weight="weight",
+        exponent="exponent_bits",
+        scale=FP16,
+        group_end=1,
+        last=1,
+    )
+    outputs = stream("o", y=FP16)
 
     @property
     def activation_bits(self) -> int:
@@ -71,33 +88,13 @@ class PEParams(BlockParams):
         return self.group // self.lanes
 
     @property
-    def inputs(self) -> tuple[Port, ...]:
-        fields = (
-            self.activation,
-            self.weight,
-            Field("exponent", self.exponent_bits),
-            Field("scale", FP16.bits),
-            Field("group_end", 1),
-            Field("last", 1),
-        )
-        return (Port("i", fields),)
-
-    @property
     def exponent_bits(self) -> int:
         return FP16.exponent_bits
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("y", FP16.bits),)),)
 
     @property
     def timing(self) -> Timing:
         """A beat a cycle whatever its flags: results are as far apart as their last beats."""
         return Timing(latency=self.latency + self.registered)
-
-
-def _require_stages(stages: int, known: range) -> None:
-    require(stages in known, f"stages must be {known.start}..{known.stop - 1}, not {stages!r}")
 
 
 class SumForm(Enum):
@@ -122,11 +119,7 @@ class FusedParams(PEParams):
     toward zero. A sum of terms that cancels is +0.
     """
 
-    guard_bits: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.guard_bits <= 8, f"guard_bits must be 0..8, not {self.guard_bits!r}")
+    guard_bits: Annotated[int, within(0, 8)] = 2
 
     @property
     def product_bits(self) -> int:
@@ -166,12 +159,11 @@ class FpFpParams(FusedParams):
     }
 
     form: SumForm = SumForm.FUSED
-    stages: int = 3
+    stages: Annotated[int, within(1, 4)] = 3
     adder: AdderTreeStyle = AdderTreeStyle.BALANCED
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_stages(self.stages, range(1, 5))
         require(
             self.form is SumForm.FUSED
             or (self.stages == 3 and self.adder is AdderTreeStyle.BALANCED),
@@ -209,17 +201,11 @@ class GroupScaledParams(PEParams):
     too large, as Anda's does.
     """
 
-    weight_bits: int = 4
-    partial: FloatFormat = FP16
-    stages: int = 4
+    weight_bits: Annotated[int, within(2, 8)] = 4
+    partial: Annotated[FloatFormat, one_of(FP16, FP32)] = FP16
+    stages: Annotated[int, within(2, 6)] = 4
     adder: AdderTreeStyle = AdderTreeStyle.BALANCED
     bounded: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require_stages(self.stages, range(2, 7))
-        require(2 <= self.weight_bits <= 8, f"weight_bits must be 2..8, not {self.weight_bits!r}")
-        require(self.partial in (FP16, FP32), f"partial must be fp16 or fp32, not {self.partial!s}")
 
     @property
     def weight_format(self) -> IntFormat:
@@ -299,14 +285,7 @@ class AlignedParams(GroupScaledParams):
     sum is exact.
     """
 
-    mantissa_bits: int = 14
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(
-            1 <= self.mantissa_bits <= 40,
-            f"mantissa_bits must be 1..40, not {self.mantissa_bits!r}",
-        )
+    mantissa_bits: Annotated[int, within(1, 40)] = 14
 
     @property
     def activation_bits(self) -> int:
@@ -357,11 +336,7 @@ class FignaChunkParams(AlignedParams):
     }
 
     mantissa_bits: int = FP16.significand_bits
-    guard_bits: int = 3  # as many bits in all as FIGNA's mantissas have
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.guard_bits <= 8, f"guard_bits must be 0..8, not {self.guard_bits!r}")
+    guard_bits: Annotated[int, within(0, 8)] = 3  # as many bits in all as FIGNA's mantissas have
 
     @property
     def exponent_bits(self) -> int:
@@ -391,11 +366,7 @@ class DecaLaneParams(PEParams):
         "small": {"lanes": 2, "group": 8, "weight_bits": 3},
     }
 
-    weight_bits: int = 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(2 <= self.weight_bits <= 8, f"weight_bits must be 2..8, not {self.weight_bits!r}")
+    weight_bits: Annotated[int, within(2, 8)] = 4
 
     @property
     def activation_bits(self) -> int:
@@ -472,46 +443,35 @@ class FignaAlignerParams(BlockParams):
         "small": {"lanes": 2, "group": 8, "mantissa_bits": 5},
     }
 
-    lanes: int = 4
+    lanes: Annotated[int, one_of(1, 2, 4, 8, 16)] = 4
     group: int = 64
-    mantissa_bits: int = 14
+    mantissa_bits: Annotated[int, within(1, 40)] = 14
+
+    inputs = stream("i", activation=(FP16, "lanes"), group_end=1)
+    outputs = stream(
+        "o",
+        activation=("activation_bits", "lanes"),
+        exponent=FP16.exponent_bits,
+        group_end=1,
+    )
+    # From a group's last beat to its first aligned one; then a beat a cycle.
+    timing = Timing(latency=2)
 
     def __post_init__(self) -> None:
-        require(
-            self.lanes in (1, 2, 4, 8, 16), f"lanes must be 1, 2, 4, 8 or 16, not {self.lanes!r}"
-        )
+        super().__post_init__()
         require(
             self.group % (2 * self.lanes) == 0 and 2 * self.lanes <= self.group <= 1024,
             f"group must be a multiple of 2 lanes up to 1024, not {self.group!r}",
         )
-        require(
-            1 <= self.mantissa_bits <= 40,
-            f"mantissa_bits must be 1..40, not {self.mantissa_bits!r}",
-        )
+
+    @property
+    def activation_bits(self) -> int:
+        return self.mantissa_bits + 1
 
     @property
     def beats(self) -> int:
         """Beats of a group."""
         return self.group // self.lanes
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        fields = (Field("activation", FP16.bits, self.lanes), Field("group_end", 1))
-        return (Port("i", fields),)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        fields = (
-            Field("activation", self.mantissa_bits + 1, self.lanes),
-            Field("exponent", FP16.exponent_bits),
-            Field("group_end", 1),
-        )
-        return (Port("o", fields),)
-
-    @property
-    def timing(self) -> Timing:
-        """Two cycles from a group's last beat to its first aligned one; then a beat a cycle."""
-        return Timing(latency=2)
 
 
 PE_BLOCKS: tuple[type[BlockParams], ...] = (

@@ -2,39 +2,34 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.block import BlockParams, Timing, at_least, stream
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegisterSliceParams(BlockParams):
+class WordParams(BlockParams):
+    """A block between streams of words of ``width`` bits; by default from ``i`` to ``o``."""
+
+    width: Annotated[int, at_least(1)] = 32
+
+    inputs = stream("i", data="width")
+    outputs = stream("o", data="width")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisterSliceParams(WordParams):
     """Cuts payload, valid and ready paths with registers; one word a cycle."""
 
     block: ClassVar[str] = "register_slice"
     summary: ClassVar[str] = "registers on payload, valid and ready"
     PRESETS: ClassVar = {"default": {}, "tiny": {"width": 4}, "line": {"width": 512}}
 
-    width: int = 32
-
-    def __post_init__(self) -> None:
-        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return (Port("i", (Field("data", self.width),)),)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("data", self.width),)),)
-
-    @property
-    def timing(self) -> Timing:
-        return Timing(latency=1)
+    timing = Timing(latency=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueueParams(BlockParams):
+class QueueParams(WordParams):
     """First in, first out; ``depth`` words.
 
     No path from one side's handshake to the other's, so a full queue takes its next word the cycle
@@ -50,20 +45,7 @@ class QueueParams(BlockParams):
         "odd": {"width": 24, "depth": 5},
     }
 
-    width: int = 32
-    depth: int = 8
-
-    def __post_init__(self) -> None:
-        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
-        require(self.depth >= 1, f"depth must be at least 1, not {self.depth!r}")
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return (Port("i", (Field("data", self.width),)),)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("data", self.width),)),)
+    depth: Annotated[int, at_least(1)] = 8
 
     @property
     def timing(self) -> Timing:
@@ -71,59 +53,32 @@ class QueueParams(BlockParams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForkParams(BlockParams):
+class ForkParams(WordParams):
     """Every word to every output; each output takes it when it likes."""
 
     block: ClassVar[str] = "fork"
     summary: ClassVar[str] = "one stream to many, each at its own pace"
     PRESETS: ClassVar = {"default": {}, "tiny": {"width": 4}, "wide": {"ways": 5}}
 
-    width: int = 32
-    ways: int = 2
+    ways: Annotated[int, at_least(2)] = 2
 
-    def __post_init__(self) -> None:
-        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
-        require(self.ways >= 2, f"ways must be at least 2, not {self.ways!r}")
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return (Port("i", (Field("data", self.width),)),)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return tuple(Port(f"o{k}", (Field("data", self.width),)) for k in range(self.ways))
-
-    @property
-    def timing(self) -> Timing:
-        return Timing(latency=0)
+    outputs = stream("o{}", data="width").times("ways")
+    timing = Timing(latency=0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinParams(BlockParams):
+class JoinParams(WordParams):
     """One word of every input makes one output word."""
 
     block: ClassVar[str] = "join"
     summary: ClassVar[str] = "many streams to one, word by word in step"
     PRESETS: ClassVar = {"default": {}, "tiny": {"width": 4}, "wide": {"ways": 5}}
 
-    width: int = 32
-    ways: int = 2
+    ways: Annotated[int, at_least(2)] = 2
 
-    def __post_init__(self) -> None:
-        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
-        require(self.ways >= 2, f"ways must be at least 2, not {self.ways!r}")
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return tuple(Port(f"i{k}", (Field("data", self.width),)) for k in range(self.ways))
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("data", self.width, self.ways),)),)
-
-    @property
-    def timing(self) -> Timing:
-        return Timing(latency=0)
+    inputs = stream("i{}", data="width").times("ways")
+    outputs = stream("o", data=("width", "ways"))
+    timing = Timing(latency=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,59 +94,35 @@ class WidthConverterParams(BlockParams):
         "equal": {"input_width": 16, "output_width": 16},
     }
 
-    input_width: int = 32
-    output_width: int = 128
+    input_width: Annotated[int, at_least(1)] = 32
+    output_width: Annotated[int, at_least(1)] = 128
 
-    def __post_init__(self) -> None:
-        for name in ("input_width", "output_width"):
-            value = getattr(self, name)
-            require(value >= 1, f"{name} must be at least 1, not {value!r}")
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return (Port("i", (Field("data", self.input_width),)),)
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("data", self.output_width),)),)
+    inputs = stream("i", data="input_width")
+    outputs = stream("o", data="output_width")
 
     @property
     def timing(self) -> Timing:
-        return Timing(
-            latency=1, interval=max(Fraction(1), Fraction(self.output_width, self.input_width))
-        )
+        interval = max(Fraction(1), Fraction(self.output_width, self.input_width))
+        return Timing(latency=1, interval=interval)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArbiterParams(BlockParams):
+class ArbiterParams(WordParams):
     """Round robin: the input after the last one served goes first; no input waits for ever."""
 
     block: ClassVar[str] = "arbiter"
     summary: ClassVar[str] = "round-robin merge of streams, word tagged with its source"
     PRESETS: ClassVar = {"default": {}, "tiny": {"width": 4, "ways": 2}, "odd": {"ways": 3}}
 
-    width: int = 32
-    ways: int = 4
+    ways: Annotated[int, at_least(2)] = 4
 
-    def __post_init__(self) -> None:
-        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
-        require(self.ways >= 2, f"ways must be at least 2, not {self.ways!r}")
+    inputs = stream("i{}", data="width").times("ways")
+    outputs = stream("o", data="width", source="source_bits")
+    timing = Timing(latency=0)
 
     @property
     def source_bits(self) -> int:
         return (self.ways - 1).bit_length()
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return tuple(Port(f"i{k}", (Field("data", self.width),)) for k in range(self.ways))
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("data", self.width), Field("source", self.source_bits))),)
-
-    @property
-    def timing(self) -> Timing:
-        return Timing(latency=0)
 
 
 STREAM_BLOCKS = (

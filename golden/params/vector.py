@@ -10,9 +10,19 @@ from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
 from math import log2, sqrt
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
-from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.block import (
+    BlockParams,
+    Field,
+    Port,
+    Timing,
+    at_least,
+    one_of,
+    require,
+    stream,
+    within,
+)
 from tilewright.golden.params.formats import FP16
 
 SCALAR_BITS = FP16.bits
@@ -162,17 +172,25 @@ class VectorParams(BlockParams):
         "paced_fused": {"rows": 2, "group": 32, "fused": True, "beat_cycles": 3},
     }
 
-    rows: int = 1
-    group: int = 32
+    rows: Annotated[int, at_least(1)] = 1
+    group: Annotated[int, one_of(16, 32, 64)] = 32
     fused: bool = False
     attends: bool = False
-    beat_cycles: int = 1
+    beat_cycles: Annotated[int, within(1, 4)] = 1
+
+    inputs = stream(
+        "i",
+        operation=OPERATION_BITS,
+        first=1,
+        active=(1, "row_lanes"),  # the same elements of every row
+        scale=SCALAR_BITS,
+        a=(FP16, "lanes"),  # row by row
+        b=(FP16, "lanes"),
+    )
 
     def __post_init__(self) -> None:
-        require(1 <= self.beat_cycles <= 4, f"beat_cycles must be 1..4, not {self.beat_cycles!r}")
+        super().__post_init__()
         require(not (self.fused and self.attends), "a vector unit is fused or attends, not both")
-        require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
-        require(self.group in (16, 32, 64), f"group must be 16, 32 or 64, not {self.group!r}")
 
     @property
     def row_lanes(self) -> int:
@@ -206,18 +224,6 @@ class VectorParams(BlockParams):
             for o in Operation
             if (self.fused or not o.keeps_sum) and (self.attends or not o.attends)
         )
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        fields = (
-            Field("operation", OPERATION_BITS),
-            Field("first", 1),
-            Field("active", 1, self.row_lanes),  # the same elements of every row
-            Field("scale", SCALAR_BITS),
-            Field("a", FP16.bits, self.lanes),  # row by row
-            Field("b", FP16.bits, self.lanes),
-        )
-        return (Port("i", fields),)
 
     @property
     def outputs(self) -> tuple[Port, ...]:

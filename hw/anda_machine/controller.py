@@ -100,14 +100,16 @@ class Controller(Sequencer):
 
     def check(self, m: Module) -> Value:
         """Sizes a cycle after the instruction is there, and in the cycle behind it the error."""
+        vector = VectorOperands(self, fields_of(Opcode.VECTOR, self.word))
+        self._measure(m, vector)
+        return self._error(m, vector)
+
+    def _measure(self, m: Module, vector: VectorOperands) -> None:
+        """Sizes of the instruction, and the rows that it touches."""
         p = self.params
         word = self.word
-        opcode = word[:OPCODE_BITS]
         gemm, compress = fields_of(Opcode.GEMM, word), fields_of(Opcode.COMPRESS, word)
-        vector = VectorOperands(self, fields_of(Opcode.VECTOR, word))
         move = fields_of(Opcode.LOAD, word)
-        configure = fields_of(Opcode.CONFIGURE, word)
-
         elements, outputs = Signal(SIZE_FIELD), Signal(SIZE_FIELD)
         groups, tiles, result_groups = (
             Signal(SIZE_FIELD, name=n) for n in ("groups_now", "tiles_now", "result_groups_now")
@@ -137,7 +139,7 @@ class Controller(Sequencer):
             self.apart.eq(~(both[0] & both[1]).any()),
         ]
         fp16_rows = groups * FP16_ROWS
-        with m.Switch(opcode):
+        with m.Switch(word[:OPCODE_BITS]):
             with m.Case(Opcode.GEMM):
                 m.d.comb += elements.eq(gemm.inputs)
                 m.d.sync += [
@@ -165,6 +167,14 @@ class Controller(Sequencer):
                         with m.Case(memory):
                             m.d.sync += self._ranges[memory.buffer][0].covers(move.row, across)
 
+    def _error(self, m: Module, vector: VectorOperands) -> Signal:
+        """What is wrong with the instruction, its rows being known."""
+        p = self.params
+        word = self.word
+        opcode = word[:OPCODE_BITS]
+        gemm, compress = fields_of(Opcode.GEMM, word), fields_of(Opcode.COMPRESS, word)
+        move = fields_of(Opcode.LOAD, word)
+        configure = fields_of(Opcode.CONFIGURE, word)
         over = Cat(
             x.end > p.depth(memory) for memory, ranges in self._ranges.items() for x in ranges
         ).any()

@@ -58,88 +58,12 @@ class Run(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
-        byte_bits = (p.line_bytes - 1).bit_length()
         # How far a tile has come: seen, measured, looked ahead, counted, placed, settled.
         stages = Signal(6)
         m.d.sync += stages.eq(Cat(self.observe, stages))
-
-        def register(shape: ShapeLike, name: str) -> Signal:
-            # Bytes and lines on their way need no reset, `stages` has one.
-            return Signal(shape, name=name, reset_less=True)
-
-        base = register(p.address_bits, "base")
-        length = register(LENGTH_BITS, "length")
-        with m.If(self.observe):
-            m.d.sync += [base.eq(self.base), length.eq(self.length)]
-
-        # The distance to the tile before.
-        tile_base = register(p.address_bits, "tile_base")
-        tile_length = register(LENGTH_BITS, "tile_length")
-        stride = register(range(p.max_prefetch_stride + 1), "stride")
-        running, starts = Signal(), Signal()
-        short, distance = _short_distance(tile_base, base, len(stride))
-        continues = running & length.any() & short & (distance <= p.max_prefetch_stride)
-        with m.If(stages[0]):
-            m.d.sync += [
-                tile_base.eq(base),
-                tile_length.eq(length),
-                running.eq(length.any()),
-                starts.eq(~continues),
-                stride.eq(distance),
-            ]
-
         most = p.loaders * p.max_prefetch_degree * p.max_prefetch_stride // p.line_bytes + 1
-
-        # Bytes ahead, then lines: from the tile's first line to the one behind the tile, and to
-        # the one behind the last tile expected. One value per stage, a tile may follow each cycle.
-        line = register(p.line_address_bits, "line")
-        line_counted = register(p.line_address_bits, "line_counted")
-        # The upper part plus one stands beside it, so that a sum needs only the carry of the lower.
-        split = (2 + TILE_BYTES // p.line_bytes + most).bit_length()
-        after = register(p.line_address_bits - split + 1, "after")
-        starts_ahead, starts_counted = Signal(), Signal()
-        # The product of degree and stride is left as the sum of two, for a shorter path.
-        ones = register(range(3 * p.max_prefetch_stride + 1), "ones")
-        fours = register(range(3 * p.max_prefetch_stride + 1), "fours")
-        span = register(range(2 * p.line_bytes + TILE_BYTES), "span")
-        to_end = register(range(3 + TILE_BYTES // p.line_bytes), "to_end")
-        to_reach = register(range(3 + TILE_BYTES // p.line_bytes + most), "to_reach")
-        behind = tile_base[:byte_bits] + tile_length + (p.line_bytes - 1)
-        # A tile that starts a run looks nowhere: its distance to the one before means nothing.
-        degree = Mux(starts, 0, self.degree)
-        with m.If(stages[1]):
-            m.d.sync += [
-                line.eq(tile_base[byte_bits:]),
-                starts_ahead.eq(starts),
-                ones.eq(degree[:2] * stride),
-                fours.eq(degree[2:] * stride),
-                span.eq(Mux(tile_length.any(), behind, 0)),
-            ]
-        with m.If(stages[2]):
-            m.d.sync += [
-                line_counted.eq(line),
-                after.eq(line[split:] + 1),
-                starts_counted.eq(starts_ahead),
-                to_end.eq(span >> byte_bits),
-                to_reach.eq(((ones + (fours << 2)) * p.loaders + span) >> byte_bits),
-            ]
-
-        end = register(len(self.next), "end")
-        reach = register(len(self.next), "reach")
-        fresh = Signal()
-
-        def ahead(lines: Value) -> Value:
-            lower = line_counted[:split] + lines
-            return Cat(lower[:split], Mux(lower[split], after, line_counted[split:]))
-
-        with m.If(stages[3]):
-            m.d.sync += [
-                end.eq(ahead(to_end)),
-                reach.eq(ahead(to_reach)),
-                fresh.eq(starts_counted),
-            ]
-            with m.If(starts_counted):
-                m.d.sync += self.low.eq(line_counted)
+        self._measure(m, stages)
+        end, reach, fresh = self._look_ahead(m, stages, most)
 
         # What is left to prefetch, not beyond the last line of the memory.
         left = Signal(range(most + 1))
@@ -162,6 +86,93 @@ class Run(wiring.Component):
                 self.pending.eq(left != 1),
             ]
         return m
+
+    def _measure(self, m: Module, stages: Signal) -> None:
+        """The tile, and its distance to the one before."""
+        p = self.params
+        base = _register(p.address_bits, "base")
+        length = _register(LENGTH_BITS, "length")
+        with m.If(self.observe):
+            m.d.sync += [base.eq(self.base), length.eq(self.length)]
+
+        self.tile_base = tile_base = _register(p.address_bits, "tile_base")
+        self.tile_length = tile_length = _register(LENGTH_BITS, "tile_length")
+        self.stride = stride = _register(range(p.max_prefetch_stride + 1), "stride")
+        running, starts = Signal(), Signal()
+        self.starts = starts
+        short, distance = _short_distance(tile_base, base, len(stride))
+        continues = running & length.any() & short & (distance <= p.max_prefetch_stride)
+        with m.If(stages[0]):
+            m.d.sync += [
+                tile_base.eq(base),
+                tile_length.eq(length),
+                running.eq(length.any()),
+                starts.eq(~continues),
+                stride.eq(distance),
+            ]
+
+    def _look_ahead(self, m: Module, stages: Signal, most: int) -> tuple[Signal, Signal, Signal]:
+        """Bytes ahead, then lines: the line behind the tile, and behind the last one expected.
+
+        One value per stage, a tile may follow each cycle. The third result says that a run starts.
+        """
+        p = self.params
+        byte_bits = (p.line_bytes - 1).bit_length()
+        tile_base, tile_length, starts = self.tile_base, self.tile_length, self.starts
+        line = _register(p.line_address_bits, "line")
+        line_counted = _register(p.line_address_bits, "line_counted")
+        # The upper part plus one stands beside it, so that a sum needs only the carry of the lower.
+        split = (2 + TILE_BYTES // p.line_bytes + most).bit_length()
+        after = _register(p.line_address_bits - split + 1, "after")
+        starts_ahead, starts_counted = Signal(), Signal()
+        # The product of degree and stride is left as the sum of two, for a shorter path.
+        ones = _register(range(3 * p.max_prefetch_stride + 1), "ones")
+        fours = _register(range(3 * p.max_prefetch_stride + 1), "fours")
+        span = _register(range(2 * p.line_bytes + TILE_BYTES), "span")
+        to_end = _register(range(3 + TILE_BYTES // p.line_bytes), "to_end")
+        to_reach = _register(range(3 + TILE_BYTES // p.line_bytes + most), "to_reach")
+        behind = tile_base[:byte_bits] + tile_length + (p.line_bytes - 1)
+        # A tile that starts a run looks nowhere: its distance to the one before means nothing.
+        degree = Mux(starts, 0, self.degree)
+        with m.If(stages[1]):
+            m.d.sync += [
+                line.eq(tile_base[byte_bits:]),
+                starts_ahead.eq(starts),
+                ones.eq(degree[:2] * self.stride),
+                fours.eq(degree[2:] * self.stride),
+                span.eq(Mux(tile_length.any(), behind, 0)),
+            ]
+        with m.If(stages[2]):
+            m.d.sync += [
+                line_counted.eq(line),
+                after.eq(line[split:] + 1),
+                starts_counted.eq(starts_ahead),
+                to_end.eq(span >> byte_bits),
+                to_reach.eq(((ones + (fours << 2)) * p.loaders + span) >> byte_bits),
+            ]
+
+        end = _register(len(self.next), "end")
+        reach = _register(len(self.next), "reach")
+        fresh = Signal()
+
+        def ahead(lines: Value) -> Value:
+            lower = line_counted[:split] + lines
+            return Cat(lower[:split], Mux(lower[split], after, line_counted[split:]))
+
+        with m.If(stages[3]):
+            m.d.sync += [
+                end.eq(ahead(to_end)),
+                reach.eq(ahead(to_reach)),
+                fresh.eq(starts_counted),
+            ]
+            with m.If(starts_counted):
+                m.d.sync += self.low.eq(line_counted)
+        return end, reach, fresh
+
+
+def _register(shape: ShapeLike, name: str) -> Signal:
+    """Bytes or lines on their way, which need no reset: ``stages`` has one."""
+    return Signal(shape, name=name, reset_less=True)
 
 
 def _exceeds(a: Value, b: Value) -> Value:

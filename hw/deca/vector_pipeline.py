@@ -3,6 +3,7 @@
 from functools import reduce
 from operator import or_
 from types import SimpleNamespace
+from typing import NamedTuple
 
 from amaranth import Cat, Const, Module, Mux, ShapeLike, Signal, Value, ValueCastable
 from amaranth.lib import data, wiring
@@ -80,66 +81,72 @@ class VectorPipeline(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        self.stages: list[Value] = []
+        m.submodules.lut = lut = LutArray(self.params)
+        m.submodules.scaler = scaler = Scaler(self.params)
+        aligned = self._align(m, self._choose(m))
+        window, sd = self._pack(m, lut, self._look_up(m, lut, aligned))
+        spread, e_powers = self._spread(m, window, sd)
+        self._give(m, *self._scale(m, scaler, spread, e_powers))
+        return m
+
+    def _registered(
+        self,
+        m: Module,
+        name: str,
+        stage: "_Stage",
+        used: dict[str, list[Segment]] | None = None,
+    ) -> "_Stage":
+        """The stage behind ``stage``.
+
+        Of a value in ``used`` only the segments that are used now are loaded. The bitmask and
+        the distances of a dense tile are always the same: they are loaded once for many.
+        """
+        valid, loader, values = stage.valid, stage.loader, vars(stage.values)
+        v = Signal(name=f"{name}_valid")
+        k = Signal.like(loader, name=f"{name}_loader")
+        held = {
+            n: Signal(_shape(x), name=f"{name}_{n}", reset_less=n != "dense")
+            for n, x in values.items()
+        }
+        used = dict(used or {})
+        for n in ("distance", "mask"):
+            if n in values:
+                used[n] = [(slice(None), ~(values["dense"] & held["dense"]))]
+        m.d.sync += v.eq(valid & ~self.kill.bit_select(loader, 1))
+        with m.If(valid):
+            m.d.sync += k.eq(loader)
+            m.d.sync += [held[n].eq(x) for n, x in values.items() if n not in used]
+        for n, segments in used.items():
+            for bits, wanted in segments:
+                with m.If(valid & wanted):
+                    m.d.sync += Value.cast(held[n])[bits].eq(Value.cast(values[n])[bits])
+        self.stages.append(v)
+        return _stage(v, k, held)
+
+    def _choose(self, m: Module) -> "_Stage":
+        """s: the step, chosen from those of the loaders."""
         p = self.params
-
-        def registered(
-            name: str,
-            valid: Value,
-            loader: Value,
-            values: dict,
-            used: dict[str, list[Segment]] | None = None,
-        ) -> tuple:
-            """The next stage: its valid flag, its loader and its values.
-
-            Of a value in ``used`` only the segments that are used now are loaded. The bitmask and
-            the distances of a dense tile are always the same: they are loaded once for many.
-            """
-            v = Signal(name=f"{name}_valid")
-            k = Signal.like(loader, name=f"{name}_loader")
-            held = {
-                n: Signal(_shape(x), name=f"{name}_{n}", reset_less=n != "dense")
-                for n, x in values.items()
-            }
-            used = dict(used or {})
-            for n in ("distance", "mask"):
-                if n in values:
-                    used[n] = [(slice(None), ~(values["dense"] & held["dense"]))]
-            m.d.sync += v.eq(valid & ~self.kill.bit_select(loader, 1))
-            with m.If(valid):
-                m.d.sync += k.eq(loader)
-                m.d.sync += [held[n].eq(x) for n, x in values.items() if n not in used]
-            for n, segments in used.items():
-                for bits, wanted in segments:
-                    with m.If(valid & wanted):
-                        m.d.sync += Value.cast(held[n])[bits].eq(Value.cast(values[n])[bits])
-            stages.append(v)
-            return v, k, SimpleNamespace(**held)
-
-        stages: list[Value] = []
-        m.submodules.lut = lut = LutArray(p)
-        m.submodules.scaler = scaler = Scaler(p)
-
-        # s: the step, chosen from those of the loaders.
         config = self.step.config
         fields = {name: self.step[name] for name in step_layout(p).members}
         # A step that only brings an error has any bitmask.
         fields["dense"] = ~config.sparse & (self.step.error == TileError.OK)
-
-        def stepped(name: str, valid: Value, loader: Value, fields: dict) -> tuple:
+        stage = _stage(self.valid, self.loader, fields)
+        for name in ("s", "near") if p.pipelined else ("s",):
+            config = stage.values.config
             used = {
-                "codes": used_codes(p, fields["config"], SHIFT_WORD_BITS),
-                "scales": used_scales(p, fields["config"], SHIFT_WORD_BITS),
+                "codes": used_codes(p, config, SHIFT_WORD_BITS),
+                "scales": used_scales(p, config, SHIFT_WORD_BITS),
             }
-            return registered(name, valid, loader, fields, used)
+            stage = self._registered(m, name, stage, used)
+        return stage
 
-        s_valid, s_loader, s = stepped("s", self.valid, self.loader, fields)
-        if p.pipelined:
-            s_valid, s_loader, s = stepped("near", s_valid, s_loader, vars(s))
-
-        # a: codes aligned to a bit.
+    def _align(self, m: Module, stage: "_Stage") -> "_Stage":
+        """a: codes aligned to a bit."""
+        p, s = self.params, stage.values
         codes, _ = shift_right_sticky(s.codes, s.offset)
         scales, _ = shift_right_sticky(s.scales, Cat(Const(0, 3), s.scale_offset))
-        ctl = {
+        values = {
             "config": s.config,
             "last": s.last,
             "final": s.final,
@@ -151,16 +158,15 @@ class VectorPipeline(wiring.Component):
             "error": s.error,
             # One bit per width of codes that are looked up: chooses between them at once.
             "width": Cat(s.config.code_bits == q for q in LOOKED_UP),
+            "step": s.step,
+            "codes": codes[: p.line_bits],
         }
-        a_valid, a_loader, a = registered(
-            "a",
-            s_valid,
-            s_loader,
-            {**ctl, "step": s.step, "codes": codes[: p.line_bits]},
-            {"codes": used_codes(p, s.config), "scales": used_scales(p, s.config)},
-        )
+        used = {"codes": used_codes(p, s.config), "scales": used_scales(p, s.config)}
+        return self._registered(m, "a", _stage(stage.valid, stage.loader, values), used)
 
-        # l: lookup; elements of 16 bits go on as they are.
+    def _look_up(self, m: Module, lut: LutArray, stage: "_Stage") -> "_Stage":
+        """l: lookup; elements of 16 bits go on as they are."""
+        p, a = self.params, stage.values
         a_plain = a.config.code_bits == 16
         for j, code in enumerate(lut.codes):
             by_width = (
@@ -174,21 +180,24 @@ class VectorPipeline(wiring.Component):
         m.d.comb += [
             lut.eight.eq(a.width[LOOKED_UP.index(8)] | self.lut_read),
             lut.seven.eq(a.width[LOOKED_UP.index(7)]),
-            lut.enable.eq((a_valid & ~a_plain) | self.lut_read),
+            lut.enable.eq((stage.valid & ~a_plain) | self.lut_read),
             lut.write.eq(self.lut_write),
             lut.write_address.eq(self.lut_address),
             lut.write_value.eq(self.lut_write_value),
             self.lut_read_value.eq(lut.values[0]),
         ]
-        l_valid, l_loader, x = a_valid, a_loader, a
         for name in ("to", "l", "from") if p.pipelined else ("l",):
+            config = stage.values.config
             used = {
-                "codes": [(slice(None), x.config.code_bits == 16)],
-                "scales": used_scales(p, x.config),
+                "codes": [(slice(None), config.code_bits == 16)],
+                "scales": used_scales(p, config),
             }
-            l_valid, l_loader, x = registered(name, l_valid, l_loader, vars(x), used)
+            stage = self._registered(m, name, stage, used)
+        return stage
 
-        # sd: the window's values, packed, lane by lane as their step comes.
+    def _pack(self, m: Module, lut: LutArray, stage: "_Stage") -> tuple["_Stage", list[Signal]]:
+        """sd: the window's values, packed, lane by lane as their step comes."""
+        p, x = self.params, stage.values
         sd = [Signal(16, name=f"sd{k}", reset_less=True) for k in range(p.lanes)]
         plain = x.config.code_bits == 16
         eight, seven = (x.width[LOOKED_UP.index(q)] for q in (8, 7))
@@ -203,19 +212,21 @@ class VectorPipeline(wiring.Component):
                     Mux(seven, x.step == k // p.lookups(7), x.step == k // p.lookups(6)),
                 ),
             )
-            with m.If(l_valid & turn):
+            with m.If(stage.valid & turn):
                 m.d.sync += lane.eq(Mux(plain, x.codes.word_select(k % line, 16), lut.values[k]))
         keep = {n: v for n, v in vars(x).items() if n not in ("codes", "step", "last", "width")}
         keep |= {
             "sizes": group_sizes(p, x.config.group_log2),
             "power_of_two": x.config.scale == ScaleKind.E8M0.code,
         }
-        d_valid, d_loader, d = registered(
-            "d", l_valid & x.last, l_loader, keep, {"scales": used_scales(p, x.config)}
-        )
+        window = _stage(stage.valid & x.last, stage.loader, keep)
+        used = {"scales": used_scales(p, x.config)}
+        return self._registered(m, "d", window, used), sd
 
-        # dd: spread over the lanes by the bitmask; scales beside their elements.
-        moved = sd
+    def _spread(self, m: Module, stage: "_Stage", sd: list[Signal]) -> tuple["_Stage", Signal]:
+        """dd: spread over the lanes by the bitmask; scales beside their elements."""
+        p, d = self.params, stage.values
+        moved: list = sd
         for bit in reversed(range((p.lanes - 1).bit_length())):
             moved = [
                 _wire(m, f"moved{bit}_{k}", word)
@@ -228,7 +239,7 @@ class VectorPipeline(wiring.Component):
         # Of a power of two only exponent and NaN can differ from the one before.
         scaled = d.config.scale != ScaleKind.NONE.code
         e_powers = Signal()  # what stands in ``e`` are powers of two
-        with m.If(d_valid & scaled):
+        with m.If(stage.valid & scaled):
             m.d.sync += e_powers.eq(d.power_of_two)
         varied = scaled & ~(d.power_of_two & e_powers)
         used = {
@@ -238,27 +249,18 @@ class VectorPipeline(wiring.Component):
                 for n in SCALE.members
             ]
         }
-        e_valid, e_loader, e = registered(
-            "e",
-            d_valid,
-            d_loader,
-            {
-                "chunk": d.chunk,
-                "config": d.config,
-                "final": d.final,
-                "error": d.error,
-                "dense": d.dense,
-                "mask": d.mask,
-                "values": Cat(dense),
-                "scale": scale,
-                "keep": ~scaled,
-            },
-            used,
-        )
+        values = {n: getattr(d, n) for n in ("chunk", "config", "final", "error", "dense", "mask")}
+        values |= {"values": Cat(dense), "scale": scale, "keep": ~scaled}
+        e = self._registered(m, "e", _stage(stage.valid, stage.loader, values), used)
+        return e, e_powers
 
-        # Scaled: the registers are inside.
+    def _scale(
+        self, m: Module, scaler: Scaler, stage: "_Stage", e_powers: Signal
+    ) -> tuple["_Stage", list[Value]]:
+        """Scaled: the registers are inside the scaler."""
+        p, e = self.params, stage.values
         m.d.comb += [
-            scaler.valid.eq(e_valid),
+            scaler.valid.eq(stage.valid),
             scaler.i.eq(e.values),
             scaler.scale.eq(e.scale),
             scaler.powers.eq(e_powers),
@@ -266,29 +268,45 @@ class VectorPipeline(wiring.Component):
         ]
         kept = {"chunk": e.chunk, "int8": e.config.int8, "final": e.final}
         kept |= {"error": e.error, "dense": e.dense, "mask": e.mask}
-        g_valid, g_loader, g = e_valid, e_loader, SimpleNamespace(**kept)
+        stage = _stage(stage.valid, stage.loader, kept)
         for k in range(Scaler.latency):
-            g_valid, g_loader, g = registered(f"f{k}", g_valid, g_loader, vars(g))
+            stage = self._registered(m, f"f{k}", stage)
 
         # A position without an element stays +0, whatever its group's scale.
-        elements = [Mux(g.mask[k], scaler.o[k], 0) for k in range(p.lanes)]
+        elements = [Mux(stage.values.mask[k], scaler.o[k], 0) for k in range(p.lanes)]
         if p.pipelined:
-            sent = {n: v for n, v in vars(g).items() if n not in ("dense", "mask")}
+            held = vars(stage.values).items()
+            sent = {n: v for n, v in held if n not in ("dense", "mask")}
             sent["elements"] = Cat(elements)
-            g_valid, g_loader, g = registered("sent", g_valid, g_loader, sent)
-            elements = [g.elements.word_select(k, 16) for k in range(p.lanes)]
+            stage = self._registered(m, "sent", _stage(stage.valid, stage.loader, sent))
+            elements = [stage.values.elements.word_select(k, 16) for k in range(p.lanes)]
+        return stage, elements
 
+    def _give(self, m: Module, stage: "_Stage", elements: list[Value]) -> None:
+        g = stage.values
+        chosen = Mux(stage.valid, Const(1, self.params.loaders) << stage.loader, 0)
         m.d.comb += [
-            self.o_valid.eq(Mux(g_valid, Const(1, p.loaders) << g_loader, 0) & ~self.kill),
+            self.o_valid.eq(chosen & ~self.kill),
             self.o.chunk.eq(g.chunk),
             self.o.int8.eq(g.int8),
             self.o.write.eq(g.error == TileError.OK),
             self.o.final.eq(g.final),
             self.o.error.eq(g.error),
-            self.busy.eq(Cat(stages).any()),
+            self.busy.eq(Cat(self.stages).any()),
         ]
         m.d.comb += [self.o.elements[k].eq(element) for k, element in enumerate(elements)]
-        return m
+
+
+class _Stage(NamedTuple):
+    """What stands between two parts of the pipeline."""
+
+    valid: Value
+    loader: Value
+    values: SimpleNamespace
+
+
+def _stage(valid: Value, loader: Value, values: dict) -> _Stage:
+    return _Stage(valid, loader, SimpleNamespace(**values))
 
 
 def _wire(m: Module, name: str, value: Value) -> Signal:

@@ -9,6 +9,7 @@ from tilewright.golden.params.deca import CODE_BITS, TILE_BYTES, DecaParams
 from tilewright.hw.arith.prefix_sum import prefix_level, prefix_network
 from tilewright.hw.deca.layout import CONFIG, chunk_index_bits, window_layout
 from tilewright.hw.deca.tile_out import rows_of_chunk
+from tilewright.hw.unit import UNNAMED
 
 __all__ = ["Window"]
 
@@ -43,78 +44,23 @@ class Window(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
-        chunk, ended, final = Signal(chunk_index_bits(p)), Signal(), Signal()
-        wanted, sparse = Signal(), self.config.sparse
-        int8_chunks, bf16_chunks = TILE_BYTES // p.lanes, TILE_BYTES // 2 // p.lanes
-        m.d.comb += [
-            final.eq(chunk == Mux(self.config.int8, int8_chunks - 1, bf16_chunks - 1)),
-            wanted.eq(self.run & ~ended),
-        ]
-
-        moves = Signal()  # every stage up to the count takes what the one before has
-
-        def register(name: str, valid: Value, values: dict) -> tuple:
-            """Register the values of the next stage.
-
-            What follows from the bitmask is always the same in dense tiles: loaded once for many.
-            """
-            held_valid = Signal(name=f"{name}_valid")
-            held_dense = Signal(name=f"{name}_dense")
-            held = {
-                n: Signal(len(v), name=f"{name}_{n}", reset_less=True) for n, v in values.items()
-            }
-            with m.If(moves):
-                m.d.sync += held_valid.eq(valid)
-            with m.If(moves & valid):
-                m.d.sync += held_dense.eq(~sparse)
-                m.d.sync += [held[n].eq(v) for n, v in values.items() if not of_mask(n)]
-            with m.If(moves & valid & (sparse | ~held_dense)):
-                m.d.sync += [held[n].eq(v) for n, v in values.items() if of_mask(n)]
-            with m.If(self.clear):
-                m.d.sync += held_valid.eq(0)
-            return held_valid, held
-
-        # The bitmask of one chunk.
-        offered = Signal()
-        m.d.comb += [
-            offered.eq(wanted & (self.mask.valid | ~sparse)),
-            self.mask.ready.eq(moves & wanted & sparse),
-        ]
-        values = {
-            "mask": self.mask.p.bits | (~sparse).replicate(p.lanes),
-            "error": self.mask.p.error & sparse,
-            "chunk": chunk,
-            "final": final,
-        }
-        valid, held = register("mask", offered, values)
-        with m.If(moves & offered):
-            m.d.sync += [chunk.eq(chunk + 1), ended.eq(final)]
-        with m.If(self.clear):
-            m.d.sync += [chunk.eq(0), ended.eq(0)]
-
-        # How far each element moves up to its lane: the clear bits below it.
+        self.moves = Signal()  # every stage up to the count takes what the one before has
+        valid, held = self._chunk(m)
         clear = [~bit for bit in held["mask"]]
-        network = prefix_network(PrefixStyle.SKLANSKY, p.lanes)
-        for first in range(0, len(network), LEVELS_PER_STAGE):
-            for adders in network[first : first + LEVELS_PER_STAGE]:
-                clear = prefix_level(clear, adders)
-            values = held | {f"clear{k}": count for k, count in enumerate(clear)}
-            valid, held = register(f"sum{first}", valid, values)
-            clear = [held[f"clear{k}"] for k in range(p.lanes)]
-
+        valid, held, clear = self._sum(m, valid, held, clear)
         # The vector operation: how many codes are left, and whether one more step does.
         lookups, full_bits, most_clear = self._lookups(m)
         left, last = Signal(range(p.lanes + 1), reset_less=True), Signal(reset_less=True)
         step = Signal(range(p.lanes), reset_less=True)
         kept = ("mask", "error", "chunk", "final", *(f"clear{k}" for k in range(p.lanes - 1)))
         counted_valid = valid
-        valid, held = register("count", counted_valid, {n: held[n] for n in kept})
+        valid, held = self._register(m, "count", counted_valid, {n: held[n] for n in kept})
         o_takes = Signal()
         m.d.comb += [
             o_takes.eq(~self.o.valid | self.o.ready),
-            moves.eq(~valid | (o_takes & last)),
+            self.moves.eq(~valid | (o_takes & last)),
         ]
-        with m.If(moves & counted_valid):
+        with m.If(self.moves & counted_valid):
             m.d.sync += [
                 left.eq(p.lanes - clear[-1]),
                 last.eq(clear[-1] >= most_clear),
@@ -126,14 +72,89 @@ class Window(wiring.Component):
                 last.eq(left <= lookups << 1),
                 step.eq(step + 1),
             ]
+        bits = Mux(last, self._code_bits(left), full_bits)
+        self._offer(m, o_takes, valid, held, bits, step, last)
+        return m
 
+    def _register(self, m: Module, name: str, valid: Value, values: dict) -> tuple[Signal, dict]:
+        """Register the values of the next stage.
+
+        What follows from the bitmask is always the same in dense tiles: loaded once for many.
+        """
+        sparse = self.config.sparse
+        held_valid = Signal(name=f"{name}_valid")
+        held_dense = Signal(name=f"{name}_dense")
+        held = {n: Signal(len(v), name=f"{name}_{n}", reset_less=True) for n, v in values.items()}
+        with m.If(self.moves):
+            m.d.sync += held_valid.eq(valid)
+        with m.If(self.moves & valid):
+            m.d.sync += held_dense.eq(~sparse)
+            m.d.sync += [held[n].eq(v) for n, v in values.items() if not of_mask(n)]
+        with m.If(self.moves & valid & (sparse | ~held_dense)):
+            m.d.sync += [held[n].eq(v) for n, v in values.items() if of_mask(n)]
+        with m.If(self.clear):
+            m.d.sync += held_valid.eq(0)
+        return held_valid, held
+
+    def _chunk(self, m: Module) -> tuple[Signal, dict]:
+        """The bitmask of one chunk."""
+        p = self.params
+        chunk, ended, final = Signal(chunk_index_bits(p)), Signal(), Signal()
+        wanted, sparse = Signal(name=UNNAMED), self.config.sparse
+        int8_chunks, bf16_chunks = TILE_BYTES // p.lanes, TILE_BYTES // 2 // p.lanes
+        m.d.comb += [
+            final.eq(chunk == Mux(self.config.int8, int8_chunks - 1, bf16_chunks - 1)),
+            wanted.eq(self.run & ~ended),
+        ]
+        offered = Signal()
+        m.d.comb += [
+            offered.eq(wanted & (self.mask.valid | ~sparse)),
+            self.mask.ready.eq(self.moves & wanted & sparse),
+        ]
+        values = {
+            "mask": self.mask.p.bits | (~sparse).replicate(p.lanes),
+            "error": self.mask.p.error & sparse,
+            "chunk": chunk,
+            "final": final,
+        }
+        stage = self._register(m, "mask", offered, values)
+        with m.If(self.moves & offered):
+            m.d.sync += [chunk.eq(chunk + 1), ended.eq(final)]
+        with m.If(self.clear):
+            m.d.sync += [chunk.eq(0), ended.eq(0)]
+        return stage
+
+    def _sum(self, m: Module, valid: Signal, held: dict, clear: list) -> tuple[Signal, dict, list]:
+        """How far each element moves up to its lane: the clear bits below it."""
+        p = self.params
+        network = prefix_network(PrefixStyle.SKLANSKY, p.lanes)
+        for first in range(0, len(network), LEVELS_PER_STAGE):
+            for adders in network[first : first + LEVELS_PER_STAGE]:
+                clear = prefix_level(clear, adders)
+            values = held | {f"clear{k}": count for k, count in enumerate(clear)}
+            valid, held = self._register(m, f"sum{first}", valid, values)
+            clear = [held[f"clear{k}"] for k in range(p.lanes)]
+        return valid, held, clear
+
+    def _offer(
+        self,
+        m: Module,
+        takes: Signal,
+        valid: Signal,
+        held: dict,
+        bits: Value,
+        step: Signal,
+        last: Signal,
+    ) -> None:
+        """The step in its register."""
+        p, sparse = self.params, self.config.sparse
         o = Signal(window_layout(p), reset_less=True)
         m.d.comb += self.o.payload.eq(o)
-        with m.If(o_takes):
+        with m.If(takes):
             m.d.sync += self.o.valid.eq(valid)
-        with m.If(o_takes & valid):
+        with m.If(takes & valid):
             m.d.sync += [
-                o.bits.eq(Mux(last, self._code_bits(left), full_bits)),
+                o.bits.eq(bits),
                 o.step.eq(step),
                 o.last.eq(last),
                 o.final.eq(last & held["final"]),
@@ -142,7 +163,7 @@ class Window(wiring.Component):
                 o.error.eq(held["error"]),
             ]
         o_dense = Signal()
-        with m.If(o_takes & valid & (sparse | ~o_dense)):
+        with m.If(takes & valid & (sparse | ~o_dense)):
             m.d.sync += [
                 o_dense.eq(~sparse),
                 o.mask.eq(held["mask"]),
@@ -153,7 +174,6 @@ class Window(wiring.Component):
             ]
         with m.If(self.clear):
             m.d.sync += self.o.valid.eq(0)
-        return m
 
     def _code_bits(self, count: Value) -> Value:
         """Bits of ``count`` codes; shorter than a multiplier, since a width is 1..8 or 16."""

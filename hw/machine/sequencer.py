@@ -29,7 +29,7 @@ from tilewright.golden.params.machine import (
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.machine.loops import LOOP, Loops, add_indices
 from tilewright.hw.machine.move import lines_of, move_layout
-from tilewright.hw.unit import field_shape
+from tilewright.hw.unit import UNNAMED, field_shape
 
 __all__ = [
     *("STATUS", "InstructionSet", "Sequencer", "is_one_of", "first_error", "parts_of"),
@@ -37,7 +37,7 @@ __all__ = [
 
 STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
 LOAD, STORE = UnitOfWork.LOAD, UnitOfWork.STORE
-_MEASURE = ("SIZE", "MEASURE", "SETTLE", "JUDGE")  # states in which an instruction is measured
+_MEASURE = ("SIZE", "MEASURE", "SETTLE", "COMPARE")  # states in which an instruction is measured
 
 
 @dataclass(frozen=True)
@@ -172,85 +172,64 @@ class Sequencer(wiring.Component):
         m = Module()
         p = self.params
         opcodes = self.instructions.opcodes
-        number = Signal(NUMBER_BITS)
-        streamed, stuck = Signal(), Signal()
-        m.submodules.loops = loops = self.loops
-        word = self.word
-        opcode = word[:OPCODE_BITS]
-        status = self.status
-        loop = self.instructions.fields_of(opcodes["LOOP"], word)
-        error, cause = Signal(Error), Signal(Error)
-        judged = m.d.sync if p.measure_cycles > 1 else m.d.comb
-        judged += error.eq(self.check(m))
+        self.number = Signal(NUMBER_BITS)
+        self.streamed, self.stuck = Signal(name=UNNAMED), Signal(name="stuck")
+        m.submodules.loops = self.loops
+        opcode = self.word[:OPCODE_BITS]
+        self.error, self.cause = Signal(Error), Signal(Error)
+        domain = m.d.sync if p.measure_cycles > 1 else m.d.comb
+        domain += self.error.eq(self.check(m))
+        self._follow(m)
+        self._take_move(m)
+        self.issues, free = Signal(name=UNNAMED), self._free(m, opcode)
+        for unit, own in self.instructions.units.items():
+            m.d.comb += self.issue(unit).eq(self.issues & is_one_of(opcode, own))
+            if p.start_cycles:
+                m.d.sync += self._of("start", unit).eq(self.issue(unit))
+        self.idle = wire(
+            m, "idle", ~Cat(self.works(unit) for unit in self.instructions.units).any()
+        )
+        self.moving = self._numbers(m, self.number)
+        self.failed = wire(m, "failed", self.failed_load | self.failed_store)
+        waits = wire(m, "waits", is_one_of(opcode, (opcodes["WAIT"], opcodes["HALT"])))
+        own_way = is_one_of(opcode, self.instructions.without_unit)
+        self.ready = wire(m, "ready", Mux(waits, self.idle, own_way | free))
+        self._run(m)
+        self._watch(m)
+        return m
+
+    def _follow(self, m: Module) -> None:
+        """Where the program is: in the instruction memory and in its loops."""
+        number, loops = self.number, self.loops
+        loop = self.instructions.fields_of(self.instructions.opcodes["LOOP"], self.word)
         m.d.comb += [
             # A stream wraps around in as much of the memory as is a power of two.
-            self.fetch_address.eq(Mux(streamed, number % p.code_ring, number)),
+            self.fetch_address.eq(Mux(self.streamed, number % self.params.code_ring, number)),
             self.base.eq(loops.base),
             loops.clear.eq(self.start),
             loops.number.eq(number),
             *(loops.loop[name].eq(loop[name]) for name, _ in LOOP),
         ]
-        self._take_move(m)
-        issue, free = Signal(), self._free(m, opcode)
-        for unit, own in self.instructions.units.items():
-            m.d.comb += self.issue(unit).eq(issue & is_one_of(opcode, own))
-            if p.start_cycles:
-                m.d.sync += self._of("start", unit).eq(self.issue(unit))
-        idle = wire(m, "idle", ~Cat(self.works(unit) for unit in self.instructions.units).any())
-        moving = self._numbers(m, number)
-        failed = wire(m, "failed", self.failed_load | self.failed_store)
-        waits = wire(m, "waits", is_one_of(opcode, (opcodes["WAIT"], opcodes["HALT"])))
-        own_way = is_one_of(opcode, self.instructions.without_unit)
-        ready = wire(m, "ready", Mux(waits, idle, own_way | free))
 
-        def end(code: Value, where: Value) -> None:
-            m.d.sync += [
-                status.eq(STATUS.const({"done": 1})),
-                status.error.eq(code),
-                status.instruction.eq(where),
-            ]
-            m.next = "IDLE"
-
-        def stop(code: Value) -> None:
-            m.d.sync += cause.eq(code)
-            m.next = "STOP"
-
-        def proceed() -> None:
-            m.d.comb += self.issued.eq(1)
-            following = self.next_number(number)
-            m.d.sync += [number.eq(following), status.instruction.eq(following)]
-            m.next = "FETCH"
-
+    def _run(self, m: Module) -> None:
+        """The states of a program, and of each of its instructions."""
+        p = self.params
         with m.FSM():
             with m.State("IDLE"):
                 with m.If(self.start):
                     m.d.sync += [
-                        number.eq(0),
-                        streamed.eq(self.stream),
+                        self.number.eq(0),
+                        self.streamed.eq(self.stream),
                         *self.reset_formats(),
-                        status.eq(STATUS.const({"busy": 1})),
+                        self.status.eq(STATUS.const({"busy": 1})),
                     ]
                     m.next = "FETCH"
             with m.State("FETCH"):
-                m.d.comb += [self.in_control.eq(1), self.fetch.eq(1)]
-                with m.If(stuck):
-                    pass
-                with m.Elif(loops.ends):
-                    m.d.comb += loops.turn.eq(1)
-                    m.d.sync += number.eq(loops.following)
-                    m.d.sync += status.instruction.eq(loops.following)
-                with m.Elif(~streamed & (number == p.instructions)):
-                    stop(Error.END)
-                with m.Elif(streamed & (number == self.filled)):
-                    with m.If(self.fetch_failed):
-                        stop(Error.BUS)
-                with m.Else():
-                    m.next = "DECODE"
+                self._fetch(m)
             with m.State("DECODE"):
                 m.d.comb += self.in_control.eq(1)
-                m.d.sync += word.eq(
-                    add_indices(m, self.instructions.fields, self.next_word(m), loops.indices)
-                )
+                fields, indices = self.instructions.fields, self.loops.indices
+                m.d.sync += self.word.eq(add_indices(m, fields, self.next_word(m), indices))
                 m.next = "MEASURE" if p.measure_cycles == 1 else "SIZE"
             measure = _MEASURE if p.measure_cycles == len(_MEASURE) else ("MEASURE",)
             for state, following in pairwise((*measure, "CHECK")):
@@ -258,38 +237,83 @@ class Sequencer(wiring.Component):
                     m.d.comb += self.in_control.eq(1)
                     m.next = following
             with m.State("CHECK"):
-                m.d.comb += self.in_control.eq(ready)
-                with m.If(failed | (error != Error.NONE)):
-                    stop(error)
-                with m.Elif(ready):
-                    with m.Switch(opcode):
-                        with m.Case(opcodes["CONFIGURE"]):
-                            m.d.sync += self.configure()
-                            proceed()
-                        with m.Case(opcodes["LOOP"]):
-                            m.d.comb += loops.enter.eq(1)
-                            proceed()
-                        with m.Case(opcodes["HALT"]):
-                            m.d.comb += self.issued.eq(1)
-                            end(Error.NONE, number)
-                        self.dispatch(m)
-                        with m.Default():
-                            m.d.comb += issue.eq(1)
-                            proceed()
+                m.d.comb += self.in_control.eq(self.ready)
+                with m.If(self.failed | (self.error != Error.NONE)):
+                    self._stop(m, self.error)
+                with m.Elif(self.ready):
+                    self._execute(m)
             with m.State("STOP"):
                 # What the units do ends before the next program can start, and one of them may
                 # still find an error of an instruction before the one that is wrong.
-                with m.If(idle):
-                    end(Mux(failed, Error.BUS, cause), Mux(failed, moving, number))
+                with m.If(self.idle):
+                    code = Mux(self.failed, Error.BUS, self.cause)
+                    self._end(m, code, Mux(self.failed, self.moving, self.number))
+
+    def _fetch(self, m: Module) -> None:
+        """Fetch the next instruction, unless a loop goes back or the program ends here."""
+        number, loops, status = self.number, self.loops, self.status
+        m.d.comb += [self.in_control.eq(1), self.fetch.eq(1)]
+        with m.If(self.stuck):
+            pass
+        with m.Elif(loops.ends):
+            m.d.comb += loops.turn.eq(1)
+            m.d.sync += number.eq(loops.following)
+            m.d.sync += status.instruction.eq(loops.following)
+        with m.Elif(~self.streamed & (number == self.params.instructions)):
+            self._stop(m, Error.END)
+        with m.Elif(self.streamed & (number == self.filled)):
+            with m.If(self.fetch_failed):
+                self._stop(m, Error.BUS)
+        with m.Else():
+            m.next = "DECODE"
+
+    def _execute(self, m: Module) -> None:
+        """Do what the instruction says, or issue it to its unit."""
+        opcodes = self.instructions.opcodes
+        with m.Switch(self.word[:OPCODE_BITS]):
+            with m.Case(opcodes["CONFIGURE"]):
+                m.d.sync += self.configure()
+                self._proceed(m)
+            with m.Case(opcodes["LOOP"]):
+                m.d.comb += self.loops.enter.eq(1)
+                self._proceed(m)
+            with m.Case(opcodes["HALT"]):
+                m.d.comb += self.issued.eq(1)
+                self._end(m, Error.NONE, self.number)
+            self.dispatch(m)
+            with m.Default():
+                m.d.comb += self.issues.eq(1)
+                self._proceed(m)
+
+    def _proceed(self, m: Module) -> None:
+        m.d.comb += self.issued.eq(1)
+        following = self.next_number(self.number)
+        m.d.sync += [self.number.eq(following), self.status.instruction.eq(following)]
+        m.next = "FETCH"
+
+    def _stop(self, m: Module, code: Value) -> None:
+        m.d.sync += self.cause.eq(code)
+        m.next = "STOP"
+
+    def _end(self, m: Module, code: Value, where: Value) -> None:
+        m.d.sync += [
+            self.status.eq(STATUS.const({"done": 1})),
+            self.status.error.eq(code),
+            self.status.instruction.eq(where),
+        ]
+        m.next = "IDLE"
+
+    def _watch(self, m: Module) -> None:
+        """End a program whose watchdog has expired, for good."""
+        status, stuck = self.status, self.stuck
         with m.If(self.expired):
             m.d.sync += stuck.eq(1)
         with m.If(self.expired | stuck):
             expired = {"done": 1, "error": Error.WATCHDOG}
             m.d.sync += status.eq(STATUS.const(expired))
             # What can wait for ever is a load or a store, else the next instruction of a stream.
-            waiting = Mux(self.busy_load | self.busy_store, moving, number)
+            waiting = Mux(self.busy_load | self.busy_store, self.moving, self.number)
             m.d.sync += status.instruction.eq(Mux(stuck, status.instruction, waiting))
-        return m
 
     def issue(self, unit: UnitOfWork) -> Signal:
         """Whether an instruction of the unit is issued now."""

@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import add
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -100,39 +100,10 @@ class Storer(wiring.Component):
         acknowledged = reduce(add, (answer.valid for answer in self.mem_written))
         m.d.sync += pending.eq(pending + sent - acknowledged)
 
-        packed = Signal(p.line_bits)  # a line of several rows
-        place = Signal(range(p.line_bits // 8))  # of a row in the line
-        part = Signal(range(max(2, self.widest // p.line_bits)))  # of a row in several lines
-        with m.Switch(move.memory):
-            for memory in self.memories:
-                bits = p.row_bits(memory)
-                with m.Case(memory):
-                    if not memory.stores:
-                        continue
-                    if bits < p.line_bits:
-                        last = (place == p.line_bits // bits - 1) | (rows_left == 0)
-                        m.d.comb += [
-                            used.eq(here & (~full | sent)),
-                            sending.eq(full),
-                            content.eq(packed),
-                        ]
-                        with m.If(sent):
-                            m.d.sync += full.eq(0)
-                        with m.If(used):
-                            m.d.sync += [full.eq(last), place.eq(Mux(last, 0, place + 1))]
-                            with m.If(place == 0):
-                                m.d.sync += packed.eq(row_data[:bits])
-                            with m.Else():
-                                m.d.sync += packed.word_select(place, bits).eq(row_data[:bits])
-                    else:
-                        last = part == bits // p.line_bits - 1
-                        m.d.comb += [
-                            used.eq(sent & last),
-                            sending.eq(here),
-                            content.eq(row_data.word_select(part, p.line_bits)),
-                        ]
-                        with m.If(sent):
-                            m.d.sync += part.eq(Mux(last, 0, part + 1))
+        self.rows_left, self.full, self.sent = rows_left, full, sent
+        self.here, self.used, self.row_data = here, used, row_data
+        self.sending, self.content = sending, content
+        place, part = self._cut(m, move.memory)
         with m.If(storing & (rows_left == 0) & none_here & ~full & (pending == 0)):
             m.d.sync += storing.eq(0)
         with m.If(self.start):
@@ -146,3 +117,42 @@ class Storer(wiring.Component):
         with m.If(self.start | self.forgive):
             m.d.sync += self.failed.eq(0)
         return m
+
+    def _cut(self, m: Module, memory: Value) -> tuple[Signal, Signal]:
+        """Rows to lines, several of one in the other; where the next one begins, 0 at the start."""
+        p, here, used, sent = self.params, self.here, self.used, self.sent
+        packed = Signal(p.line_bits)  # a line of several rows
+        place = Signal(range(p.line_bits // 8))  # of a row in the line
+        part = Signal(range(max(2, self.widest // p.line_bits)))  # of a row in several lines
+        with m.Switch(memory):
+            for stored in self.memories:
+                bits = p.row_bits(stored)
+                with m.Case(stored):
+                    if not stored.stores:
+                        continue
+                    if bits < p.line_bits:
+                        last = (place == p.line_bits // bits - 1) | (self.rows_left == 0)
+                        m.d.comb += [
+                            used.eq(here & (~self.full | sent)),
+                            self.sending.eq(self.full),
+                            self.content.eq(packed),
+                        ]
+                        with m.If(sent):
+                            m.d.sync += self.full.eq(0)
+                        with m.If(used):
+                            m.d.sync += [self.full.eq(last), place.eq(Mux(last, 0, place + 1))]
+                            row = self.row_data[:bits]
+                            with m.If(place == 0):
+                                m.d.sync += packed.eq(row)
+                            with m.Else():
+                                m.d.sync += packed.word_select(place, bits).eq(row)
+                    else:
+                        last = part == bits // p.line_bits - 1
+                        m.d.comb += [
+                            used.eq(sent & last),
+                            self.sending.eq(here),
+                            self.content.eq(self.row_data.word_select(part, p.line_bits)),
+                        ]
+                        with m.If(sent):
+                            m.d.sync += part.eq(Mux(last, 0, part + 1))
+        return place, part

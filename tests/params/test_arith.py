@@ -96,7 +96,7 @@ def test_signed_bits_hold_the_range_and_no_less_would(low, high, bits):
 
 @pytest.mark.parametrize(("fmt", "bits"), [(BF16, 9), (FP16, 6), (FP32, 9)])
 def test_unpacked_exponents_reach_below_the_subnormals(fmt, bits):
-    exponent = FloatUnpackParams(format=fmt).output_fields[1]
+    exponent = FloatUnpackParams(format=fmt).outputs[0].fields[1]
     assert (exponent.bits, exponent.signed) == (bits, True)
 
 

@@ -11,7 +11,7 @@ this folder on ``PYTHONPATH`` and name the module in ``TILEWRIGHT_BLOCKS``::
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from amaranth import Module, Value, signed
@@ -22,7 +22,7 @@ from tilewright.golden.arith import add, convert, int_to_float, multiply
 from tilewright.golden.bits import decode, encode
 from tilewright.golden.params import resolve
 from tilewright.golden.params.arith import IntToFloatParams
-from tilewright.golden.params.block import Field, require
+from tilewright.golden.params.block import Field, within
 from tilewright.golden.params.formats import FP16, FP32, FloatFormat
 from tilewright.golden.params.pe import GroupScaledParams
 from tilewright.golden.payload import Columns
@@ -52,16 +52,9 @@ class IntIntParams(GroupScaledParams):
         "small": {"lanes": 2, "group": 8, "activation_bits": 4, "weight_bits": 3},
     }
 
-    activation_bits: int = 8
+    activation_bits: Annotated[int, within(2, 8)] = 8
     weight_bits: int = 8
     partial: FloatFormat = FP32
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(
-            2 <= self.activation_bits <= 8,
-            f"activation_bits must be 2..8, not {self.activation_bits!r}",
-        )
 
     @property
     def activation(self) -> Field:
