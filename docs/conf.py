@@ -28,8 +28,6 @@ from tilewright.report.reference.evidence import (
     evidence_table,
     fuzzing_table,
     lines_table,
-    mutation_table,
-    survivor_table,
 )
 from tilewright.report.reference.misses import miss_lists
 from tilewright.report.reference.riscv import riscv_table
@@ -130,8 +128,6 @@ GENERATED = {
     "riscv": riscv_table,
     "fuzzing": fuzzing_table,
     "lines": lines_table,
-    "mutations": mutation_table,
-    "survivors": survivor_table,
 }
 
 
