@@ -34,8 +34,8 @@ ROOMS["cli"] = f"{ROOMS['report']} .report"
 INSIDE = ("golden", "hw", "sim", "synth")  # top-level folders that are imported from tilewright
 # Folder -> top-level names that it may not import. A bare name makes a second copy of its classes.
 BARE = {*INSIDE, "kernels", "docs"}
-TOP = {name: {"tests", "benchmarks"} | BARE for name in (*INSIDE, "tilewright", "docs")}
-TOP |= {"benchmarks": {"tests"} | BARE, "tests": BARE}
+TOP = {name: {"tests", "benchmarks", "tools"} | BARE for name in (*INSIDE, "tilewright", "docs")}
+TOP |= {name: {"tests"} | BARE for name in ("benchmarks", "tools")} | {"tests": BARE}
 
 # In these rooms, a module without an accelerator's name imports no module with one; tables of all
 # blocks may.

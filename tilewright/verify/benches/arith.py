@@ -39,6 +39,7 @@ from tilewright.verify.stimuli.floats import (
     lone_bits,
     shortened,
     small_patterns,
+    subnormal_ties,
 )
 from tilewright.verify.stimuli.integers import random_columns, random_masks
 
@@ -113,7 +114,7 @@ class FloatMulBench(StreamBench[FloatMulParams]):
 
     def stimulus(self, params: FloatMulParams, rng: Generator, cases: int) -> PortColumns:
         count = cases * params.lanes
-        plain, short, edge = (len(part) for part in np.array_split(np.arange(count), 3))
+        plain, short, edge, tie = (len(part) for part in np.array_split(np.arange(count), 4))
         a, b = operands([params.a, params.b], rng, plain)
         a_short, b_short = (
             shortened(fmt, x, rng)
@@ -123,11 +124,12 @@ class FloatMulBench(StreamBench[FloatMulParams]):
         )
         a_edge = rng.integers(1, params.a.max_finite_bits, edge)
         b_edge = encode(params.b, edge_values(params.out, rng, edge) / decode(params.a, a_edge))
+        a_tie, b_tie = subnormal_ties(params.a, params.b, params.out, rng, tie)
         shape = (cases, params.lanes)
         return {
             "i": {
-                "a": np.concatenate([a, a_short, a_edge]).reshape(shape),
-                "b": np.concatenate([b, b_short, b_edge]).reshape(shape),
+                "a": np.concatenate([a, a_short, a_edge, a_tie]).reshape(shape),
+                "b": np.concatenate([b, b_short, b_edge, b_tie]).reshape(shape),
             }
         }
 
@@ -274,12 +276,13 @@ class LeadingZerosBench(StreamBench[LeadingZerosParams]):
     """Bench of the leading-zero count: every position of the highest bit, and zero."""
 
     def stimulus(self, params: LeadingZerosParams, rng: Generator, cases: int) -> PortColumns:
-        """Random bits below a highest bit that goes through all positions."""
+        """Random bits below a highest bit that goes through all positions, or zeros alone."""
         (port,) = params.inputs
         columns = random_columns(port, rng, cases)
-        shift = np.arange(cases) % (params.width + 1)
+        turn, shift = np.divmod(np.arange(cases), params.width + 1)
         x = columns["x"]
-        columns["x"] = (x.astype(object) >> shift).astype(x.dtype)
+        ones = (1 << params.width - 1) * np.ones(cases, dtype=object)
+        columns["x"] = (np.where(turn % 2 == 1, ones, x) >> shift).astype(x.dtype)
         return {"i": columns}
 
     def expected(self, params: LeadingZerosParams, columns: PortColumns) -> PortColumns:

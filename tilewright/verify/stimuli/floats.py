@@ -23,6 +23,30 @@ def edge_values(fmt: FloatFormat, rng: Generator, cases: int) -> NDArray[np.floa
     return sign * np.ldexp(1 + rng.random(cases), exponent)
 
 
+def subnormal_ties(
+    a: FloatFormat, b: FloatFormat, out: FloatFormat, rng: Generator, cases: int
+) -> tuple[NDArray, NDArray]:
+    """Draw pairs whose products lie halfway between subnormals of ``out``.
+
+    Half of the exponents are at one end of their range, where one factor is subnormal itself. Where
+    no product is as small as that, factors are the smallest.
+    """
+    longest = max(1, min(a.significand_bits, out.mantissa_bits))
+    bits_a = rng.integers(1, longest, cases, endpoint=True)
+    bits_b = np.minimum(b.significand_bits, out.mantissa_bits + 1 - bits_a)
+    odd_a, odd_b = (rng.integers(0, 1 << bits) | 1 for bits in (bits_a, bits_b))
+    product = out.min_exponent - out.mantissa_bits - 1
+    low, low_b = (fmt.min_exponent - fmt.mantissa_bits for fmt in (a, b))
+    high = max(low, product - low_b)
+    exponent = rng.integers(low, high, cases, endpoint=True)
+    near = rng.integers(0, a.mantissa_bits, cases, endpoint=True)
+    end = np.clip(np.where(rng.random(cases) < 0.5, low + near, high - near), low, high)
+    exponent = np.where(rng.random(cases) < 0.5, exponent, end)
+    factor_a = np.ldexp(rng.choice([-1.0, 1.0], cases) * odd_a, exponent)
+    factor_b = np.ldexp(odd_b, np.maximum(product - exponent, low_b))
+    return encode(a, factor_a), encode(b, factor_b)
+
+
 def lone_bits(fmt: FloatFormat) -> NDArray:
     """Patterns with the highest exponent and one bit of the fraction: barely NaNs."""
     highest = (1 << fmt.exponent_bits) - 1 << fmt.mantissa_bits

@@ -1,0 +1,1 @@
+"""Errors planted in the RTL of blocks, and whether the blocks' benches find them."""
