@@ -68,6 +68,11 @@ class Equivalence:
     registers: int
     detail: str = ""
 
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """As records and ``synth --json`` have it."""
+        return {**vars(self), "verdict": self.verdict.value}
+
 
 def load_equivalence(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
     """What was proved about which record, by :func:`equivalence_key`."""
@@ -87,13 +92,7 @@ def is_about(entry: dict[str, Any], record: dict[str, Any]) -> bool:
 
 def equivalence_entry(record: dict[str, Any], found: Equivalence) -> dict[str, Any]:
     """For the netlist that ``record`` is of."""
-    return {
-        **{key: record[key] for key in COMPARED},
-        "verdict": found.verdict.value,
-        "outputs": found.outputs,
-        "registers": found.registers,
-        "detail": found.detail,
-    }
+    return {**{key: record[key] for key in COMPARED}, **found.as_dict}
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ QUICK = ("anda_compressor:small", "anda_apu:small", "anda_mxu:small")  # on both
 MORE = (
     *("anda_compressor_lane:small", "anda_apu:fp32", "anda_apu:int3"),
     *("anda_apu:small,registered=true", "anda_apu:small,pipelined=true"),
+    # So many rows that a tile waits until the one before has left.
+    "anda_mxu:small,rows=12,columns=1,group=2,weight_bits=2,pipelined=true",
 )
 PAPER = {
     "anda_compressor_lane": 300,

@@ -132,8 +132,12 @@ def test_what_was_found_is_cached(monkeypatch, tmp_path):
 
 
 def test_the_command_prints_what_was_proved(capsys):
-    assert main(["synth", "popcount:odd", "--tech", "sky130hd", "--prove"]) == 0
+    argv = ["synth", "popcount:odd", "--tech", "sky130hd", "--prove"]
+    assert main(argv) == 0
     assert "proved" in capsys.readouterr().out
+    assert main([*argv, "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)
+    assert result["proof"]["verdict"] == "proved"
 
 
 def test_what_has_a_verdict_is_not_proved_again(capsys, monkeypatch):
