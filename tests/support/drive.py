@@ -40,12 +40,6 @@ def catalogued_units() -> list[str]:
     return [b for b, bench in benches.items() if isinstance(bench, StreamBench) and bench.in_matrix]
 
 
-def long_to_compile(block: str) -> bool:
-    """PEs take long to compile: Verilog of sizes that no paper has is for the long runs."""
-    is_pe = block.startswith(("pe_", "harmonia_pe"))
-    return is_pe and block.endswith((":small", ":single", ":wide", ":paced"))
-
-
 def simulate(
     params: BlockParams,
     *,

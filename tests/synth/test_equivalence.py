@@ -28,11 +28,9 @@ def mapped(spec, technology):
 @pytest.mark.parametrize(
     ("spec", "verdict", "technology"),
     [
-        *(
-            (spec, Verdict.PROVED, technology)
-            for spec in ("popcount:odd", "queue:tiny", "float_mul:e4m3,latency=2")
-            for technology in TECHNOLOGIES
-        ),
+        ("popcount:odd", Verdict.PROVED, "sky130hd"),
+        ("queue:tiny", Verdict.PROVED, "asap7"),
+        ("float_mul:e4m3,latency=2", Verdict.PROVED, "asap7"),
         # The first proof takes all the time that it is given, whatever the cells.
         ("adder_tree:odd", Verdict.PROVED_FROM_GATES, "asap7"),
         pytest.param(
