@@ -31,7 +31,18 @@ from tilewright.synth.record import load_kind
 
 # The packages whose public classes and functions are documented.
 PACKAGES = [
-    *("golden", "compiler", "hw", "sim", "synth", "claims", "kernels", "torch", "verify", "studies"),
+    *(
+        "golden",
+        "compiler",
+        "hw",
+        "sim",
+        "synth",
+        "claims",
+        "kernels",
+        "torch",
+        "verify",
+        "studies",
+    ),
     "base",
 ]
 

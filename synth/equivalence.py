@@ -19,7 +19,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
@@ -54,10 +54,15 @@ class Equivalence:
     registers: int
     detail: str = ""
 
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """As records and ``synth --json`` have it."""
+        return {**vars(self), "verdict": self.verdict.value}
+
 
 def equivalence_entry(found: Equivalence) -> dict[str, Any]:
     """Return what the record of a netlist says about its proof."""
-    return asdict(found) | {"verdict": found.verdict.value}
+    return found.as_dict
 
 
 @dataclass(frozen=True)

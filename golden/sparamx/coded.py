@@ -30,7 +30,7 @@ from tilewright.golden.deca.tiles import grid
 from tilewright.golden.params.arith import AMX_RULES
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TILE_ROWS, ScaleKind
-from tilewright.golden.params.formats import FP32
+from tilewright.golden.params.formats import E8M0, FP32
 from tilewright.golden.params.sparamx import STRIP_OUTPUTS, VECTOR_CHAINS, Order, WeightFormat
 from tilewright.golden.sparamx.core import Core
 from tilewright.golden.sparamx.linear import check_activations
@@ -116,6 +116,9 @@ def pack(compressed: CompressedMatrix) -> CodedWeights:
         config.scale is ScaleKind.NONE or (config.scale is ScaleKind.E8M0 and config.group == ROW),
         f"{name}: {config.scale.value} scales of groups of {config.group} have no look-up kernel",
     )
+    scaled = config.scale is ScaleKind.E8M0
+    nans = scaled and bool((compressed.tiles.scales == E8M0.nan_bits).any())
+    require(not nans, f"{name}: a scale is NaN")
     tiles = decode_tiles(compressed.tiles)
     count, (strips, along) = len(tiles.codes), grid(config, compressed.shape)
     require(count == strips * along, f"{count} tiles are not those of {compressed.shape}")
@@ -144,7 +147,6 @@ def pack(compressed: CompressedMatrix) -> CodedWeights:
     else:
         lengths = np.full(count, ELEMENTS * bits // 8, np.int64)
         data = (codes[:, order] if bits == 8 else _nibbles(codes)).reshape(-1)
-    scaled = config.scale is ScaleKind.E8M0
     if scaled:
         heads.append(compressed.tiles.scales.reshape(count, SCALE_BYTES))
     head = np.concatenate(heads, axis=1) if heads else np.zeros((count, 0), np.uint8)

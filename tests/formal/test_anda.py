@@ -5,7 +5,7 @@ from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tests.support.mutate import mutant
+from tests.support.mutate import mutant, planted
 from tilewright.golden.params.anda import AndaNumerics
 from tilewright.hw.anda.max_exponent import largest
 from tilewright.hw.anda.plane_dot import PlaneDot
@@ -117,11 +117,13 @@ def test_dot_product_is_exact_for_every_group(mantissa_bits):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("columns[k].append(bit & ~self.sign_beat)", "columns[k].append(bit)"),
-        ("group_sum & ~self.fresh.replicate(len(group_sum))", "group_sum"),
-        ("columns[top + k].append(~bit)", "columns[top + k].append(bit)"),
-    ],
+    planted(
+        [
+            ("columns[k].append(bit & ~self.sign_beat)", "columns[k].append(bit)"),
+            ("group_sum & ~self.fresh.replicate(len(group_sum))", "group_sum"),
+            ("columns[top + k].append(~bit)", "columns[top + k].append(bit)"),
+        ]
+    ),
 )
 def test_planted_bug_in_the_dot_product_is_refuted(old, new):
     unit = mutant(PlaneDot, old, new)

@@ -11,7 +11,7 @@ from amaranth.hdl import Fragment
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tests.support.mutate import mutant
+from tests.support.mutate import mutant, planted
 from tilewright.golden.params.deca import ROW_BYTES, TILE_ROWS, DecaParams, TileError
 from tilewright.hw.deca.layout import command_layout
 from tilewright.hw.deca.loader import Loader
@@ -297,26 +297,24 @@ def test_the_element_around_its_loaders(monkeypatch, params):
     assert prove(claim, cycles=VectorPipeline.latency + 2).outcome is Outcome.PROVED
 
 
-def full(*values):
-    return pytest.param(*values, marks=pytest.mark.full)
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("with m.If(kill[k]):", "with m.If(kill.any()):"),
-        full("with m.If(kill[k]):", "with m.If(0):"),
-        full("kill.eq(self.squash | registers.squash)", "kill.eq(self.squash)"),
-        full("loader.squash.eq(kill[k])", "loader.squash.eq(kill.any())"),
-        full("tout.clear.eq(kill[k])", "tout.clear.eq(kill.any())"),
-        full("with m.If(kill.bit_select(owner, 1)):", "with m.If(kill.any()):"),
-        full("with m.If(kill.bit_select(owner, 1)):", "with m.If(0):"),
-        full("pipeline.kill.eq(kill)", "pipeline.kill.eq(0)"),
-        full("locked.eq(~ends)", "locked.eq(0)"),
-        full("(preferred == k) | ~", "(k == 0) | ~"),
-        full("prefetcher.request.ready.eq(~demand)", "prefetcher.request.ready.eq(1)"),
-        full("free.eq(~out.valid | out.ready)", "free.eq(1)"),
-    ],
+    planted(
+        [
+            ("with m.If(kill[k]):", "with m.If(kill.any()):"),
+            ("with m.If(kill[k]):", "with m.If(0):"),
+            ("kill.eq(self.squash | registers.squash)", "kill.eq(self.squash)"),
+            ("loader.squash.eq(kill[k])", "loader.squash.eq(kill.any())"),
+            ("tout.clear.eq(kill[k])", "tout.clear.eq(kill.any())"),
+            ("with m.If(kill.bit_select(owner, 1)):", "with m.If(kill.any()):"),
+            ("with m.If(kill.bit_select(owner, 1)):", "with m.If(0):"),
+            ("pipeline.kill.eq(kill)", "pipeline.kill.eq(0)"),
+            ("locked.eq(~ends)", "locked.eq(0)"),
+            ("(preferred == k) | ~", "(k == 0) | ~"),
+            ("prefetcher.request.ready.eq(~demand)", "prefetcher.request.ready.eq(1)"),
+            ("free.eq(~out.valid | out.ready)", "free.eq(1)"),
+        ]
+    ),
 )
 def test_bugs_in_the_element_are_found(monkeypatch, old, new):
     refute(about_element(monkeypatch, mutant(DecaPE, old, new), SMALL))

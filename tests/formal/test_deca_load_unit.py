@@ -9,7 +9,7 @@ from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tests.support.mutate import mutant
+from tests.support.mutate import mutant, planted
 from tilewright.golden.params.deca import STRUCTURES, DecaParams
 from tilewright.hw.arith.adder_tree import tree_sum
 from tilewright.hw.deca import load_unit
@@ -154,11 +154,13 @@ def test_claim_holds_from_reset():
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("others.eq(~(taken | spare))", "others.eq(~taken)"),
-        ("self.outstanding + self.allocate - self.hit", "self.outstanding + self.allocate"),
-        ("freed = matches & self.search.replicate(entries)", "freed = matches"),
-    ],
+    planted(
+        [
+            ("others.eq(~(taken | spare))", "others.eq(~taken)"),
+            ("self.outstanding + self.allocate - self.hit", "self.outstanding + self.allocate"),
+            ("freed = matches & self.search.replicate(entries)", "freed = matches"),
+        ]
+    ),
 )
 def test_bugs_in_the_cam_are_found(monkeypatch, old, new):
     monkeypatch.setattr(load_unit, "RequestCam", mutant(RequestCam, old, new))
@@ -167,12 +169,17 @@ def test_bugs_in_the_cam_are_found(monkeypatch, old, new):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("mores.eq(0)", "mores[:2].eq(0)"),
-        ("wants[k].eq(mores[k] & queue.free)", "wants[k].eq(mores[k] & queue.free & (left != 1))"),
-        ("offer.i.valid.eq(going)", "offer.i.valid.eq(wants.any() & offer.i.ready)"),
-        ("cam.allocate.eq(going)", "cam.allocate.eq(going & ~self.squash)"),
-    ],
+    planted(
+        [
+            ("mores.eq(0)", "mores[:2].eq(0)"),
+            (
+                "wants[k].eq(mores[k] & queue.free)",
+                "wants[k].eq(mores[k] & queue.free & (left != 1))",
+            ),
+            ("offer.i.valid.eq(going)", "offer.i.valid.eq(wants.any() & offer.i.ready)"),
+            ("cam.allocate.eq(going)", "cam.allocate.eq(going & ~self.squash)"),
+        ]
+    ),
 )
 def test_bugs_in_the_load_unit_are_found(old, new):
     refute(mutant(LoadUnit, old, new)(SMALL, 0))

@@ -5,7 +5,7 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tests.support.mutate import mutant
+from tests.support.mutate import mutant, planted
 from tilewright.golden.params.arith import (
     ExpandParams,
     LeadingZerosParams,
@@ -126,35 +126,37 @@ def test_unit_equals_its_definition_for_every_input(unit, params, definition):
 
 @pytest.mark.parametrize(
     ("unit", "params", "definition", "old", "new"),
-    [
-        (PrefixSum, PrefixSumParams(width=8), prefix_sums, "k // s * s - 1", "k // s * s - s"),
-        (
-            PrefixSum,
-            PrefixSumParams(width=8, style=PrefixStyle.KOGGE_STONE),
-            prefix_sums,
-            "{k: k - s for",
-            "{k: k - 1 for",
-        ),
-        (
-            PrefixSum,
-            PrefixSumParams(width=8),
-            prefix_sums,
-            "(k + 1).bit_length()",
-            "k.bit_length()",
-        ),
-        (Expand, ExpandParams(lanes=8), expanded, "Mux(far[bit], below, word)", "word"),
-        (Expand, ExpandParams(lanes=8), expanded, "[~bit for bit in s.mask]", "list(s.mask)"),
-        (Popcount, PopcountParams(width=8), population, "import add", "import or_ as add"),
-        (
-            LeadingZeros,
-            LeadingZerosParams(width=11),
-            zeros_above,
-            "Const((1 << padding) - 1, padding)",
-            "Const(0, padding)",
-        ),
-        (Shifter, ShifterParams(width=11), shifted, "sticky | lost", "lost"),
-        (MaxTree, MaxTreeParams(terms=8), largest, "a > b", "a > 0"),
-    ],
+    planted(
+        [
+            (PrefixSum, PrefixSumParams(width=8), prefix_sums, "k // s * s - 1", "k // s * s - s"),
+            (
+                PrefixSum,
+                PrefixSumParams(width=8, style=PrefixStyle.KOGGE_STONE),
+                prefix_sums,
+                "{k: k - s for",
+                "{k: k - 1 for",
+            ),
+            (
+                PrefixSum,
+                PrefixSumParams(width=8),
+                prefix_sums,
+                "(k + 1).bit_length()",
+                "k.bit_length()",
+            ),
+            (Expand, ExpandParams(lanes=8), expanded, "Mux(far[bit], below, word)", "word"),
+            (Expand, ExpandParams(lanes=8), expanded, "[~bit for bit in s.mask]", "list(s.mask)"),
+            (Popcount, PopcountParams(width=8), population, "import add", "import or_ as add"),
+            (
+                LeadingZeros,
+                LeadingZerosParams(width=11),
+                zeros_above,
+                "Const((1 << padding) - 1, padding)",
+                "Const(0, padding)",
+            ),
+            (Shifter, ShifterParams(width=11), shifted, "sticky | lost", "lost"),
+            (MaxTree, MaxTreeParams(terms=8), largest, "a > b", "a > 0"),
+        ]
+    ),
 )
 def test_planted_bug_is_refuted(unit, params, definition, old, new):
     verdict = check_bounded(EqualsDefinition(mutant(unit, old, new)(params), definition), cycles=1)

@@ -4,7 +4,7 @@ import pytest
 from amaranth import Module, Mux, Value
 
 from tests.formal.claims import ForksOnce, JoinsInStep, KeepsBits, KeepsOrder, MergesFairly
-from tests.support.mutate import mutant
+from tests.support.mutate import mutant, planted
 from tilewright.golden.params.arith import MaxTreeParams
 from tilewright.golden.params.stream import (
     ArbiterParams,
@@ -131,29 +131,27 @@ TURN = "Mux(self.o.ready, upwards & ~grant, upwards)"
 
 @pytest.mark.parametrize(
     ("claim", "old", "new"),
-    [
-        pytest.param(queue, "level != depth", "level <= depth", id="queue takes one too many"),
-        pytest.param(queue, "level != depth", "level < 2", id="queue refuses its last place"),
-        pytest.param(queue, "place == depth - 1", "place == depth - 2", id="queue wraps early"),
-        pytest.param(register_slice, "word.eq(self.spare)", "word.eq(0)", id="slice loses"),
-        pytest.param(register_slice, "eq(self.i.valid)", "eq(1)", id="slice invents"),
-        pytest.param(register_slice, "(~valid | self.o.ready)", "(~valid)", id="slice repeats"),
-        pytest.param(fork, "valid & ~served[k]", "valid", id="fork repeats"),
-        pytest.param(fork, "taken.all()", "taken.any()", id="fork forgets an output"),
-        pytest.param(fork, "~served[k]", "self.i.ready", id="fork waits for all outputs"),
-        pytest.param(join, "self.o.valid & self.o.ready", "self.o.ready", id="join loses"),
-        pytest.param(
-            join, "valid for i in inputs).all", "valid for i in inputs).any", id="join invents"
-        ),
-        pytest.param(arbiter, TURN, "upwards & ~grant", id="arbiter changes its mind"),
-        pytest.param(arbiter, TURN, "upwards", id="arbiter never passes the turn"),
-        pytest.param(pipeline, STEP, "step.eq(1)", id="pipeline overwrites"),
-        pytest.param(pipeline, STEP, "step.eq(held_ready)", id="pipeline keeps its bubbles"),
-        pytest.param(
-            width_converter, "granule << k", "granule << (k & 1)", id="converter misplaces"
-        ),
-        pytest.param(width_converter, "Mux(put, self.put_granules, 0)", "0", id="converter loses"),
-    ],
+    planted(
+        {
+            "queue takes one too many": (queue, "level != depth", "level <= depth"),
+            "queue refuses its last place": (queue, "level != depth", "level < 2"),
+            "queue wraps early": (queue, "place == depth - 1", "place == depth - 2"),
+            "slice loses": (register_slice, "word.eq(self.spare)", "word.eq(0)"),
+            "slice invents": (register_slice, "eq(self.i.valid)", "eq(1)"),
+            "slice repeats": (register_slice, "(~valid | self.o.ready)", "(~valid)"),
+            "fork repeats": (fork, "valid & ~served[k]", "valid"),
+            "fork forgets an output": (fork, "taken.all()", "taken.any()"),
+            "fork waits for all outputs": (fork, "~served[k]", "self.i.ready"),
+            "join loses": (join, "self.o.valid & self.o.ready", "self.o.ready"),
+            "join invents": (join, "valid for i in inputs).all", "valid for i in inputs).any"),
+            "arbiter changes its mind": (arbiter, TURN, "upwards & ~grant"),
+            "arbiter never passes the turn": (arbiter, TURN, "upwards"),
+            "pipeline overwrites": (pipeline, STEP, "step.eq(1)"),
+            "pipeline keeps its bubbles": (pipeline, STEP, "step.eq(held_ready)"),
+            "converter misplaces": (width_converter, "granule << k", "granule << (k & 1)"),
+            "converter loses": (width_converter, "Mux(put, self.put_granules, 0)", "0"),
+        }
+    ),
 )
 def test_planted_bug_is_refuted(claim, old, new):
     verdict = check_bounded(claim(old, new), cycles=8)

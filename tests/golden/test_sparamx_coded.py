@@ -78,6 +78,13 @@ def test_refusals(name, text):
         coded.pack(compressed(name, None))
 
 
+def test_a_nan_scale_is_refused():
+    weights = compressed("mxfp4", None)
+    weights.tiles.scales.reshape(-1)[-1] = 0xFF
+    with pytest.raises(ValueError, match=r"^mxfp4: a scale is NaN$"):
+        coded.pack(weights)
+
+
 def test_values_with_too_many_high_bytes_are_refused():
     """All finite values of e5m2 have 35 high bytes with bit 5 of the low one clear; 32 fit."""
     book = np.array(resolve_scheme("bf8").book, np.uint16)

@@ -9,7 +9,7 @@ from amaranth.back import rtlil
 
 from tests.support.drive import measured_latency, simulate
 from tests.support.gates import Gates, evaluate, from_planes, gates_of, to_planes
-from tests.support.mutate import mutant_of
+from tests.support.mutate import mutant_of, planted
 from tests.support.oracles import ALL_RULES, UNNAMED_FORMATS
 from tilewright.golden.params.arith import FloatAddParams, FloatFmaParams, FloatMulParams
 from tilewright.golden.params.formats import BF16, E5M2, FLOAT_FORMATS, FloatFormat
@@ -144,7 +144,7 @@ NEEDED = {
 }
 
 
-@pytest.mark.parametrize(("params", "old", "new"), NEEDED.values(), ids=NEEDED)
+@pytest.mark.parametrize(("params", "old", "new"), planted(NEEDED))
 def test_no_spare_bits(params, old, new):
     changed = Gates(rtlil.convert(mutant_of(params, old, new), name="top", emit_src=False), "top")
     with pytest.raises(AssertionError):

@@ -7,13 +7,12 @@ import pytest
 from amaranth.sim import Simulator
 
 from tests.support.benches import run_changed_block, run_on_both, run_passing
-from tests.support.mutate import plant
-from tilewright.golden.params.harmonia import HARMONIA_BLOCKS, HarmoniaOffsetParams
+from tests.support.mutate import plant, planted
+from tilewright.golden.params.harmonia import HarmoniaOffsetParams
 from tilewright.hw.harmonia.array import HarmoniaArray
 from tilewright.hw.harmonia.converter import Converter
 from tilewright.hw.harmonia.int8_quantiser import Int8Quantiser
 from tilewright.hw.harmonia.offset import OffsetGenerator
-from tilewright.verify import bench_of
 
 SMALL = {
     "int8_quantiser:small": 100,
@@ -50,16 +49,6 @@ def test_published_size_equals_golden(spec):
 @pytest.mark.parametrize("fold", [1, 2, 4])
 def test_element_of_every_fold(fold):
     run_passing(f"harmonia_pe,fold={fold}", cases=3000, stalls=(0.0, 0.3, 0.8))
-
-
-def test_every_preset_is_run():
-    named = {
-        f"{cls.block}:{preset}"
-        for cls in HARMONIA_BLOCKS
-        if not bench_of(cls()).in_matrix
-        for preset in cls.PRESETS
-    }
-    assert named == {*SMALL, *PAPER}
 
 
 # Block, the class that is changed, an expression of its source, what replaces it.
@@ -121,9 +110,8 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("name", ERRORS)
-def test_planted_error_is_caught(name, monkeypatch):
-    spec, cls, old, new = ERRORS[name]
+@pytest.mark.parametrize(("spec", "cls", "old", "new"), planted(ERRORS))
+def test_planted_error_is_caught(spec, cls, old, new, monkeypatch):
     plant(monkeypatch, cls, cls.__module__, old, new)
     result = run_changed_block(spec, "icarus", cases=SMALL[spec], stalls=(0.0, 0.8))
     assert not result.passed

@@ -35,6 +35,7 @@ def test_attention_with_a_growing_tail():
 def test_sums_and_products_near_the_smallest_normal():
     kernel_paths.compare_window(available_paths())
     kernel_paths.compare_scales(available_paths())
+    kernel_paths.compare_nan_scale(available_paths())
 
 
 def run_apart(**environment):

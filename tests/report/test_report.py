@@ -22,7 +22,7 @@ from tilewright.report.diagram import Diagram
 from tilewright.report.drawings import draw_all
 from tilewright.report.page import Context, Page
 from tilewright.report.pages import blocks, checks, deca, sparamx
-from tilewright.synth.record import RECORDS, SYNTHESIS, load_records, table_path
+from tilewright.synth.record import SYNTHESIS, load_records, table_path
 from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.workload import TileJob
 

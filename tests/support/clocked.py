@@ -7,7 +7,7 @@ from typing import Any
 from amaranth.hdl import Elaboratable
 from amaranth.sim import Simulator
 
-from tests.support.drive import Prepared
+from tests.support.drive import Prepared, run_to_end
 
 
 def run(dut: Elaboratable | Prepared, bench: Callable[..., Awaitable[None]]) -> None:
@@ -18,7 +18,7 @@ def run(dut: Elaboratable | Prepared, bench: Callable[..., Awaitable[None]]) -> 
     simulator = Simulator(dut)
     simulator.add_clock(1e-9)
     simulator.add_testbench(bench)
-    simulator.run()
+    run_to_end(simulator)
 
 
 @lru_cache(maxsize=2)

@@ -20,6 +20,8 @@ from tilewright.hw.catalog import CATALOG, build
 from tilewright.verify import bench_of, stream_bench_of
 from tilewright.verify.bench import StreamBench
 
+MOST_CYCLES = 200_000  # of a bench; those of the suite take less than a tenth
+
 Words = dict[str, list[int]]  # port name -> payloads as they travel on the wires
 
 
@@ -36,12 +38,6 @@ def catalogued_units() -> list[str]:
     """Return the blocks of the test matrix; systems and large blocks have suites of their own."""
     benches = {block: bench_of(BLOCKS[block]()) for block in CATALOG}
     return [b for b, bench in benches.items() if isinstance(bench, StreamBench) and bench.in_matrix]
-
-
-def long_to_compile(block: str) -> bool:
-    """PEs take long to compile: Verilog of sizes that no paper has is for the long runs."""
-    is_pe = block.startswith(("pe_", "harmonia_pe"))
-    return is_pe and block.endswith((":small", ":single", ":wide", ":paced"))
 
 
 def simulate(
@@ -107,6 +103,14 @@ def require_interval(params: BlockParams, trace: Trace) -> None:
         assert off < 1, f"{params.slug}.{name}: interval {Fraction(span, steps)}, not {interval}"
 
 
+def run_to_end(simulator: Simulator) -> None:
+    """Run the benches of ``simulator`` to their ends; one that waits for ever fails."""
+    for _ in range(2 * MOST_CYCLES):  # an edge of the clock each
+        if not simulator.advance():
+            return
+    raise TimeoutError(f"no end in {MOST_CYCLES} cycles")
+
+
 class Prepared:
     """A unit in a simulator that can run again: to elaborate one takes longer than most runs."""
 
@@ -123,7 +127,7 @@ class Prepared:
         else:
             simulator.reset()
         self._bench = bench
-        simulator.run()
+        run_to_end(simulator)
         self._simulator = simulator  # not reached by a run that failed: its state is unknown
 
     def _elaborated(self) -> Simulator:

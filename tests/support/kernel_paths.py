@@ -15,7 +15,7 @@ from tests.support.record_amx import tiles_in_window
 from tests.support.sparamx import FORMATS, SHAPES, activations, weights
 from tilewright.golden.bits import encode
 from tilewright.golden.deca import compress, gemm, resolve_scheme
-from tilewright.golden.params.formats import BF16
+from tilewright.golden.params.formats import BF16, E8M0, FP32
 from tilewright.golden.params.sparamx import Order
 from tilewright.golden.sparamx import SparseCache, attend, coded, multiply, pack, prune_cache
 from tilewright.kernels import Cache, CodedMatrix, DecaMatrix, Matrix, Path, available_paths
@@ -123,6 +123,20 @@ def compare_scales(paths):
             assert same(DecaMatrix(compressed).multiply(x, path=path), expected), (kind, path)
 
 
+def compare_nan_scale(paths):
+    """The scale of one output of 16 is NaN, beside elements so small that none overflows by it."""
+    compressed = compress(np.ones((16, 32)), resolve_scheme("bf16,scale=e8m0,group=32"))
+    scales, data = compressed.tiles.scales.copy(), compressed.tiles.data.copy()
+    scales.reshape(-1)[5] = E8M0.nan_bits
+    data.view(np.uint16)[...] = 0x3E00  # 1/8
+    compressed = replace(compressed, tiles=replace(compressed.tiles, scales=scales, data=data))
+    x = np.full((1, 32), 0x3F80, np.uint16)
+    expected = gemm(compressed, x.T).T
+    assert np.flatnonzero(expected == FP32.nan_bits).tolist() == [5]
+    for path in paths:
+        assert same(DecaMatrix(compressed).multiply(x, path=path), expected), path
+
+
 def compare_schemes(paths):
     rng = np.random.default_rng(0)
     for name in SCHEMES:
@@ -191,6 +205,7 @@ def main() -> None:
     compare_wide_range(paths)
     compare_window(paths)
     compare_scales(paths)
+    compare_nan_scale(paths)
     compare_schemes(paths)
     compare_coded(paths)
     compare_attention(paths)

@@ -2,17 +2,19 @@
 
 import inspect
 import sys
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+import pytest
 from amaranth.lib import wiring
 from pytest import MonkeyPatch
 
 from tilewright.golden.params.block import BlockParams
 from tilewright.hw.catalog import CATALOG
 
-__all__ = ["mutant", "mutant_of", "plant"]
+__all__ = ["mutant", "mutant_of", "plant", "planted"]
 
 
 def mutant(component: Any, old: str, new: str) -> Any:
@@ -32,6 +34,20 @@ def mutant_of(params: BlockParams, old: str, new: str) -> wiring.Component:
     """The component of ``params`` with one expression of its module replaced."""
     module, _, name = CATALOG[params.block].partition(":")
     return mutant(getattr(import_module(module), name), old, new)(params)
+
+
+def planted(errors: Mapping[str, tuple[Any, ...]] | Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Parameters of a test: the first error in every run, the others in the long one.
+
+    They show that a bench or a claim can fail, and change when that one does.
+    """
+    names = list(errors) if isinstance(errors, Mapping) else [None] * len(errors)
+    values = errors.values() if isinstance(errors, Mapping) else errors
+    later = [(), *[pytest.mark.full] * (len(names) - 1)]
+    return [
+        pytest.param(*error, id=name, marks=marks)
+        for name, error, marks in zip(names, values, later, strict=True)
+    ]
 
 
 def _mutated(module: ModuleType, old: str, new: str) -> ModuleType:

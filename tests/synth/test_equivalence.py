@@ -28,11 +28,9 @@ def mapped(spec, technology):
 @pytest.mark.parametrize(
     ("spec", "verdict", "technology"),
     [
-        *(
-            (spec, Verdict.PROVED, technology)
-            for spec in ("popcount:odd", "queue:tiny", "float_mul:e4m3,latency=2")
-            for technology in TECHNOLOGIES
-        ),
+        ("popcount:odd", Verdict.PROVED, "sky130hd"),
+        ("queue:tiny", Verdict.PROVED, "asap7"),
+        ("float_mul:e4m3,latency=2", Verdict.PROVED, "asap7"),
         # The first proof takes all the time that it is given, whatever the cells.
         ("adder_tree:odd", Verdict.PROVED_FROM_GATES, "asap7"),
         pytest.param(
@@ -128,8 +126,12 @@ def test_what_was_found_is_cached(monkeypatch, tmp_path):
 
 
 def test_the_command_prints_what_was_proved(capsys):
-    assert main(["synth", "popcount:odd", "--tech", "sky130hd", "--prove"]) == 0
+    argv = ["synth", "popcount:odd", "--tech", "sky130hd", "--prove"]
+    assert main(argv) == 0
     assert "proved" in capsys.readouterr().out
+    assert main([*argv, "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)
+    assert result["proof"]["verdict"] == "proved"
 
 
 def test_what_has_a_verdict_is_not_proved_again(capsys, monkeypatch):

@@ -43,13 +43,19 @@ def test_there_is_a_verilator():
     require_simulator("verilator")
 
 
-@pytest.mark.parametrize("cls", UNITS, ids=lambda cls: cls.block)
-def test_presets_are_clean(cls, tmp_path):
-    for name in cls.PRESETS:
-        params = cls.preset(name)
-        verilog = unit_verilog(f"{cls.block}:{name}")
-        for verilator in VERILATORS:
-            assert lint(verilator, params.slug, verilog, tmp_path) == "", verilator.title
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(f"{cls.block}:{name}", marks=[pytest.mark.full] if k else [])
+        for cls in UNITS
+        for k, name in enumerate(cls.PRESETS)
+    ],
+)
+def test_presets_are_clean(spec, tmp_path):
+    """The first of each block; all in the long tests."""
+    verilog = unit_verilog(spec)
+    for verilator in VERILATORS:
+        assert lint(verilator, resolve(spec).slug, verilog, tmp_path) == "", verilator.title
 
 
 # Large ones: only the small preset in the short run. One accelerator behind AXI holds all of the

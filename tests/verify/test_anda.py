@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.benches import names_of, run_on_both, run_passing, simulate
+from tests.support.tables import table_rows
 from tilewright.cli import main
 from tilewright.compiler.machine import machine_of
 from tilewright.golden.machine.moves import LATENCY
@@ -95,29 +96,28 @@ def test_a_program_that_goes_wrong(capsys, tmp_path):
     assert "stopped with error address at instruction 1, as golden does" in capsys.readouterr().out
 
 
+REFUSALS = """
+--block popcount | anda runs on a block anda, not popcount
+--latency 0 | latency must be at least 1, not 0
+--program '{tmp}/none.s' | none.s: No such file or directory
+--program '{tmp}/bad.s' | bad.s, line 2: unknown instruction 'jump'
+--program '{tmp}/shift.s' | shift.s, line 3: vector, reads rows 0..15 of
+--program '{tmp}/deep.s' | deep.s, line 4: loop, is within 3 others already
+--program '{tmp}/open.s' | open.s, line 1: loop lacks its end
+--program '{tmp}/cross.s' | cross.s, line 2: loop, ends behind the loop around it
+--memory '{tmp}/odd.npz' | --memory goes with --program
+--program '{tmp}/good.s' --memory '{tmp}/odd.npz' | memory must be bytes, whole lines of 64
+--program '{tmp}/good.s' --memory '{tmp}/other.npz' | other.npz has no array 'memory'
+--program '{tmp}/good.s' --memory '{tmp}/good.s' | good.s is no .npz file
+--program '{tmp}/good.s' --memory '{tmp}/one.npy' | one.npy is no .npz file
+--program '{tmp}/good.s' --memory '{tmp}/no.npz' | no.npz: No such file or
+"""
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--block", "popcount"], "anda runs on a block anda, not popcount"),
-        (["--latency", "0"], "latency must be at least 1, not 0"),
-        (["--program", "{tmp}/none.s"], "none.s: No such file or directory"),
-        (["--program", "{tmp}/bad.s"], "bad.s, line 2: unknown instruction 'jump'"),
-        (["--program", "{tmp}/shift.s"], "shift.s, line 3: vector, reads rows 0..15 of"),
-        (["--program", "{tmp}/deep.s"], "deep.s, line 4: loop, is within 3 others already"),
-        (["--program", "{tmp}/open.s"], "open.s, line 1: loop lacks its end"),
-        (["--program", "{tmp}/cross.s"], "cross.s, line 2: loop, ends behind the loop around it"),
-        (["--memory", "{tmp}/odd.npz"], "--memory goes with --program"),
-        (
-            ["--program", "{tmp}/good.s", "--memory", "{tmp}/odd.npz"],
-            "memory must be bytes, whole lines of 64",
-        ),
-        (
-            ["--program", "{tmp}/good.s", "--memory", "{tmp}/other.npz"],
-            "other.npz has no array 'memory'",
-        ),
-        (["--program", "{tmp}/good.s", "--memory", "{tmp}/good.s"], "good.s is no .npz file"),
-        (["--program", "{tmp}/good.s", "--memory", "{tmp}/one.npy"], "one.npy is no .npz file"),
-        (["--program", "{tmp}/good.s", "--memory", "{tmp}/no.npz"], "no.npz: No such file or"),
+        *table_rows(REFUSALS),
     ],
 )
 def test_refused_runs(words, message, capsys, tmp_path):

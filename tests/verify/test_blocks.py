@@ -1,68 +1,39 @@
-"""Every block of the catalogue, every preset, as emitted Verilog; in the long tests on both
-simulators."""
+"""Every block of the catalogue as emitted Verilog; in the long tests all presets on both."""
 
 import pytest
 
 from tests.support.benches import run_on_both, run_passing, unit_verilog
-from tests.support.drive import catalogued_units, long_to_compile
+from tests.support.drive import catalogued_units
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.golden.vectors import corners
 from tilewright.synth.emit import to_verilog
 from tilewright.verify.simulators.find import find_verilators
 
-PRESETS = [f"{block}:{preset}" for block in catalogued_units() for preset in BLOCKS[block].PRESETS]
 # Icarus Verilog takes seconds for what Verilator does in half a one.
 LARGE = ("pe_", "harmonia_pe", "anda_vector", "float_fma", "prefix_sum:ripple")
-# Options that a further preset has together.
-ALONE = ("anda_vector:fused", "anda_vector:paced")
+PRESETS = [f"{block}:{preset}" for block in catalogued_units() for preset in BLOCKS[block].PRESETS]
+FIRST = [f"{block}:{next(iter(BLOCKS[block].PRESETS))}" for block in catalogued_units()]
 # On both in every run: memory, control, arithmetic, and a processing element.
-BOTH = [
-    f"{block}:{next(iter(BLOCKS[block].PRESETS))}"
-    for block in ("queue", "width_converter", "arbiter", "float_mul", "adder_tree", "pe_figna")
-]
+BOTH = ("queue", "width_converter", "arbiter", "float_mul", "adder_tree", "pe_figna")
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        pytest.param(
-            name, marks=[pytest.mark.full] if long_to_compile(name) or name in ALONE else []
-        )
-        for name in PRESETS
-    ],
-)
+@pytest.mark.parametrize("block", FIRST)
 def test_verilog_equals_golden(block):
-    """The same cycles on both, too: what a bench sees does not depend on who simulates.
-
-    That is asked of some. Of a small block, Icarus Verilog, which compiles in no time, has the
-    others; of a large one Verilator has.
-    """
+    """The first preset of each block; tests/hw/test_blocks.py has all in Amaranth's simulator."""
     verilog = unit_verilog(block)
-    large = block.startswith(LARGE)
-    if block in BOTH:
-        run_on_both(block, verilog=verilog, **({"cases": 60} if large else {}))
-    if large:
-        run_passing(block, verilog=verilog)
-    elif block not in BOTH:
-        run_passing(block, "icarus", verilog=verilog)
+    cases = {"cases": 60} if block.startswith(LARGE) else {}
+    if block.partition(":")[0] in BOTH:
+        run_on_both(block, verilog=verilog, **cases)
+    else:
+        run_passing(block, "icarus", verilog=verilog, **cases)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("block", [name for name in PRESETS if name.startswith(LARGE)])
-def test_large_block_on_both_simulators(block):
+@pytest.mark.parametrize("block", PRESETS)
+def test_every_preset_on_both_simulators(block):
+    """The same cycles, too: what a bench sees does not depend on who simulates."""
     run_on_both(block, verilog=to_verilog(resolve(block)))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "block", [name for name in catalogued_units() if not name.startswith(LARGE)]
-)
-def test_small_presets_on_both_simulators(block):
-    for preset in BLOCKS[block].PRESETS:
-        name = f"{block}:{preset}"
-        if name not in BOTH and not name.startswith(LARGE):
-            run_on_both(name, verilog=to_verilog(resolve(name)))
 
 
 @pytest.mark.parametrize("block", ["queue", "popcount", "arbiter", "float_mul:pipelined"])

@@ -30,7 +30,7 @@ MUTATIONS = {
 }
 
 
-@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
+@pytest.mark.parametrize("simulator", ["icarus", pytest.param("verilator", marks=pytest.mark.full)])
 @pytest.mark.parametrize(("block", "old", "new", "finding"), MUTATIONS.values(), ids=MUTATIONS)
 def test_planted_error_is_found(block, old, new, finding, simulator, monkeypatch, capsys):
     original = bench.block_verilog

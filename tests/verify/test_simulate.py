@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from tests.support.tables import table_rows
 from tilewright.base.errors import CheckError
 from tilewright.cli import main
 from tilewright.studies.runs.simulation import Simulation
@@ -49,33 +50,29 @@ def test_one_stall_replaces_the_three(capsys):
     assert cycles("--stall", "0.5", "--seed", "2") != cycles("--stall", "0.5")
 
 
+REFUSALS = """
+queu | unknown block 'queu'; did you mean queue?
+queue --cases 0 | cases must be at least 1, not 0
+queue --seed -2 | seed must be at least 0, not -2
+queue --stall 1 | stall must be 0..0.95, not 1.0
+queue --exhaustive | the bench of queue has no exhaustive cases
+queue --simulator both --waves x.vcd | --waves takes one simulator, not both
+queue --m 3 | --m is an option of deca.gemm, not of queue
+machine.layer --save x.npz | --save is an option of anda, harmonia, not of machine.layer
+deca.gemm --cases 5 | --cases is an option of deca.cycles, not of deca.gemm
+deca.gemm queue | unknown argument 'queue'; see tilewright simulate deca.gemm --help
+queue --waves x.png | waves go to a .vcd or .fst file, not to 'x.png'
+"""
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["queu"], "unknown block 'queu'; did you mean queue?"),
-        (["queue", "--cases", "0"], "cases must be at least 1, not 0"),
-        (["queue", "--seed", "-2"], "seed must be at least 0, not -2"),
-        (["queue", "--stall", "1"], "stall must be 0..0.95, not 1.0"),
-        (["queue", "--exhaustive"], "the bench of queue has no exhaustive cases"),
-        (
-            ["queue", "--simulator", "both", "--waves", "x.vcd"],
-            "--waves takes one simulator, not both",
-        ),
-        (["queue", "--m", "3"], "--m is an option of deca.gemm, not of queue"),
-        (
-            ["machine.layer", "--save", "x.npz"],
-            "--save is an option of anda, harmonia, not of machine.layer",
-        ),
-        (["deca.gemm", "--cases", "5"], "--cases is an option of deca.cycles, not of deca.gemm"),
+        *table_rows(REFUSALS),
         (
             ["deca.cycles", "--exhaustive"],
             "unknown argument '--exhaustive'; see tilewright simulate deca.cycles --help",
         ),
-        (
-            ["deca.gemm", "queue"],
-            "unknown argument 'queue'; see tilewright simulate deca.gemm --help",
-        ),
-        (["queue", "--waves", "x.png"], "waves go to a .vcd or .fst file, not to 'x.png'"),
     ],
 )
 def test_refusals(capsys, argv, message):

@@ -10,6 +10,7 @@ from tilewright.golden.deca.coding import data_lengths, mask_nonzeros
 from tilewright.golden.deca.tiles import grid
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import LUT_ENTRIES, ScaleKind
+from tilewright.golden.params.formats import E8M0
 from tilewright.golden.params.sparamx import Order
 from tilewright.kernels.library import CDecaWeights, Path
 from tilewright.kernels.matrix import Multiplier
@@ -103,5 +104,7 @@ class DecaMatrix(Multiplier):
         normal = exponents[exponents > 0]  # subnormal entries count as zero
         if not self._scales.size or not normal.size:
             return True
+        if self._scales.max() == E8M0.nan_bits:
+            return False
         low, high = int(self._scales.min()) - 127, int(self._scales.max()) - 127
         return bool(normal.min() + low >= 1 and normal.max() + high <= 254)

@@ -13,7 +13,7 @@ REFUSED = 0x40  # the one register that the model refuses
 
 
 class Slave:
-    """Registers on AXI4-Lite that take their time."""
+    """Registers on AXI4-Lite that take their time, and nothing while an answer waits."""
 
     def __init__(self, ctx, dut, rng, stall):
         self.ctx, self.dut, self.rng, self.stall = ctx, dut, rng, stall
@@ -48,9 +48,10 @@ class Slave:
     def show(self):
         ctx, d = self.ctx, self.dut
         goes = [self.rng.random() >= self.stall for _ in range(4)]
-        ctx.set(d.s_axi_awready, goes[0] and self.address is None)
-        ctx.set(d.s_axi_wready, goes[1] and self.data is None)
-        ctx.set(d.s_axi_arready, goes[2])
+        free = self.answer is None
+        ctx.set(d.s_axi_awready, goes[0] and free and self.address is None)
+        ctx.set(d.s_axi_wready, goes[1] and free and self.data is None)
+        ctx.set(d.s_axi_arready, goes[2] and free)
         shown = self.answer if goes[3] or ctx.get(d.s_axi_bvalid | d.s_axi_rvalid) else None
         kind, code, address = shown or ("", OKAY, 0)
         ctx.set(d.s_axi_bvalid, kind == "b")

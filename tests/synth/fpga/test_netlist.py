@@ -18,7 +18,10 @@ def test_a_netlist_passes_and_a_wrong_one_does_not():
     assert not bench_fpga_netlist("popcount:odd", verilog=wrong).passed
 
 
-@pytest.mark.parametrize("device", ["ecp5-85k", "nexus-40k", "gatemate-a1"])
+@pytest.mark.parametrize(
+    "device",
+    ["ecp5-85k", *(pytest.param(x, marks=pytest.mark.full) for x in ("nexus-40k", "gatemate-a1"))],
+)
 def test_registers_and_memories_pass(device):
     """A queue: registers, and its words in LUTs that are memory where the family has them."""
     found = bench_fpga_netlist("queue:odd", device)

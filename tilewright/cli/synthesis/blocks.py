@@ -53,7 +53,9 @@ def map_blocks(args: argparse.Namespace) -> int:
     if args.output:
         write_record(args.output, records[0] if len(records) == 1 else records)
     if args.json:
-        print_json([r.record | {"seconds": round(r.seconds, 2)} for r in results])
+        proofs = [{} if r.proof is None else {"proof": r.proof.as_dict} for r in results]
+        times = [{"seconds": round(r.seconds, 2)} for r in results]
+        print_json([r.record | p | t for r, p, t in zip(results, proofs, times, strict=True)])
     else:
         print_results(results, args.clock, path=args.path, parts=args.parts or args.hierarchy)
     return 0

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tilewright.claims import find_claim
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.measured import missing
 from tilewright.report.plots import curves
-from tilewright.claims import find_claim
 from tilewright.studies.accuracy.records import RECORDS
 
 __all__ = ["model_name", "model_records", "models_section", "noise_rows", "perplexity_rows"]
