@@ -12,7 +12,7 @@ from tests.support.riscv import processor_or_skip
 from tilewright import cli
 from tilewright.claims import papers
 from tilewright.claims.registry import ClaimClass
-from tilewright.claims.scoreboard import Summary, class_counts, evaluate
+from tilewright.claims.scoreboard import Summary, class_counts, evaluate, summary
 from tilewright.golden.params.resolve import BLOCKS
 from tilewright.hw.catalog import CATALOG
 from tilewright.verify.benches import BENCHES
