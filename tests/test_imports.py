@@ -174,7 +174,6 @@ def test_every_package_has_its_room():
         assert find_spec(f"tilewright.{name}") is not None
 
 
-# File | its text | last words of the complaints.
 def test_digests_of_rtlil_name_all_sources_that_decide_it():
     """Blocks and what writes their RTLIL reach nothing else of ours that could change it."""
     ahead = ["tilewright.synth.emit", *(m for m in sources(ROOT) if within(m, "tilewright.hw"))]
@@ -189,10 +188,12 @@ def test_digests_of_rtlil_name_all_sources_that_decide_it():
     in_digest = {f for f in reached if f.startswith(("hw/", "golden/params/"))}
     in_digest |= {"synth/emit.py", "synth/signal_names.py"}
     # When Python collects garbage; how Verilog is made of RTLIL, and its cache.
-    others = {"synth/collector.py", "synth/yosys.py", "tilewright/base/cache.py"}
+    base = {f"tilewright/base/{name}.py" for name in ("cache", "files")}
+    others = {"synth/collector.py", "synth/yosys.py", *base}
     assert reached - in_digest == others
 
 
+# File | its text | last words of the complaints.
 PLANTED = {
     directions: """
         golden/params/x.py | import json, numpy | numpy
