@@ -92,7 +92,7 @@ class Written:
 
 @pytest.fixture(scope="session")
 def written(request, tmp_path_factory) -> Written:
-    """The report of the installed package; of this process where pytest-cov counts lines."""
+    """The report of the installed package; under pytest-cov, of this process."""
     folder = tmp_path_factory.mktemp("written")
     words = ("report", "--cases", "500", "-o", "report", "--json")
     if request.config.pluginmanager.hasplugin("_cov"):
