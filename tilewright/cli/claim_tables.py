@@ -7,7 +7,7 @@ from tilewright.sim.program_residuals import LayerResidual, ProductResidual
 from tilewright.studies.model_fit import Residual, Sensitivity
 
 __all__ = [
-    *("Table", "claim_table", "class_table", "layer_table", "miss_table", "product_table"),
+    *("Table", "claim_table", "class_table", "layer_table", "miss_table", "program_table"),
     *("residual_table", "sensitivity_table", "summary_table"),
 ]
 
@@ -85,7 +85,7 @@ def sensitivity_table(rows: Iterable[Sensitivity]) -> Table:
     ]
 
 
-def product_table(rows: Iterable[ProductResidual]) -> Table:
+def program_table(rows: Iterable[ProductResidual]) -> Table:
     """Show one system, prompt and memory port a row."""
     header = (
         *("SYSTEM", "TOKENS", "PORT", "PROGRAMS, MILLION CYCLES"),

@@ -108,7 +108,7 @@ def _model(args: argparse.Namespace) -> None:
             return
         _show(args, layers, tables.layer_table(layers))
         print()
-        _show(args, products, tables.product_table(products))
+        _show(args, products, tables.program_table(products))
 
 
 def _show(
