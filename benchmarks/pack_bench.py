@@ -54,7 +54,7 @@ def write_model(path: Path) -> None:
 def measure() -> Iterator[Figure]:
     """Weights a second and memory over the tensor's, for both directions of every scheme."""
     with tempfile.TemporaryDirectory() as name:
-        model, packed, back = (f"{name}/{part}" for part in ("model", "packed", "back"))
+        model, packed, back = (f"{name}/{part}.safetensors" for part in ("model", "packed", "back"))
         write_model(Path(model))
         for case in CASES:
             options = ["--scheme", *case.split()]

@@ -2,7 +2,7 @@
 
     python -m benchmarks.kernels layers|model|sharing [-o FILE] [--quick] [--only SECTION]...
 
-``layers`` measures kernels alone, ``model`` tokens of a whole model beside stock PyTorch, and
+``layers`` measures kernels alone, ``model`` tokens of whole models, stock and packed, and
 ``sharing`` the same where processors are few or shared. The record is written after every part.
 """
 
@@ -45,7 +45,10 @@ def main(words: list[str] | None = None) -> None:
             if not all(same):
                 parser.error(f"{output} is a record of another machine or another plan")
             record = before
-        parts = layer_parts(sections(plan), args.only, record, command)
+        known = sections(plan)
+        if unknown := sorted(set(args.only) - set(known)):
+            parser.error(f"no section {unknown[0]!r}: there are {', '.join(known)}")
+        parts = layer_parts(known, args.only, record, command)
     else:
         from benchmarks.kernels import models, sharing
 

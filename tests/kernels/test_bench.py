@@ -39,6 +39,9 @@ def test_a_quick_run_has_everything_and_sections_are_measured_again(tmp_path, ca
     said = again["sections"].pop("threads")
     assert said["command"] == "python -m benchmarks.kernels layers --only threads"
     assert all(again[n] == record[n] for n in record if n not in ("sections", "threads"))
+    with pytest.raises(SystemExit):
+        main([*common, "--only", "speed"])
+    assert "no section 'speed': there are roofs, packing," in capsys.readouterr().err
     write(path, again | {"plan": {}})
     with pytest.raises(SystemExit):
         main([*common, "--only", "threads"])
