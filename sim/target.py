@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import cast
 
 from tilewright.golden.machine.moves import LATENCY, Timing
 from tilewright.golden.params.block import BlockParams, require
@@ -61,7 +62,8 @@ class Target:
     @property
     def deca(self) -> DecaParams:
         """The DECA beside every core, where the engine is one."""
-        return self.block if isinstance(self.block, DecaParams) else PAPER_DECA
+        block = None if isinstance(self.block, MachineParams) else self.block
+        return block or PAPER_DECA
 
     @property
     def built(self) -> MachineParams | None:
@@ -189,7 +191,7 @@ def _one_device(
         return Target(system=block.block, block=block, latency=cycles, settings=set_there)
     require(latency is None, "latency is that of block anda or harmonia; leave it out")
     name = DEFAULT_SYSTEM if system is None else system
-    deca = block if isinstance(block, DecaParams) else None
+    deca = cast("DecaParams | None", block)  # no other block is left
     if deca is not None:
         require(
             name not in ACCELERATORS and own is None,

@@ -42,12 +42,6 @@ NEUTRAL = tuple(f"tilewright.{room}." for room in ("golden", "hw", "verify", "co
 ACCELERATORS = {"anda", "deca", "harmonia", "sparamx"}
 REGISTRIES = {"catalog", "resolve"}
 PARAMETERS = re.compile(r"\b(Anda|Deca|Harmonia)(Axi|Tepl)?Params\b")
-# PENDING: modules that still ask isinstance for an accelerator's parameters. Delete when they stop.
-PENDING = (
-    *("tilewright.sim", "tilewright.cli.commands.roofsurface", "tilewright.cli.synthesis.energy"),
-    *("tilewright.studies.driver_header", "tilewright.studies.on_cpu.session"),
-    *("tilewright.studies.pe.compare", "tilewright.studies.sweeps.frontiers"),
-)
 
 
 @cache
@@ -126,7 +120,7 @@ def circles(root: Path) -> Iterator[str]:
 def ladders(root: Path) -> Iterator[str]:
     """Modules that ask for an accelerator's parameter class without having its name."""
     for module, (path, tree) in sources(root).items():
-        is_free = words(module) & ACCELERATORS or within(module, *PENDING, "tests", "benchmarks")
+        is_free = words(module) & ACCELERATORS or within(module, "tests", "benchmarks")
         for node in () if is_free or not PARAMETERS.search(path.read_text()) else ast.walk(tree):
             match node:
                 case ast.Call(func=ast.Name("isinstance" | "issubclass"), args=[_, kind]):

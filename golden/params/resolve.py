@@ -5,7 +5,7 @@ import types
 from dataclasses import fields
 from enum import Enum
 from importlib import import_module
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tilewright.golden.params.anda import ANDA_BLOCKS
 from tilewright.golden.params.anda_machine import ANDA_MACHINE_BLOCKS, AndaAxiParams
@@ -34,6 +34,7 @@ _ALL: tuple[type[BlockParams], ...] = (
     *HARMONIA_MACHINE_BLOCKS,
 )
 
+P = TypeVar("P", bound=BlockParams)
 BLOCKS: dict[str, type[BlockParams]] = {cls.block: cls for cls in _ALL}
 
 
@@ -65,6 +66,14 @@ def resolve(text: str) -> BlockParams:
             raise UnknownNameError(unknown(f"field of {name}", key, known))
         changes[key] = _parse(key, known[key], value)
     return cls.preset(preset, **changes)
+
+
+def resolve_as(kind: type[P], text: str) -> P:
+    """:func:`resolve` for a caller that takes one block alone, of any size."""
+    params = resolve(text)
+    if not isinstance(params, kind) or params.block != kind.block:
+        raise ValueError(f"block must be {kind.block}, not {params.block}")
+    return params
 
 
 def register(cls: type[BlockParams]) -> None:

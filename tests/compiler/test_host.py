@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from tests.support.smollm2 import smollm2_or_skip
 from tilewright.base.errors import CheckError, CommandError
 from tilewright.cli import main
 from tilewright.compiler.compile import Options, compile_model
@@ -55,22 +56,39 @@ def session(runner, *prompts, **options):
     return Session(runner, prompts, accelerator_of(runner.machine), **options)
 
 
-@pytest.mark.parametrize("make", [Runner, plain])
-@pytest.mark.parametrize("count", [2, SEQUENCES])
-def test_several_sequences_have_the_bits_of_each_alone(folder, count, make):
+def compare_with_each_alone(folder, count, make=Runner):
     """Prompts of different lengths, then tokens of all sequences in one step."""
     rng = np.random.default_rng(count)
-    prompts = {k: rng.integers(0, 128, 1 + 4 * k % 11).tolist() for k in range(count)}
+    words = folder.plan.shape.vocab_size
+    prompts = {k: rng.integers(0, words, 1 + 4 * k % 11).tolist() for k in range(count)}
     together = make(folder)
-    feeds = [prompts, *({k: [int(rng.integers(128))] for k in prompts} for _ in range(2))]
+    feeds = [prompts, *({k: [int(rng.integers(words))] for k in prompts} for _ in range(2))]
     found = [together.feed(tokens) for tokens in feeds]
     steps = [run for run in together.runs if run.kind != "head"][-2:]
     assert [(run.kind, run.tokens) for run in steps] == [("decode", count)] * 2
+    alone = Runner(folder)
+    empty = alone.state()
     for sequence in prompts:
-        alone = Runner(folder)
+        alone.restore(empty)
         for tokens, logits in zip(feeds, found, strict=True):
             assert np.array_equal(alone.feed(tokens[sequence]), logits[sequence])
         assert alone.choice == together.choices[sequence]
+
+
+@pytest.mark.parametrize("make", [Runner, plain])
+@pytest.mark.parametrize("count", [2, SEQUENCES])
+def test_several_sequences_have_the_bits_of_each_alone(folder, count, make):
+    compare_with_each_alone(folder, count, make)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("target", ["anda", "harmonia"])
+def test_sixteen_sequences_of_smollm2(target, tmp_path):
+    """At the published size of the machine."""
+    smollm2_or_skip()
+    options = Options(target=target, context=64, weight_bits=4, sequences=16)
+    compile_model("smollm2", tmp_path / "smollm2", options)
+    compare_with_each_alone(open_folder(tmp_path / "smollm2", check=False), 16)
 
 
 def test_sequences_may_end_apart(folder):

@@ -24,6 +24,7 @@ __all__ = ["Machine", "machine_of", "machines", "register"]
 
 Bytes = NDArray[np.uint8]
 _MACHINES: dict[str, Callable[..., "Machine"]] = {}
+_LOWERINGS: dict[type, type] = {}
 
 
 class Machine(ABC):
@@ -252,13 +253,13 @@ class Machine(ABC):
     def sums(self, item: Item) -> tuple[int, int] | None:
         """Mantissa of a product's activations, and the groups that a tile sums; None for others."""
 
-    @abstractmethod
     def lowering(self, plan: Plan, lines: Any, step: Step, together: int, spill: int) -> Any:
         """The lowering that writes the operations of a step.
 
         ``together`` token tiles share weights on chip; ``spill`` says which tensors are stored
         between operations, as :class:`~tilewright.compiler.lowering.Lowering` says.
         """
+        return _LOWERINGS[type(self)](self, plan, lines, step, together, spill)
 
     def bank(self, token: Token, index: int, step: Step) -> int:
         """The bank of the step's token of this index, within its tile."""
@@ -305,9 +306,10 @@ class Machine(ABC):
         """The format of activations in words."""
 
 
-def register(name: str, make: Callable[..., Machine]) -> None:
-    """Let ``make(params, **formats)`` stand for the machines of a block."""
-    _MACHINES[name] = make
+def register(machine: type[Machine], lowering: type) -> None:
+    """Compile for the block of the machine's name; ``lowering`` writes its operations."""
+    _MACHINES[machine.name] = machine
+    _LOWERINGS[machine] = lowering
 
 
 def machines() -> Iterator[str]:

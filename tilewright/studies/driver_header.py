@@ -11,7 +11,6 @@ from enum import IntEnum
 
 from tilewright.golden.params import anda_machine, deca, harmonia_machine, machine
 from tilewright.golden.params.block import BlockParams, Field
-from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve
 
 __all__ = ["driver_header"]
@@ -24,7 +23,7 @@ def driver_header(block: str) -> str:
     params = resolve(block)
     name = params.block.removesuffix("_axi").removesuffix("_tepl")
     guard = f"TILEWRIGHT_{params.slug.upper()}_H"
-    if isinstance(params, DecaParams):
+    if name == "deca":
         body = _deca(params)
     elif name in _MACHINES and isinstance(params, machine.MachineParams):
         body = _machine(name, params)
@@ -151,7 +150,7 @@ static inline void {name}_write(volatile uint64_t *registers, unsigned offset, u
 }}"""
 
 
-def _deca(params: DecaParams) -> Iterator[str]:
+def _deca(params: BlockParams) -> Iterator[str]:
     yield "/* Size. */"
     yield from _size("DECA", params)
     yield "\n/* Registers of 64 bits, by byte offset. */"

@@ -90,14 +90,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _deca(block: str | None) -> "DecaParams | None":
     from tilewright.golden.params.deca import DecaParams
-    from tilewright.golden.params.resolve import resolve
+    from tilewright.golden.params.resolve import resolve_as
 
-    params = None if block is None else resolve(block)
-    if params is None:
-        return None
-    if not isinstance(params, DecaParams) or params.block != "deca":
-        raise CommandError(f"block must be deca, not {params.block}")
-    return params
+    return None if block is None else resolve_as(DecaParams, block)
 
 
 def _accelerator(name: str) -> "Accelerator":

@@ -6,7 +6,7 @@ from typing import Any
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
 from tilewright.golden.params.deca import DecaParams
-from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.resolve import resolve_as
 from tilewright.studies.deca_energy.run import CASES, IDLE, PERIOD, deca_energy_record
 from tilewright.studies.pe.energy import ENERGY
 from tilewright.synth.record import record_name, store_record
@@ -17,8 +17,9 @@ __all__ = ["measure_energy"]
 
 def measure_energy(args: argparse.Namespace) -> int:
     """Measure power and energy of a DECA PE at the paper's clock."""
-    if args.block is None or not isinstance(params := resolve(args.block), DecaParams):
+    if args.block is None:
         raise CommandError("--energy needs a BLOCK that is a DECA PE, such as deca:small")
+    params = resolve_as(DecaParams, args.block)
     technology = load_technology(args.tech or "asap7")
     with progress("energy", len([*CASES, IDLE])) as tick:
         record = deca_energy_record(args.block, technology, tick, gating=args.gating)

@@ -247,11 +247,6 @@ class AndaMachine(Machine):
         )
         return self.settings_of(item).source, groups * tiles
 
-    def lowering(self, plan: Plan, lines: Any, step: Step, together: int, spill: int) -> Any:
-        from tilewright.compiler.anda.lowering import AndaLowering
-
-        return AndaLowering(self, plan, lines, step, together, spill)
-
     def bank(self, token: Token, index: int, step: Step) -> int:
         return token.position % self.rows if step.kind == "prompt" else index % self.rows
 

@@ -297,11 +297,6 @@ class HarmoniaMachine(Machine):
             count += across * sum(p.has_low(operand, unit, tokens) for unit in range(units))
         return ACTIVATION_BITS, count * x["token_tiles"]
 
-    def lowering(self, plan: Plan, lines: Any, step: Step, together: int, spill: int) -> Any:
-        from tilewright.compiler.harmonia.lowering import HarmoniaLowering
-
-        return HarmoniaLowering(self, plan, lines, step, together, spill)
-
     def bank(self, token: Token, index: int, step: Step) -> int:
         return index % self.rows if step.kind == "batch" else token.position % self.rows
 

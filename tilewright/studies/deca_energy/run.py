@@ -21,7 +21,7 @@ from tilewright.golden.deca import (
     tile_cycles,
 )
 from tilewright.golden.params.deca import DecaParams, Register, TileError
-from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.resolve import resolve_as
 from tilewright.studies.deca_energy.cases import CASES, IDLE, Case
 from tilewright.studies.deca_energy.weights import SAMPLES, samples
 from tilewright.synth.activity import Activity
@@ -75,8 +75,7 @@ def deca_energy_record(
 
     ``tick`` is told each run that is done; ``gating``: with clock gates.
     """
-    params = resolve(spec)
-    assert isinstance(params, DecaParams)
+    params = resolve_as(DecaParams, spec)
     rtlil = to_rtlil(params, memory_macros=True)
     result = synthesise(rtlil, params.slug, technology, GOAL, gating=gating)
     if result.delay > PERIOD:

@@ -16,6 +16,7 @@ from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.on_deca import HEAD, DecaSession, Storage, compressed_model
 from tilewright.golden.params.deca import TILE_ROWS, DecaParams
 from tilewright.golden.params.formats import BF16
+from tilewright.golden.params.resolve import resolve_as
 from tilewright.sim.on_server import step_on_server
 from tilewright.sim.scheme import OTHER_NAMES, WITH_DENSITY, resolve_weight_scheme
 from tilewright.sim.step import Step
@@ -23,7 +24,7 @@ from tilewright.sim.target import Target, resolve_target
 from tilewright.sim.workload import Batch, Pass
 from tilewright.studies.on_cpu.tiles import MatrixTiles, matrix_tiles
 from tilewright.studies.runs.deca_gemm import run_matrix
-from tilewright.studies.runs.simulation import DEFAULT, Simulation, resolve_block
+from tilewright.studies.runs.simulation import DEFAULT, Simulation
 
 __all__ = ["CpuCost", "CpuGeneration", "CpuOptions", "CpuSession", "RtlTiles"]
 
@@ -92,8 +93,7 @@ class CpuSession:
     """One prompt on one socket; every weight is read through its compressed tile."""
 
     def __init__(self, source: str, prompt: str, options: CpuOptions, tick: Tick = lambda _: None):
-        params = resolve_block(options.block, "deca", "run")
-        assert isinstance(params, DecaParams)
+        params = resolve_as(DecaParams, options.block)
         self.options, self.params = options, params
         self.target = _server(options, params)
         layers, head = _storage(options.scheme, params), _storage(options.head, params)

@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.base.errors import CommandError
 from tilewright.golden.deca.cycles import expected_cycles
 from tilewright.golden.params.deca import DecaParams, TileConfig
-from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.resolve import resolve_as
 from tilewright.sim.claims import Compare, claims_of_study
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy, make_records
 from tilewright.studies.pe.own_pe import OwnPE, measure_own
@@ -302,8 +302,7 @@ def _over(first: Measured, pe: Measured) -> Measured:
 
 
 def _decompression(spec: str, technology: Technology) -> Decompression | None:
-    params = resolve(spec)
-    assert isinstance(params, DecaParams)
+    params = resolve_as(DecaParams, spec)
     record = find_record(params, technology.name)
     if record is None:
         return None

@@ -28,7 +28,7 @@ from tilewright.golden.deca.coding import decode_tiles
 from tilewright.golden.deca.packed import as_matrix
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.formats import BF16
-from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.resolve import resolve, resolve_as
 from tilewright.studies.model_files import open_model
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
 
@@ -132,8 +132,7 @@ def run_matrix(
 
     ``density`` is only noted in the result.
     """
-    params, config = resolve(block), matrix.scheme.config
-    assert isinstance(params, DecaParams)
+    params, config = resolve_as(DecaParams, block), matrix.scheme.config
     if not params.supports(config):
         raise CommandError(f"{params.slug} cannot scale groups of {config.group} elements")
     tiles, numbers = _stream(block, matrix, memory, simulation)

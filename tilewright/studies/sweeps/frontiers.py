@@ -47,7 +47,7 @@ class Frontier:
     name: str
     title: str
     specs: tuple[str, ...]
-    throughput: Callable[[BlockParams, dict[str, float]], float]  # of parameters and metrics
+    throughput: Callable[[Any, dict[str, float]], float]  # of the block's parameters and metrics
     unit: str  # of throughput
     goals: tuple[str, ...] = ("area",)
     technologies: tuple[str, ...] = ("asap7", "sky130hd")
@@ -88,7 +88,7 @@ class FrontierPoint:
     paper: str | None  # where a paper names it
 
 
-def _weights_per_cycle(params: BlockParams, metrics: dict[str, float]) -> float:
+def _weights_per_cycle(params: DecaParams, metrics: dict[str, float]) -> float:
     """Weights that DECA gives per cycle once data has arrived, over the paper's twelve schemes.
 
     The mean over the schemes is the geometric one.
@@ -96,7 +96,6 @@ def _weights_per_cycle(params: BlockParams, metrics: dict[str, float]) -> float:
     from tilewright.golden.deca.cycles import expected_cycles
     from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
 
-    assert isinstance(params, DecaParams)
     product = 1.0
     for name in PAPER_SCHEMES:
         scheme = resolve_weight_scheme(name)
@@ -105,8 +104,7 @@ def _weights_per_cycle(params: BlockParams, metrics: dict[str, float]) -> float:
     return float(product ** (1 / len(PAPER_SCHEMES)))
 
 
-def _macs_per_cycle(params: BlockParams, metrics: dict[str, float]) -> float:
-    assert isinstance(params, HarmoniaPeParams)
+def _macs_per_cycle(params: HarmoniaPeParams, metrics: dict[str, float]) -> float:
     return float(params.macs_per_cycle(Mode.M8W4))
 
 
