@@ -34,7 +34,7 @@ __all__ = [
 
 PLACED_RECORDS = RECORDS / "placed"
 _OWN = (
-    *("analytic", "arcs", "buffering", "clock_tree", "congestion", "energy", "floorplan", "layout"),
+    *("analytic", "buffering", "clock_tree", "congestion", "energy", "floorplan", "layout"),
     *("legalise", "repair", "rules", "sizes", "timing", "wires", "wiring"),
 )
 
