@@ -15,11 +15,10 @@ import numpy as np
 
 from tilewright.synth.netlist import Net, net_names, pins_of
 from tilewright.synth.technology import Arc, Cell, Technology
+from tilewright.synth.timing import CONSTANT
 from tilewright.synth.yosys import SynthesisError
 
 __all__ = ["CONSTANT", "Arcs", "Expanded", "expand"]
-
-CONSTANT = 0  # the net of all constants: nothing ever arrives there
 
 _Ints = np.ndarray[Any, np.dtype[np.int64]]
 _Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -25,7 +25,7 @@ __all__ = ["PLACED", "placed_record", "placed_table", "stale_placed_records"]
 
 PLACED = "placed"  # the kind of record
 _OWN = (
-    *("analytic", "arcs", "buffering", "clock_tree", "congestion", "energy", "floorplan", "layout"),
+    *("analytic", "buffering", "clock_tree", "congestion", "energy", "floorplan", "layout"),
     *("legalise", "repair", "rules", "sizes", "timing", "wires", "wiring"),
 )
 

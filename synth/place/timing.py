@@ -4,8 +4,7 @@ A cell drives the pins of its net and its whole wire, lumped; then the wire's El
 each sink, and slopes grow by it (the root of the squares of the driver's slew and the wire's own).
 Without wires the delays are those of ``tilewright.synth.timing`` to the last bit.
 
-Cells are taken level by level, all arcs of a level at once (:mod:`tilewright.synth.place.arcs`):
-every round of timing repair looks at the whole netlist again.
+Every round of timing repair looks at the whole netlist again.
 """
 
 import math
@@ -16,11 +15,20 @@ from functools import cached_property
 import numpy as np
 
 from tilewright.synth.netlist import Net, Netlist
-from tilewright.synth.place.arcs import Arcs, Graph, graph_of, planes_of
 from tilewright.synth.place.wires import Wires
-from tilewright.synth.place.wiring import Floats, Ints, Wiring
-from tilewright.synth.technology import Technology
-from tilewright.synth.timing import FALL, IDEAL_INPUTS, RISE
+from tilewright.synth.place.wiring import Wiring
+from tilewright.synth.technology import Arc, Plane, Surface, Technology
+from tilewright.synth.timing import (
+    CONSTANT,
+    FALL,
+    RISE,
+    Arrivals,
+    Floats,
+    Ints,
+    Wired,
+    network_of,
+    numbers_of,
+)
 
 __all__ = ["PathPoint", "Timing", "time_placed"]
 
@@ -44,159 +52,123 @@ def time_placed(
 
 
 class Timing:
-    """What is known of every net; times in ps, loads in fF.
-
-    Arrays of edges have two places for a net, at ``2 * net + edge``, nets as ``graph`` counts them.
-    What never changes has the arrival ``-inf``.
-    """
+    """What is known of every net; times in ps, loads in fF."""
 
     def __init__(
         self, netlist: Netlist, technology: Technology, wiring: Wiring, wires: Wires | None
     ):
-        self.netlist, self.technology, self.wiring = netlist, technology, wiring
-        self.graph: Graph = graph_of(netlist, wiring)
+        self.netlist, self.wiring = netlist, wiring
+        network = network_of(netlist, technology)
+        if not all(isinstance(s, Plane) for arc in network.kinds for s in _surfaces(arc)):
+            raise ValueError("placement needs the compact tables of a technology, linear in slew")
+        self.number = network.number
+        self._drivers = _drivers(netlist, wiring, self.number)
         self._pin_delays = np.append(np.zeros(len(wiring.points)), 0.0)  # the last: no wire
-        self._loads = self.graph.pin_loads(technology.output_load)
+        pins = _Pins(wiring, self.number)
+        through = network.through
+        self._pins = pins.at(through.source, through.owner)
         if wires is not None:
             self._pin_delays[:-1] = wires.delays
-            self._loads[self.graph.wired_nets] += wires.lengths * wires.ff_per_um
+            network.loads[pins.nets] += wires.lengths * wires.ff_per_um
         low, high = technology.slew_thresholds
-        self._per_delay = math.log((100 - low) / (100 - high))  # slew of an RC over its delay
-        self._time = np.full(2 * len(self._loads), -np.inf)
-        self._slew = np.full(2 * len(self._loads), -np.inf)
-        self._from_inputs()
-        self._from_registers()
-        self._arc_delays = [self._through(arcs) for arcs in self.graph.levels]
-        self._find_longest()
+        per_delay = math.log((100 - low) / (100 - high))  # slew of an RC over its delay
+        self._network = network
+        self._arrivals = Arrivals(
+            network, technology, Wired(self._pin_delays[self._pins], per_delay)
+        )
+        ports = netlist.inputs.items()
+        self._arrivals.from_inputs({port: numbers_of(network, nets) for port, nets in ports})
+        self._arrivals.from_registers()
+        self._passed = list(self._arrivals.propagate())
+        self._time = self._arrivals.time
+        self._find_longest(pins)
 
-    def _arrive(self, places: Ints, times: Floats, slews: Floats) -> None:
-        np.maximum.at(self._time, places, times)
-        np.maximum.at(self._slew, places, slews)
-
-    def _from_inputs(self) -> None:
-        driver = self.technology.cells[self.technology.drive_cell].arcs[0]
-        for port, nets in self.netlist.inputs.items():
-            places = np.array([self.graph.index[net] for net in nets], dtype=np.int64)
-            loads = self._loads[places]
-            for edge, shape in ((RISE, driver.rise), (FALL, driver.fall)):
-                if port in IDEAL_INPUTS:
-                    slews = np.full(len(places), self.technology.clock_slew)
-                    self._arrive(2 * places + edge, np.zeros(len(places)), slews)
-                    continue
-                delay, slew = (planes_of([s], [len(places)]) for s in (shape.delay, shape.slew))
-                still = np.zeros(len(places))
-                times = delay.at(still, loads) - delay.at(still, still)
-                self._arrive(2 * places + edge, times, slew.at(still, loads))
-
-    def _from_registers(self) -> None:
-        clock_slews = np.full(len(self._loads), self.technology.clock_slew)
-        for net, gate in self.netlist.clock_gates.items():
-            place = self.graph.index[net]
-            clock_slews[place] = max(
-                arc.rise.slew.at(self.technology.clock_slew, float(self._loads[place]))
-                for arc in gate.cell.arcs
-                if arc.source == gate.cell.clock_pin
-            )
-        arcs = self.graph.launches
-        slews, loads = clock_slews[arcs.sources // 2], self._loads[arcs.targets // 2]
-        self._arrive(arcs.targets, arcs.delay.at(slews, loads), arcs.slew.at(slews, loads))
-
-    def _through(self, arcs: Arcs) -> Floats:
-        """Pass the cells of one level; returns the delay of each of its arcs."""
-        wire = self._pin_delays[arcs.pins]
-        wire_slew = self._per_delay * wire
-        known = self._time[arcs.sources] > -np.inf
-        at_driver = np.where(known, self._slew[arcs.sources], 0.0)
-        slope = np.where(wire > 0, np.sqrt(at_driver**2 + wire_slew**2), at_driver)
-        load = self._loads[arcs.targets // 2]
-        delay = arcs.delay.at(slope, load)
-        times = self._time[arcs.sources] + wire + delay
-        slews = np.where(known, arcs.slew.at(slope, load), -np.inf)
-        self._arrive(arcs.targets, times, slews)
-        return delay
-
-    def _find_longest(self) -> None:
-        ends = self.graph.ends
-        arrivals = self._time[ends.places] + self._pin_delays[ends.pins] + ends.setups
+    def _find_longest(self, pins: "_Pins") -> None:
+        at_port = {port: self.wiring.instances + n for n, port in enumerate(self.wiring.ports)}
+        found = [
+            (net, at_port[port, bit], 0.0)
+            for port, nets in self.netlist.outputs.items()
+            for bit, net in enumerate(nets)
+        ]
+        found += [
+            (instance.pins[pin], k, setup)
+            for k, instance in enumerate(self.netlist.instances)
+            for pin, setup in instance.cell.setup.items()
+        ]
+        self._ends = numbers_of(self._network, (net for net, _, _ in found))
+        points = np.array([point for _, point, _ in found], dtype=np.int64)
+        self._end_pins = pins.at(self._ends, points)
+        self._setups = np.array([setup for _, _, setup in found])
+        late = self._time[:, self._ends] + self._pin_delays[self._end_pins] + self._setups
         self.delay, self.end = 0.0, None  # of the longest path, setup included; where it ends
         self.path: tuple[PathPoint, ...] = ()
-        if len(arrivals) and arrivals.max() > -np.inf:
-            worst = int(np.argmax(arrivals))
-            self.delay, self.end = float(arrivals[worst]), int(ends.points[worst])
-            self.path = tuple(reversed(list(self._back(int(ends.places[worst])))))
+        if late.max(initial=-np.inf) > -np.inf:
+            worst, edge = divmod(int(np.argmax(late.T)), 2)
+            self.delay, self.end = float(late[edge, worst]), int(points[worst])
+            self.path = tuple(reversed(list(self._back(int(self._ends[worst]), edge))))
 
-    def _back(self, place: int) -> Iterator[PathPoint]:
+    def _back(self, net: int, edge: int) -> Iterator[PathPoint]:
         """From an edge of a net to the start of the path that made it so late."""
-        instances = self.netlist.instances
-        while True:
-            net = place // 2
-            point = self.graph.driver_point(net)
+        instances, nets = self.netlist.instances, {k: net for net, k in self.number.items()}
+        before: tuple[int, int] | None = (net, edge)
+        while before is not None:
+            net, edge = before
+            point = self._drivers.get(net)
             cell = "" if point is None or point >= len(instances) else instances[point].cell.name
-            arrival, load = float(self._time[place]), float(self._loads[net])
-            yield PathPoint(point, cell, self.graph.nets[net], arrival, load)
-            cause = None if point is None else self._cause(place, point)
-            if cause is None:
-                return
-            place = cause
-
-    def _cause(self, place: int, point: int) -> int | None:
-        """The edge that made an edge at the output of the cell at ``point`` so late."""
-        level = self.graph.level_of(point)
-        for k in () if level is None else (2 * level, 2 * level + 1):
-            arcs, delays = self.graph.levels[k], self._arc_delays[k]
-            times = self._time[arcs.sources] + self._pin_delays[arcs.pins] + delays
-            causes = np.flatnonzero((arcs.targets == place) & (times == self._time[place]))
-            if len(causes):
-                return int(arcs.sources[causes[0]])
-        return None
+            arrival, load = float(self._time[edge, net]), float(self._network.loads[net])
+            yield PathPoint(point, cell, nets[net], arrival, load)
+            before = self._arrivals.cause(net, edge)[1]
 
     @cached_property
     def _required(self) -> tuple[Floats, Floats]:
         """When each edge must be there for the delay to stay, and the slack at each pin."""
-        required = np.full(len(self._time), np.inf)
+        required = np.full(self._time.shape, np.inf)
         at_pins = np.full(len(self._pin_delays), np.inf)
 
-        def need(sources: Ints, pins: Ints, by: Floats) -> None:
+        def need(edge: int, sources: Ints, pins: Ints, by: Floats) -> None:
             by = by - self._pin_delays[pins]
-            known = self._time[sources] > -np.inf
+            known = self._time[edge, sources] > -np.inf
             sources, pins, by = sources[known], pins[known], by[known]
-            np.minimum.at(required, sources, by)
-            np.minimum.at(at_pins, pins, by - self._time[sources])
+            np.minimum.at(required[edge], sources, by)
+            np.minimum.at(at_pins, pins, by - self._time[edge, sources])
 
-        ends = self.graph.ends
-        need(ends.places, ends.pins, self.delay - ends.setups)
-        for arcs, delays in zip(
-            reversed(self.graph.levels), reversed(self._arc_delays), strict=True
-        ):
-            need(arcs.sources, arcs.pins, required[arcs.targets] - delays)
+        for edge in (RISE, FALL):
+            need(edge, self._ends, self._end_pins, self.delay - self._setups)
+        through = self._network.through
+        for arcs, cause, effect, delay in reversed(self._passed):
+            by = required[effect, through.target[arcs]] - delay
+            need(cause, through.source[arcs], self._pins[arcs], by)
         return required, at_pins[:-1]
+
+    def _of_nets(self, values: Floats) -> dict[Net, float]:
+        """The finite ones among the values of all nets."""
+        of_each = zip(self.number, values[1:].tolist(), strict=True)
+        return {net: value for net, value in of_each if math.isfinite(value)}
 
     @cached_property
     def loads(self) -> dict[Net, float]:
         """fF that each net's driver sees, wire included."""
-        return dict(zip(self.graph.nets, self._loads.tolist(), strict=True))
+        return self._of_nets(self._network.loads)
 
     @cached_property
     def arrivals(self) -> dict[Net, float]:
         """The later edge of each net that changes, at its driver."""
-        later = self._time.reshape(-1, 2).max(axis=1).tolist()
-        return {n: t for n, t in zip(self.graph.nets, later, strict=True) if t > -math.inf}
+        return self._of_nets(self._time.max(axis=0))
 
     @cached_property
     def slews(self) -> dict[Net, float]:
         """The slower edge of each net that changes, at its driver."""
-        slower = self._slew.reshape(-1, 2).max(axis=1).tolist()
-        return {n: s for n, s in zip(self.graph.nets, slower, strict=True) if s > -math.inf}
+        changes = self._time.max(axis=0) > -np.inf
+        return self._of_nets(np.where(changes, self._arrivals.slew.max(axis=0), np.inf))
 
     @cached_property
     def slacks(self) -> dict[Net, float]:
         """Of each net on a path, against ``delay``, at its driver."""
         required, _ = self._required
         known = (required < np.inf) & (self._time > -np.inf)
-        slack = np.full(len(required), np.inf)
+        slack = np.full(required.shape, np.inf)
         slack[known] = required[known] - self._time[known]
-        least = slack.reshape(-1, 2).min(axis=1).tolist()
-        return {n: s for n, s in zip(self.graph.nets, least, strict=True) if s < math.inf}
+        return self._of_nets(slack.min(axis=0))
 
     @cached_property
     def sink_slacks(self) -> dict[tuple[Net, int], float]:
@@ -206,3 +178,39 @@ class Timing:
         slacks = self._required[1].tolist()
         found = zip(places, slacks, strict=True)
         return {(w.nets[k], point): slack for (k, point), slack in found if slack < math.inf}
+
+
+def _surfaces(arc: Arc) -> tuple[Surface, ...]:
+    return arc.rise.delay, arc.rise.slew, arc.fall.delay, arc.fall.slew
+
+
+def _drivers(netlist: Netlist, wiring: Wiring, number: dict[Net, int]) -> dict[int, int]:
+    """The point that drives each net."""
+    drivers = {
+        number[netlist.inputs[port][bit]]: wiring.instances + n
+        for n, (port, bit) in enumerate(wiring.ports)
+        if port in netlist.inputs
+    }
+    for k, instance in enumerate(netlist.instances):
+        for pin in instance.cell.outputs:
+            if pin in instance.pins:
+                drivers[number.get(instance.pins[pin], CONSTANT)] = k
+    return drivers
+
+
+class _Pins:
+    """Finds the place in the wiring of a net at a point; one more than the last without a wire."""
+
+    def __init__(self, wiring: Wiring, number: dict[Net, int]):
+        self.none, self.points = len(wiring.points), wiring.instances + len(wiring.ports)
+        self.nets = np.array([number[net] for net in wiring.nets], dtype=np.int64)
+        keys = self.nets[wiring.net_of_pin] * self.points + wiring.points
+        self.order = np.argsort(keys, kind="stable")
+        self.keys = keys[self.order]
+
+    def at(self, nets: Ints, points: Ints) -> Ints:
+        if not self.none:
+            return np.zeros(len(nets), dtype=np.int64)
+        keys = nets * self.points + points
+        place = np.minimum(np.searchsorted(self.keys, keys), self.none - 1)
+        return np.where(self.keys[place] == keys, self.order[place], self.none)
