@@ -1,6 +1,5 @@
 """What the studies of formats compute without a model: logs, prices, sizes, quizzes."""
 
-
 import numpy as np
 import pytest
 
