@@ -1,7 +1,5 @@
 """What the studies of formats compute without a model: logs, prices, sizes, quizzes."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -25,9 +23,6 @@ def test_the_log_resumes_and_belongs_to_one_subject(tmp_path):
         CommandError, match=r"belongs to another subject: its model is 'a', not 'b'"
     ):
         Evaluations(path, {"model": "b", "window": 64})
-    older = {"subject": {"model digest": "x"}, "perplexities": {"y": 2.0}}
-    path.write_text(json.dumps(older))
-    assert Evaluations(path, {"model_digest": "x"}).found == {"y": 2.0}
     path.write_text("{}")
     with pytest.raises(CommandError, match="is no log of perplexities: KeyError"):
         Evaluations(path, {})

@@ -7,14 +7,9 @@ import json
 import shlex
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
-
-if find_spec("torch") is None or find_spec("transformers") is None:
-    pytest.skip("PyTorch or Transformers, optional extras, missing", allow_module_level=True)
-
 import torch
 from torch.overrides import TorchFunctionMode
 

@@ -1,16 +1,11 @@
 """Harmonia's attention and cache in PyTorch against the golden models."""
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
-
-if find_spec("torch") is None or find_spec("transformers") is None:
-    pytest.skip("PyTorch or Transformers, optional extras, missing", allow_module_level=True)
-
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig
+from transformers import LlamaConfig
 
+from tests.support.transformers_models import SHAPE, random_model
 from tilewright.golden.harmonia import cached_attention
 from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia.mixed import decode
@@ -37,18 +32,6 @@ CACHES = {
     "no windows": HarmoniaConfig(group=8, initial=0, local=0, offset_channels=0, value_bits=(8, 3)),
     "initial only": HarmoniaConfig(group=8, initial=16, local=0, offset_channels=1),
 }
-SHAPE = dict(
-    hidden_size=64,
-    intermediate_size=128,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    vocab_size=99,
-    max_position_embeddings=256,
-    pad_token_id=0,
-    bos_token_id=1,
-    eos_token_id=None,
-)
 
 
 def numbers(*shape, seed=4):
@@ -57,12 +40,7 @@ def numbers(*shape, seed=4):
 
 
 def made():
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(LlamaConfig(**SHAPE), dtype=torch.float32)
-    for parameter in model.parameters():
-        if parameter.ndim == 2:
-            torch.nn.init.normal_(parameter, 0, 0.15)
-    return model.eval()
+    return random_model(LlamaConfig(**SHAPE), 0.15)
 
 
 @pytest.mark.parametrize("name", CACHES)

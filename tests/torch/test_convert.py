@@ -1,14 +1,9 @@
 """Conversions of ``tilewright.torch`` against the golden models: the same bits."""
 
 import os
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
-
-if find_spec("torch") is None:
-    pytest.skip("PyTorch, an optional extra, missing", allow_module_level=True)
-
 import torch
 
 from benchmarks import torch_bits

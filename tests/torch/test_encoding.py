@@ -5,10 +5,6 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
-
-if find_spec("torch") is None or find_spec("transformers") is None:
-    pytest.skip("PyTorch or Transformers, optional extras, missing", allow_module_level=True)
-
 import torch
 import transformers
 from tokenizers.processors import TemplateProcessing

@@ -8,10 +8,6 @@ from importlib.util import find_spec
 from shutil import copy, copytree, ignore_patterns
 
 import pytest
-
-if find_spec("torch") is None or find_spec("transformers") is None:
-    pytest.skip("PyTorch or Transformers, optional extras, missing", allow_module_level=True)
-
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
@@ -22,6 +18,7 @@ from transformers import (
     Qwen2Config,
 )
 
+from tests.support.transformers_models import SHAPE, random_model
 from tilewright.cli import main
 from tilewright.golden.llm.engine import perplexity as golden_perplexity
 from tilewright.golden.llm.load import load_model
@@ -54,21 +51,8 @@ def folder(tmp_path_factory):
 
 
 def write_model(path, width):
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        hidden_size=width,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=128,
-        max_position_embeddings=256,
-    )
-    model = AutoModelForCausalLM.from_config(config)
-    for parameter in model.parameters():
-        if parameter.ndim == 2:
-            torch.nn.init.normal_(parameter, 0, 0.1)
-    model.save_pretrained(path)
+    more = {"hidden_size": width, "vocab_size": 128, "bos_token_id": None, "pad_token_id": None}
+    random_model(Qwen2Config(**SHAPE | more)).save_pretrained(path)
     letters = Tokenizer(models.WordLevel({chr(k): k for k in range(128)}, unk_token=chr(127)))
     letters.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     PreTrainedTokenizerFast(tokenizer_object=letters).save_pretrained(path)
@@ -235,7 +219,9 @@ def test_gemma_has_no_factors(tmp_path, folder, capsys):
     assert main(["kv", *command, "--lengths"]) == 0
     out, remarks = capsys.readouterr()
     assert "no factors pass the norms of queries and keys" in remarks
-    names = [row["name"] for row in json.loads(out)["variants"]]
+    rows = json.loads(out)["variants"]
+    assert rows[0]["cache_bytes"] == 2 * (2 * 32) * 2 * 64  # both layers keep a window of 64 tokens
+    names = [row["name"] for row in rows]
     assert "4 bits, windows, offsets" in names and not any("factors" in name for name in names)
     assert main(["search", *command, "--iterations", "2", "--tolerance", "0.5"]) == 0
 

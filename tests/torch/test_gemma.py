@@ -1,15 +1,10 @@
 """Gemma 3 in the engine of this project: the logits that Transformers has."""
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-if find_spec("torch") is None or find_spec("transformers") is None:
-    pytest.skip("PyTorch or Transformers, optional extras, missing", allow_module_level=True)
-
 import torch
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 

@@ -7,10 +7,10 @@ import pytest
 if any(find_spec(name) is None for name in ("torch", "transformers", "lm_eval")):
     pytest.skip("PyTorch, Transformers or lm-eval missing", allow_module_level=True)
 
-import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
+from transformers import LlamaConfig, PreTrainedTokenizerFast
 
+from tests.support.transformers_models import SHAPE, random_model
 from tilewright.torch import AndaConfig, loglikelihoods, quantize_
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -23,18 +23,8 @@ def test_likelihoods_are_those_of_the_harness():
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
-    torch.manual_seed(0)
-    shape = LlamaConfig(
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=len(WORDS),
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    model = AutoModelForCausalLM.from_config(shape, dtype=torch.float32).eval()
+    more = {"vocab_size": len(WORDS), "bos_token_id": 0, "eos_token_id": 0}
+    model = random_model(LlamaConfig(**SHAPE | more), 0.02)
     words = Tokenizer(models.WordLevel(WORDS, unk_token="<s>"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = PreTrainedTokenizerFast(

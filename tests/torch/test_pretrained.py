@@ -1,38 +1,24 @@
 """The formats through ``from_pretrained`` of Transformers."""
 
 import json
-from importlib.util import find_spec
 
 import pytest
-
-if find_spec("torch") is None or find_spec("transformers") is None:
-    pytest.skip("PyTorch or Transformers, optional extras, missing", allow_module_level=True)
-
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from tests.support.transformers_models import SHAPE, random_model
 from tilewright.kernels import checkpoints
 from tilewright.torch import AndaConfig, HarmoniaConfig, ModuleError, quantize_, recipe_of
 from tilewright.torch.pretrained import TilewrightConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
-SHAPE = dict(
-    hidden_size=64,
-    intermediate_size=128,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    vocab_size=99,
-)
 IDS = torch.arange(1, 41)[None] % 99
 
 
 @pytest.fixture
 def folder(tmp_path):
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(LlamaConfig(**SHAPE), dtype=torch.float32)
-    model.save_pretrained(tmp_path / "model")
+    random_model(LlamaConfig(**SHAPE), 0.02).save_pretrained(tmp_path / "model")
     return tmp_path / "model"
 
 

@@ -1,15 +1,10 @@
 """``quantize_`` on models of Transformers: in place, reversible, refused with the module's name."""
 
 import copy
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-if find_spec("torch") is None or find_spec("transformers") is None:
-    pytest.skip("PyTorch or Transformers, optional extras, missing", allow_module_level=True)
-
 import torch
 from transformers import (
     AutoModelForCausalLM,
@@ -21,6 +16,7 @@ from transformers import (
 )
 
 from tests.support.examples import blocks
+from tests.support.transformers_models import SHAPE, random_model
 from tilewright.golden import anda, bfp, deca, weights
 from tilewright.golden.harmonia import gemm as harmonia
 from tilewright.golden.params.anda import AndaNumerics
@@ -46,18 +42,6 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
-SHAPE = dict(
-    hidden_size=64,
-    intermediate_size=128,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    vocab_size=99,
-    max_position_embeddings=256,
-    bos_token_id=1,
-    eos_token_id=None,
-    pad_token_id=0,
-)
 MODELS = {
     "llama": LlamaConfig(**SHAPE),
     "qwen2": Qwen2Config(**SHAPE),
@@ -85,13 +69,8 @@ CONFIGS = {
 IDS = torch.arange(1, 91)[None] % 99
 
 
-def made(family, dtype=torch.float32):
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(copy.deepcopy(MODELS[family]), dtype=dtype)
-    for parameter in model.parameters():
-        if parameter.ndim == 2:
-            torch.nn.init.normal_(parameter, 0, 0.1)
-    return model.eval()
+def made(family):
+    return random_model(copy.deepcopy(MODELS[family]))
 
 
 @pytest.mark.parametrize("family", MODELS)

@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--log",
         type=Path,
-        help="files of this name, one for each kind of weights, remember perplexities",
+        help="files of this name remember perplexities",
     )
     parser.add_argument("--only", choices=ALL, nargs="*", default=ALL, help="these records alone")
     args = parser.parse_args(argv)

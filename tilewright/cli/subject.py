@@ -4,10 +4,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tilewright.studies.accuracy.subject import Subject
+from tilewright.base.console import remark
 
-__all__ = ["add_subject_arguments", "open_from"]
+if TYPE_CHECKING:
+    from tilewright.studies.accuracy.subject import Smoothing, Subject
+    from tilewright.torch.config import AndaConfig, HarmoniaConfig
+
+__all__ = ["add_subject_arguments", "open_from", "save_recipe"]
 
 TOKENS, WINDOW = 2048, 1024  # minutes on two cores
 
@@ -64,3 +67,16 @@ def open_from(args: argparse.Namespace) -> "Subject":
     subject = open_subject(args.model, **{name: getattr(args, name) for name in names})
     subject.remember(args.log)
     return subject
+
+
+def save_recipe(
+    path: Path | None,
+    subject: "Subject",
+    best: "AndaConfig | HarmoniaConfig | None",
+    factors: "Smoothing | None" = None,
+) -> None:
+    """Write the format that was found as a recipe of ``tilewright.torch``, if a path is given."""
+    if path is not None and best is None:
+        remark(f"tilewright: nothing is within the tolerance, so {path} is not written")
+    elif path is not None and best is not None:
+        subject.recipe(best, factors).save(path)

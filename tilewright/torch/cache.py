@@ -106,7 +106,7 @@ class HarmoniaCacheLayer(DynamicLayer):
         self._append_values(value_states, before)
         keys = self._all(self._first, self.old_keys, self._recent, key_states.shape[-1])
         setattr(keys, CONVERTED, True)
-        return keys, self._all_values(value_states.shape[-1])
+        return keys, self._all_values()
 
     def _append_keys(self, keys: Tensor, before: int) -> None:
         config = self.settings
@@ -153,7 +153,7 @@ class HarmoniaCacheLayer(DynamicLayer):
         parts = [first, old.values(length), recent]
         return torch.cat([p.to(self.dtype) for p in parts if p is not None], 2)
 
-    def _all_values(self, channels: int) -> Tensor:
+    def _all_values(self) -> Tensor:
         config = self.settings
         assert self._residual is not None
         # The unfinished group is converted anew from its fp16 values.
@@ -161,17 +161,10 @@ class HarmoniaCacheLayer(DynamicLayer):
             self._residual.transpose(2, 3), config.group, config.value_bits[0]
         )
         parts = []
-        for part in (self._first_values, self._old_groups(channels), self._recent_values):
+        for part in (self._first_values, self.old_values.values(config.group), self._recent_values):
             if part is not None and part.shape[2]:
                 parts.append(part.to(self.dtype).transpose(3, 4).flatten(2, 3))
         return torch.cat([*parts, residual.transpose(2, 3).to(self.dtype)], 2)
-
-    def _old_groups(self, channels: int) -> Tensor | None:
-        old = self.old_values
-        if old.mantissa is None or old.exponent is None:
-            return None
-        step = power_of_two(old.exponent.int() - 15 - (old.bits - 1))
-        return (old.mantissa.float() * step[..., None]).flatten(-2)
 
     @property
     def stored_bytes(self) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table, progress, remark
-from tilewright.cli.subject import add_subject_arguments, open_from
+from tilewright.cli.subject import add_subject_arguments, open_from, save_recipe
 
 if TYPE_CHECKING:
     from tilewright.studies.accuracy.harmonia import CacheResult
@@ -82,11 +82,9 @@ def run(args: argparse.Namespace) -> int:
         result = harmonia.compare_caches(subject, wanted, factors, suffix=learning, tick=tick)
     if args.recipe is not None:
         best = harmonia.smallest(result, wanted, tolerance)
-        if best is None:
-            remark(f"tilewright: no cache is within the tolerance, so {args.recipe} is not written")
-        else:
-            name, fmt, smooth = best
-            subject.recipe(fmt, factors() if smooth else None).save(args.recipe)
+        name, fmt, smooth = best or ("", None, False)
+        save_recipe(args.recipe, subject, fmt, factors() if smooth else None)
+        if name:
             remark(f"tilewright: {args.recipe} has {name}")
     if args.json:
         print_json(result)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table, progress, remark
-from tilewright.cli.subject import add_subject_arguments, open_from
+from tilewright.cli.subject import add_subject_arguments, open_from, save_recipe
 
 if TYPE_CHECKING:
     from tilewright.studies.accuracy.anda import LengthSearch, MachineResult, SearchResult
@@ -51,10 +51,7 @@ def run(args: argparse.Namespace) -> int:
             lambda trial: tick(f"{text_of(trial.lengths)}: {trial.perplexity:.3f}"),
         )
     best = result.search.best
-    if args.recipe is not None and best is not None:
-        subject.recipe(in_linears(best.lengths)).save(args.recipe)
-    elif args.recipe is not None:
-        remark(f"tilewright: no lengths are within the tolerance, so {args.recipe} is not written")
+    save_recipe(args.recipe, subject, None if best is None else in_linears(best.lengths))
     if args.json:
         print_json(result)
     else:

@@ -37,8 +37,7 @@ class Evaluations:
     def _read(self, path: Path) -> dict[str, Any]:
         try:
             stored = json.loads(path.read_text())
-            # Logs of version 0.1 have spaces in these names.
-            subject = {key.replace(" ", "_"): value for key, value in stored["subject"].items()}
+            subject = dict(stored["subject"])
             found = dict(stored["perplexities"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CommandError(f"{path} is no log of perplexities: {error!r}") from None

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -113,8 +113,5 @@ def _joined(pieces: Iterable[Path], folder: Path) -> Path:
 
 
 def _digest(path: Path) -> str:
-    found = sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 24):
-            found.update(block)
-    return found.hexdigest()
+        return file_digest(file, "sha256").hexdigest()
