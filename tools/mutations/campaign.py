@@ -88,8 +88,9 @@ def smallest_presets() -> list[str]:
     """Every block in the smallest of its presets, whole accelerators last."""
     blocks = []
     for name, params in BLOCKS.items():
-        small = [preset for preset in ("small", "tiny") if preset in params.PRESETS]
-        blocks.append(f"{name}:{(small or list(params.PRESETS))[0]}")
+        presets = list(params.PRESETS)
+        smallest = next((preset for preset in ("small", "tiny") if preset in presets), presets[0])
+        blocks.append(f"{name}:{smallest}")
     return sorted(blocks, key=_is_machine)
 
 
