@@ -17,7 +17,7 @@ UNITS = "tests/hw/test_blocks.py"
         ("tests/report/test_written.py::test_any[1-1]", "installed package"),
         ("tests/test_wheel.py::test_any", "installed package"),
         ("tests/synth/test_clock_gates.py::test_any", "tests/synth/test_clock_gates.py"),
-        (f"{UNITS}::test_unit_equals_golden[queue:tiny-0.3-100]", f"{UNITS}[queue:tiny]"),
+        (f"{UNITS}::test_unit_equals_golden[queue:tiny-0.3-80]", f"{UNITS}[queue:tiny]"),
         (f"{UNITS}::test_latency_is_as_stated[queue:tiny]", f"{UNITS}[queue:tiny]"),
         ("tests/base/test_workers.py::test_any[a-b]", "tests/base/test_workers.py::test_any[a-b]"),
     ],
