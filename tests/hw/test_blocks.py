@@ -19,7 +19,7 @@ from tilewright.hw.catalog import build
 LONG = ("anda_vector:fused", "anda_vector:paced")
 NAMES = [f"{block}:{name}" for block in catalogued_units() for name in BLOCKS[block].PRESETS]
 # Cases fall as stalls stretch the run: each takes a few hundred cycles.
-STALLS = ((0.0, 200), (0.3, 100), (0.8, 30))
+STALLS = ((0.0, 80), (0.3, 80), (0.8, 30))
 
 
 # One is enough: cases of a preset are neighbours.

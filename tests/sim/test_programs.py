@@ -161,7 +161,7 @@ def test_the_documented_programs_are_ours():
     """Docs have the table of ``tilewright claims --programs``; the formula stays near programs."""
     found = product_residuals()
     text = (Path(__file__).parents[2] / "docs" / "model.md").read_text()
-    for row in product_table(found)[1]:
+    for row in program_table(found)[1]:
         assert f"| {' | '.join(str(value) for value in row)} |" in text
     off = [abs(row.formula_deviation_percent) for row in found]
     # One token on Harmonia with a single channel of 256 bytes: loads and products take as long.

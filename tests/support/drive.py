@@ -20,7 +20,7 @@ from tilewright.hw.catalog import CATALOG, build
 from tilewright.verify import bench_of, stream_bench_of
 from tilewright.verify.bench import StreamBench
 
-MOST_CYCLES = 200_000  # of a bench; those of the suite take less than a tenth
+MOST_CYCLES = 200_000  # of a bench: far more than one takes that ends
 
 Words = dict[str, list[int]]  # port name -> payloads as they travel on the wires
 

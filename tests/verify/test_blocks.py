@@ -36,6 +36,7 @@ def test_every_preset_on_both_simulators(block):
     run_on_both(block, verilog=to_verilog(resolve(block)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("block", ["queue", "popcount", "arbiter", "float_mul:pipelined"])
 def test_every_verilator_found_gives_the_same(block):
     """Also an old one beside a newer one: its VPI orders writes differently."""
