@@ -9,7 +9,7 @@ from tilewright.compiler.image import Lines
 from tilewright.compiler.plan import Plan, Step
 from tilewright.compiler.program import Program, step_program
 from tilewright.compiler.schedule import Item
-from tilewright.compiler.timing import layer_work
+from tilewright.compiler.timing import work_by_layer
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.machine.moves import LATENCY
 
@@ -37,7 +37,7 @@ class Shown:
         self.step = Step.batch(dict.fromkeys(range(plan.sequences), last))
         layers = min(2, plan.shape.num_hidden_layers)
         self.program: Program = step_program(lines, self.step, latency=latency, layers=layers)
-        self.layer = layer_work(self.program, timeline(self.machine, self.program, latency))[-1]
+        self.layer = work_by_layer(self.program, timeline(self.machine, self.program, latency))[-1]
         self.start = min(w.begin for w in self.layer)
 
     def operation(self, w: Work) -> str:

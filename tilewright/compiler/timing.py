@@ -13,7 +13,7 @@ from tilewright.compiler.program import Program
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.params.machine import UnitOfWork
 
-__all__ = ["LayerTime", "Timing", "layer_times", "layer_work", "trace_events"]
+__all__ = ["LayerTime", "Timing", "layer_times", "trace_events", "work_by_layer"]
 
 _MICROSECONDS = 1e6
 
@@ -27,7 +27,7 @@ class LayerTime:
     by_part: dict[str, int]
 
 
-def layer_work(program: Program, work: Iterable[Work]) -> list[list[Work]]:
+def work_by_layer(program: Program, work: Iterable[Work]) -> list[list[Work]]:
     """The work of each layer of a step."""
     found: list[list[Work]] = []
     size, before = len(program.body), -1
@@ -44,7 +44,7 @@ def layer_work(program: Program, work: Iterable[Work]) -> list[list[Work]]:
 
 def layer_times(program: Program, work: Iterable[Work]) -> list[LayerTime]:
     """Cycles of every layer of a step, from its timeline ``work``."""
-    layers, found = layer_work(program, work), []
+    layers, found = work_by_layer(program, work), []
     now = min((w.begin for w in layers[0]), default=0) if layers else 0
     for number, own in enumerate(layers):
         start, ends = now, dict[str, int]()

@@ -31,7 +31,7 @@ from tilewright.compiler.host import Runner
 from tilewright.compiler.plan import Plan
 from tilewright.compiler.program import head_program, step_program
 from tilewright.compiler.quantise import quantised_model
-from tilewright.compiler.timing import LayerTime, Timing, layer_work
+from tilewright.compiler.timing import LayerTime, Timing, work_by_layer
 from tilewright.golden.anda_machine.reference import Reference as AndaReference
 from tilewright.golden.anda_machine.rounded_model import RoundedModel
 from tilewright.golden.harmonia_machine.reference import Reference as HarmoniaReference
@@ -122,7 +122,7 @@ def _one_layer(timing: Timing) -> Record:
     assert timing.last is not None
     run, program = timing.last
     work = timing.work(program)
-    layers = layer_work(program, work)[SHOWN_LAYER:]
+    layers = work_by_layer(program, work)[SHOWN_LAYER:]
     first, end = (min(w.begin for w in own) for own in layers[:2])
     return {
         "layer": SHOWN_LAYER,
