@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tilewright.cli import main
-from tilewright.cli.claim_tables import program_table
+from tilewright.cli.commands.claims import program_table
 from tilewright.compiler.count import ProgramTime, program_time
 from tilewright.compiler.machine import machine_of
 from tilewright.compiler.product import Product

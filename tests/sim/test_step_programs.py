@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.cli import main
-from tilewright.cli.claim_tables import layer_table
+from tilewright.cli.commands.claims import layer_table
 from tilewright.compiler.compile import Options, compile_model
 from tilewright.compiler.count import program_time
 from tilewright.compiler.folder import open_folder

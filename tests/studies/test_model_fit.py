@@ -9,7 +9,7 @@ import pytest
 from tests.docs.pages import DOCS
 from tilewright.claims import Compare, find_claim
 from tilewright.claims.scoreboard import evaluate, fitted_claims
-from tilewright.cli.claim_tables import residual_table, sensitivity_table
+from tilewright.cli.commands.claims import residual_table, sensitivity_table
 from tilewright.sim.calibration import TABLE, changed, constant, table
 from tilewright.studies.model_fit import (
     RECORD,

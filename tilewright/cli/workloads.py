@@ -1,23 +1,28 @@
 """What the workloads of ``tilewright simulate`` have in common: options, and how they end."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tilewright.base.console import print_json
+from tilewright.base.console import print_json, print_table
+from tilewright.base.errors import CommandError
 from tilewright.golden.machine.moves import LATENCY
 
 if TYPE_CHECKING:
+    from tilewright.studies.runs.program import ProgramRun
     from tilewright.studies.runs.simulation import Simulation
 
 __all__ = [
     "DECA_LATENCY",
     "add_latency",
     "add_layer",
+    "add_program",
     "add_simulation",
     "add_update_record",
     "finish_layer",
+    "run_program",
+    "show_coverage",
     "simulation_of",
     "yes_or_no",
 ]
@@ -111,3 +116,111 @@ def finish_layer(
 def yes_or_no(value: bool) -> str:
     """Return the word for a table."""
     return "yes" if value else "no"
+
+
+class Reached(Protocol):
+    """What was reached on one block."""
+
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+R = TypeVar("R", bound=Reached)
+
+
+def show_coverage(
+    args: argparse.Namespace,
+    name: str,
+    cover: Callable[..., Mapping[str, R]],
+    *,
+    everything: str,
+    record: str,
+    header: Iterable[str],
+    rows: Callable[[Mapping[str, R]], list[tuple[str, ...]]],
+) -> int:
+    """Run ``cover`` on the blocks that were asked for; a record is of ``everything``."""
+    from tilewright.studies.measured import write_measured
+
+    if args.update_record and args.block:
+        raise CommandError(f"--update-record measures {everything}: leave out --block")
+    found = cover(args.block, simulation=simulation_of(args))
+    data = {block: reached.as_dict() for block, reached in found.items()}
+    if args.update_record:
+        command = f"tilewright simulate {name} --update-record"
+        write_measured(record, {"command": command, "seed": args.seed, "blocks": data})
+    if args.json:
+        print_json({"seed": args.seed, "coverage_by_block": data})
+    else:
+        print_table(tuple(header), rows(found))
+    return 0
+
+
+def add_program(parser: argparse.ArgumentParser, machine: str) -> None:
+    """Add the options of a program on ``machine``."""
+    parser.add_argument(
+        "--program", type=Path, metavar="FILE", help="assembly text [one of the machine's own]"
+    )
+    parser.add_argument(
+        "--memory",
+        type=Path,
+        metavar="FILE.npz",
+        help="external memory: an array 'memory' of bytes",
+    )
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE.npz", help="write the external memory after the program"
+    )
+    parser.add_argument(
+        "--stream",
+        action="store_true",
+        help="let the machine fetch the program from external memory, which it always does with"
+        " one that is too long for the instruction memory",
+    )
+    parser.add_argument(
+        "--host",
+        choices=("cocotb", "native"),
+        default="cocotb",
+        help="memory and host as a cocotb bench, or in C++ within the simulation: slower to build,"
+        " for long programs [cocotb]",
+    )
+    add_latency(parser)
+    add_simulation(parser, f"{machine}:small")
+
+
+def run_program(machine: str, args: argparse.Namespace) -> int:
+    """Run the program that ``args`` ask for and print its result; return the exit code."""
+    from tilewright.studies.runs.program import program_on_machine
+
+    memory, done = program_on_machine(
+        machine,
+        args.block,
+        program=args.program,
+        memory=args.memory,
+        latency=args.latency,
+        stream=args.stream,
+        simulation=simulation_of(args),
+    )
+    if args.save:
+        import numpy as np
+
+        np.savez(args.save, memory=memory)
+    print_json(done) if args.json else _print_program(done)
+    return 0 if done.equal and done.halted else 1
+
+
+def _print_program(done: "ProgramRun") -> None:
+    ending = "halted" if done.halted else f"stopped with error {done.status.error}"
+    verdict = "as golden does" if done.equal else "NOT as golden does"
+    place = ", from external memory" if done.streamed else ""
+    print(
+        f"{done.program} on {done.block}{place}:"
+        f" {ending} at instruction {done.status.instruction}, {verdict}\n"
+    )
+    golden = done.golden_counters
+    print_table(
+        ("COUNTER", "VALUE", "GOLDEN"),
+        [
+            (name, f"{value:,}", f"{golden[name]:,}" if name in golden else "-")
+            for name, value in done.counters.items()
+        ],
+    )
+    if done.saturated:
+        print("\na value saturated in conversion")

@@ -1,9 +1,17 @@
 """``tilewright fpga``: a block placed and routed on an FPGA, and what the records say."""
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tilewright.base.clock import clock_period
+from tilewright.base.console import print_csv, print_json, print_table, progress
 from tilewright.base.errors import CommandError
+from tilewright.base.files import write_atomic
+
+if TYPE_CHECKING:
+    from tilewright.synth.fpga.report import RoutedPath
 
 NAME = "fpga"
 HELP = "place and route a block on an FPGA: LUTs, registers, block RAM, DSP, clock"
@@ -15,6 +23,16 @@ MORE_EXAMPLES = (
     "tilewright fpga queue:odd --check",
     "tilewright fpga popcount:odd --bitstream popcount.bit",
 )
+_OF_PLACING = ("speed_grade", "seed", "clock", "path", "csv", "update_records")
+_OF_TABLES = ("path", "csv", "check", "update_records")
+_COLUMNS = {  # metric -> heading
+    "luts": "LUTS",
+    "carries": "CARRY",
+    "registers": "REGISTERS",
+    "block_rams": "BLOCK RAM",
+    "lut_rams": "LUT RAM",
+    "multipliers": "DSP",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.cli.fpga_bitstream import write_bitstream
-    from tilewright.cli.fpga_check import check_netlist
     from tilewright.synth.fpga.devices import MissingNextpnrError
     from tilewright.synth.yosys import SynthesisError
 
@@ -53,17 +69,15 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("--pins goes with --bitstream")
     try:
         if args.bitstream:
-            return write_bitstream(args)
+            return _write_bitstream(args)
         if args.check:
-            return check_netlist(args)
+            return _check_netlist(args)
         return _place(args) if args.block else _show(args)
     except (SynthesisError, MissingNextpnrError) as error:
         raise CommandError(str(error)) from error
 
 
 def _place(args: argparse.Namespace) -> int:
-    from tilewright.base.console import print_json, progress
-    from tilewright.cli.fpga_tables import print_fpga_path, print_fpga_records
     from tilewright.studies.fpga import store_placement
     from tilewright.synth.fpga.devices import DEFAULT_DEVICE
     from tilewright.synth.fpga.record import fpga_record
@@ -87,15 +101,13 @@ def _place(args: argparse.Namespace) -> int:
     if args.json:
         print_json([record])
         return 0
-    print_fpga_records([record], as_csv=args.csv)
+    _print_records([record], as_csv=args.csv)
     if args.path:
-        print_fpga_path(found.report.path)
+        _print_path(found.report.path)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
-    from tilewright.base.console import print_json, progress
-    from tilewright.cli.fpga_tables import print_fpga_records
     from tilewright.studies.fpga import renew_records
     from tilewright.synth.fpga.devices import find_device
     from tilewright.synth.fpga.record import FPGA, stale_fpga_records
@@ -112,5 +124,100 @@ def _show(args: argparse.Namespace) -> int:
             renew_records(stale, tick)
     device = find_device(args.device).name if args.device else None
     records = [r for r in load_kind(FPGA).values() if device in (None, r["device"])]
-    print_json(records) if args.json else print_fpga_records(records, as_csv=args.csv)
+    print_json(records) if args.json else _print_records(records, as_csv=args.csv)
     return 0
+
+
+def _check_netlist(args: argparse.Namespace) -> int:
+    """Run the bench and print the verdict; return the exit code."""
+    from tilewright.synth.fpga.devices import DEFAULT_DEVICE
+    from tilewright.verify.fpga_netlist import bench_fpga_netlist
+
+    if not args.block:
+        raise CommandError("--check goes with a BLOCK")
+    for option in _OF_PLACING:
+        if getattr(args, option) not in (None, False):
+            raise CommandError(
+                f"--{option.replace('_', '-')} is of placing; --check places nothing"
+            )
+    device = args.device or DEFAULT_DEVICE
+    found = bench_fpga_netlist(args.block, device)
+    words = "passes its bench" if found.passed else f"fails its bench: {found.failure}"
+    data = {"block": args.block, "device": device, "passed": found.passed, "failure": found.failure}
+    print_json(data) if args.json else print(f"{args.block} as cells of {device} {words}")
+    return 0 if found.passed else 1
+
+
+def _write_bitstream(args: argparse.Namespace) -> int:
+    """Make the bitstream, write it and print what it is; return the exit code."""
+    from tilewright.synth.fpga.bitstream import BOARD_MHZ, make_bitstream
+    from tilewright.synth.fpga.devices import DEFAULT_DEVICE
+    from tilewright.synth.fpga.route import DEFAULT_SEED
+
+    if not args.block:
+        raise CommandError("--bitstream goes with a BLOCK")
+    for option in _OF_TABLES:
+        if getattr(args, option):
+            raise CommandError(f"--{option.replace('_', '-')} goes without --bitstream")
+    with progress("fpga", 2) as tick:
+        found = make_bitstream(
+            args.block,
+            args.device or DEFAULT_DEVICE,
+            speed_grade=args.speed_grade,
+            seed=DEFAULT_SEED if args.seed is None else args.seed,
+            clock_mhz=1e6 / args.clock if args.clock else BOARD_MHZ,
+            constraints=_text(args.pins) if args.pins else None,
+            watch=tick,
+        )
+    write_atomic(args.bitstream, found.data)
+    data = {
+        "block": found.spec,
+        "device": found.device.name,
+        "shell": found.shell.kind,
+        "clock_mhz": found.clock_mhz,
+        "routed_mhz": round(found.mhz, 2),
+        "bytes": len(found.data),
+        "file": args.bitstream,
+        "pins": args.pins or found.shell.sites,
+    }
+    if args.json:
+        print_json(data)
+        return 0
+    pins = ", ".join(f"{port} {site}" for port, site in found.shell.sites.items())
+    print(
+        f"{args.bitstream}: {found.spec} on {found.device.name} in a {found.shell.kind} shell,"
+        f" {len(found.data):,} bytes, {found.mhz:.1f} MHz of {found.clock_mhz:g}"
+    )
+    print(f"pins: {args.pins or pins}")
+    return 0
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path}: {error}") from error
+
+
+def _print_records(records: Sequence[dict[str, Any]], *, as_csv: bool) -> None:
+    """One row for each block and device, with both ends of its longest path."""
+    header = ["BLOCK", "DEVICE", "GRADE", *_COLUMNS.values(), "DEVICE %", "MHZ", "LONGEST PATH"]
+    rows = []
+    for record in records:
+        value = {name: metric["value"] for name, metric in record["metrics"].items()}
+        row = [record["spec"], record["device"], record["speed_grade"]["name"]]
+        row += [value[name] for name in _COLUMNS]
+        row += [f"{100 * value['utilisation']:.1f}", f"{value['frequency']:.1f}"]
+        path = record["longest_path"]
+        rows.append([*row, f"{path['start']} -> {path['end']}"])
+    print_csv(header, rows) if as_csv else print_table(header, rows)
+
+
+def _print_path(path: "RoutedPath") -> None:
+    """Every cell on the longest path, with its delay and that of the wires behind it."""
+    print(
+        f"\n{path.start} -> {path.end}: {path.delay_ns:.2f} ns,"
+        f" {path.logic_ns:.2f} in cells and {path.routing_ns:.2f} on wires"
+    )
+    rows = [(s.cell, f"{s.logic_ns:.2f}", f"{s.routing_ns:.2f}", s.signal) for s in path.steps]
+    print_table(("CELL", "CELL NS", "WIRES NS", "SIGNAL"), rows)

@@ -1,9 +1,13 @@
 """``tilewright place``: a block's cells placed in rows, and what its wires cost."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from tilewright.base.console import print_csv, print_json, print_table, progress
 from tilewright.base.errors import CommandError
+from tilewright.base.files import write_atomic
 
 NAME = "place"
 HELP = "place a block's cells, an estimate before routing: die, wires, delay and energy with them"
@@ -13,6 +17,19 @@ MORE_EXAMPLES = (
     "tilewright place anda_apu --goal fastest --svg apu.svg",
     "tilewright place float_mul:pipelined --spef mul.spef --netlist mul.v",
 )
+_COLUMNS = {  # metric -> heading and digits
+    "cells": ("CELLS", 0),
+    "die_area": ("DIE UM2", 1),
+    "wire_length": ("WIRES UM", 0),
+    "delay_before": ("NO WIRES PS", 1),
+    "delay_placed": ("PLACED PS", 1),
+    "delay": ("REPAIRED PS", 1),
+    "buffers": ("BUFFERS", 0),
+    "clock_skew": ("SKEW PS", 1),
+    "congestion_worst": ("WORST TILE", 2),
+    "energy_before": ("FJ/MAC", 1),
+    "energy": ("PLACED FJ/MAC", 1),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,9 +63,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _place(args: argparse.Namespace) -> int:
-    from tilewright.base.console import print_json, progress
-    from tilewright.base.files import write_atomic
-    from tilewright.cli.placed_tables import print_placed
     from tilewright.studies.placement import place_and_measure, store_placed
     from tilewright.synth.flow import DEFAULT_GOAL, Goal
     from tilewright.synth.place.picture import picture_of, picture_svg
@@ -69,13 +83,11 @@ def _place(args: argparse.Namespace) -> int:
         write_atomic(args.spef, spef(placed.layout))
     if args.netlist:
         write_atomic(args.netlist, placed_verilog(placed.layout))
-    print_json([record]) if args.json else print_placed([record], as_csv=args.csv)
+    print_json([record]) if args.json else _print([record], as_csv=args.csv)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
-    from tilewright.base.console import print_json, progress
-    from tilewright.cli.placed_tables import print_placed
     from tilewright.studies.placement import renew_placed
     from tilewright.synth.place.record import PLACED, stale_placed_records
     from tilewright.synth.record import load_kind
@@ -90,5 +102,18 @@ def _show(args: argparse.Namespace) -> int:
             renew_placed(stale, tick)
     technology = load_technology(args.tech).name if args.tech else None
     records = [r for r in load_kind(PLACED).values() if technology in (None, r["technology"])]
-    print_json(records) if args.json else print_placed(records, as_csv=args.csv)
+    print_json(records) if args.json else _print(records, as_csv=args.csv)
     return 0
+
+
+def _print(records: Sequence[dict[str, Any]], *, as_csv: bool) -> None:
+    """One row for each block, technology and goal."""
+    header = ["BLOCK", "TECH", "GOAL", *(heading for heading, _ in _COLUMNS.values())]
+    rows = []
+    for record in records:
+        row = [record["spec"], record["technology"], record["goal"]]
+        for name, (_, digits) in _COLUMNS.items():
+            metric = record["metrics"].get(name)
+            row.append("" if metric is None else f"{metric['value']:.{digits}f}")
+        rows.append(row)
+    print_csv(header, rows) if as_csv else print_table(header, rows)

@@ -4,14 +4,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json
+from tilewright.base.console import print_json, print_table
 from tilewright.base.errors import CommandError
-from tilewright.cli.surface_tables import print_designs, print_kernels
 from tilewright.cli.targets import settings_of
 
 if TYPE_CHECKING:
     from tilewright.golden.params.deca import DecaParams
     from tilewright.sim.accelerator import Accelerator
+    from tilewright.sim.roofsurface import Diagram, Exploration
 
 NAME = "roofsurface"
 HELP = "bounds of compressed products by memory, vector and matrix units; sizes of a DECA"
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         if args.beside:
             raise CommandError("--with does not go with --explore, which is about sizes of a DECA")
         designs = explore(machine, schemes)
-        (print_json if args.json else print_designs)(designs)
+        (print_json if args.json else _print_designs)(designs)
         return 0
     found = diagram(
         machine,
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         from tilewright.report.region_plot import plot_regions
 
         plot_regions(found, args.plot)
-    (print_json if args.json else print_kernels)(found)
+    (print_json if args.json else _print_kernels)(found)
     return 0
 
 
@@ -102,3 +102,48 @@ def _accelerator(name: str) -> "Accelerator":
     if target.server is not None:
         raise CommandError(f"{name} is a server; name it with --system")
     return target.accelerator(None)
+
+
+def _print_kernels(found: "Diagram") -> None:
+    """Print what bounds each kernel, and accelerators where there are some."""
+    print_table(
+        ("SCHEME", "OPS/BYTE", "OPS/VECTOR OP", "TFMA/S", "ROOFLINE", "BOUND"),
+        [
+            (
+                row.scheme,
+                f"{row.matrix_ops_per_byte:.5f}",
+                "inf"
+                if row.matrix_ops_per_vector_op is None
+                else f"{row.matrix_ops_per_vector_op:.5f}",
+                f"{row.tera_fma_per_second:.2f}",
+                f"{row.roofline_tera_fma_per_second:.2f}",
+                row.bound,
+            )
+            for row in found.kernels
+        ],
+    )
+    if found.accelerators:
+        print()
+        print_table(
+            ("ACCELERATOR", "MACS/BYTE", "TFMA/S", "ROOFLINE", "BOUND"),
+            [
+                (
+                    row.system,
+                    f"{row.macs_per_byte:.2f}",
+                    f"{row.tera_fma_per_second:.2f}",
+                    f"{row.roofline_tera_fma_per_second:.2f}",
+                    row.bound,
+                )
+                for row in found.accelerators
+            ],
+        )
+
+
+def _print_designs(found: "Exploration") -> None:
+    """Print every size of a DECA with the kernels that it leaves vector-bound."""
+    print_table(
+        ("W", "L", "VECTOR-BOUND", "KERNELS"),
+        [(d.lanes, d.luts, len(d.vector_bound), " ".join(d.vector_bound)) for d in found.designs],
+    )
+    best = found.smallest
+    print(f"\nsmallest without a vector-bound kernel: W = {best.lanes}, L = {best.luts}")

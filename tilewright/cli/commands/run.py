@@ -2,36 +2,130 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, progress
+from tilewright.base.console import print_json, print_table, progress, remark
 from tilewright.base.errors import CommandError
-from tilewright.cli.compiled_options import options_of, refuse_compile_options
-from tilewright.cli.cpu_run import is_cpu, refuse_cpu_options, run_on_cpu
-from tilewright.cli.generation_tables import print_generations, print_layers
-from tilewright.cli.run_options import add_arguments as add_arguments
+from tilewright.cli.compiled_options import (
+    add_compile_options,
+    options_of,
+    refuse_compile_options,
+)
+from tilewright.golden.machine.moves import LATENCY
 
 if TYPE_CHECKING:
     from tilewright.compiler.folder import ModelFolder
-    from tilewright.compiler.generate import Generation, Session
+    from tilewright.compiler.generate import Cost, Generation, Session
+    from tilewright.compiler.timing import LayerTime
+    from tilewright.studies.on_cpu import CpuGeneration
+    from tilewright.studies.on_cpu.session import CpuCost
 
 NAME = "run"
 HELP = "generate text with a language model on Harmonia, on Anda, or on a CPU with a DECA"
 EXAMPLE = "tilewright run tiny-llama --on harmonia:small --context 32 --prompt Hello --tokens 3"
+_OF_CPUS = {"scheme": "scheme", "head-scheme": "head_scheme", "system": "system"}
+_OF_ACCELERATORS = ("latency", "layers", "trace", "state", "memory_error")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add prompts, accelerator, and outputs."""
+    parser.add_argument(
+        "model",
+        metavar="DIR|MODEL",
+        help="a folder that tilewright compile has written, or a model, which is compiled first",
+    )
+    parser.add_argument(
+        "--on",
+        metavar="BLOCK",
+        help="harmonia, anda, or deca: a CPU whose weight tiles a DECA decompresses [harmonia, or"
+        " what DIR was compiled for]",
+    )
+    prompts = parser.add_mutually_exclusive_group(required=True)
+    prompts.add_argument(
+        "--prompt",
+        action="append",
+        metavar="TEXT",
+        help="beginning of the text; given more than once, the sequences are decoded together",
+    )
+    prompts.add_argument(
+        "--prompts", type=Path, metavar="FILE", help="the same from a file, one prompt a line"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=16, metavar="N", help="tokens to generate [16]"
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=0.0,
+        metavar="T",
+        help="sampling temperature [0: the likeliest token]",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="random seed of sampling [0]")
+    parser.add_argument(
+        "--latency",
+        type=int,
+        metavar="N",
+        help=f"latency of the accelerator's memory in cycles [{LATENCY}]",
+    )
+    parser.add_argument(
+        "--rtl",
+        action="store_true",
+        help="run every program on the simulated Verilog too, or on a CPU the first tiles of every"
+        " matrix of a layer; any difference is an error",
+    )
+    parser.add_argument(
+        "--layers", action="store_true", help="show the cycles of every layer of the last step"
+    )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="write a timeline of all units, which Perfetto and chrome://tracing open",
+    )
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="save the run here after every token; continue from the file if it exists",
+    )
+    parser.add_argument(
+        "--memory-error",
+        type=int,
+        metavar="N",
+        help="inject a memory error in the middle of generated token N",
+    )
+    add_compile_options(parser)
+    _add_cpu_options(parser)
+
+
+def _add_cpu_options(parser: argparse.ArgumentParser) -> None:
+    """Add how weights lie in a CPU's memory, and which CPU it is."""
+    parser.add_argument(
+        "--scheme",
+        metavar="X",
+        help="with --on deca: how weights are compressed, such as bf8, int4 or bf8_50%% [mxfp4]",
+    )
+    parser.add_argument(
+        "--head-scheme", metavar="X", help="with --on deca: of the vocabulary head [bf16]"
+    )
+    parser.add_argument(
+        "--system", metavar="S", help="with --on deca: the server around it [spr-hbm]"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     prompts = _prompts(args)
-    if is_cpu(args.on):
+    if _is_cpu(args.on):
         if len(prompts) > 1:
             raise CommandError("on a CPU there is one --prompt")
         args.prompt = prompts[0]
-        return run_on_cpu(args)
-    refuse_cpu_options(args)
+        return _run_on_cpu(args)
+    _refuse_cpu_options(args)
     from tilewright.compiler.generate import Session
-    from tilewright.compiler.host import LATENCY, Runner
+    from tilewright.compiler.host import Runner
     from tilewright.studies.accelerators import accelerator_of
 
     folder = _folder(args, len(prompts))
@@ -50,9 +144,9 @@ def run(args: argparse.Namespace) -> int:
         results = [replace(own, layers=layers) for own in done]
         print_json(results if len(results) > 1 else results[0])
     else:
-        print_generations(done)
+        _print_generations(done)
         if args.layers and timing:
-            print_layers(timing.layers)
+            _print_layers(timing.layers)
     if args.trace and timing:
         timing.write(args.trace)
     return 0
@@ -115,3 +209,141 @@ def _folder(args: argparse.Namespace, sequences: int) -> "ModelFolder":
     with progress("compiling", 1) as tick:
         path = compiled_folder(args.model, options, lambda doing: tick(doing, steps=0))
     return open_folder(path, target=args.on)
+
+
+def _print_generations(all_done: "Sequence[Generation]") -> None:
+    """Print phases with their cycles, bytes and energy, and where cycles and energy go."""
+    done = all_done[0]
+    print(f"\n{done.model} on {done.block} at {done.clock_mhz:g} MHz\n")
+    phases = [("prefill", done.prefill)]
+    if len(all_done) > 1:
+        phases = [(f"prefill {k + 1}", own.prefill) for k, own in enumerate(all_done)]
+    phases.append(("decode", done.decode))
+    costs = [(name, cost) for name, cost in phases if cost is not None]
+    print_table(
+        ("PHASE", "TOKENS", "CYCLES", "MS", "TOKENS/S", "MB READ", "MB WRITTEN", "MJ", "BOUND BY"),
+        [_row(name, cost) for name, cost in costs],
+    )
+    print()
+    print_table(
+        ("PHASE", *(name.upper() for name in costs[0][1].shares)),
+        [(name, *(f"{share:.1%}" for share in cost.shares.values())) for name, cost in costs],
+    )
+
+
+def _row(name: str, cost: "Cost") -> tuple[str, ...]:
+    return (
+        name,
+        f"{cost.tokens}",
+        f"{cost.cycles:,}",
+        f"{cost.milliseconds:.3f}",
+        f"{cost.tokens_per_second:.1f}",
+        f"{cost.bytes_read / 1e6:.3f}",
+        f"{cost.bytes_written / 1e6:.3f}",
+        f"{sum(cost.millijoules.values()):.4f}",
+        cost.bound,
+    )
+
+
+def _print_layers(layers: "list[LayerTime]") -> None:
+    """Print the cycles of every layer of a step, by operation."""
+    print()
+    names = tuple(layers[0].by_part)
+    print_table(
+        ("LAYER", "CYCLES", *(name.upper() for name in names)),
+        [
+            (str(t.layer), f"{t.cycles:,}", *(f"{t.by_part[name]:,}" for name in names))
+            for t in layers
+        ],
+    )
+
+
+def _is_cpu(block: str | None) -> bool:
+    """Whether the block that was named is a DECA."""
+    return block is not None and block.partition(":")[0].partition(",")[0] == "deca"
+
+
+def _refuse_cpu_options(args: argparse.Namespace) -> None:
+    """Refuse options of a CPU where an accelerator runs the model."""
+    for option, field in _OF_CPUS.items():
+        if getattr(args, field) is not None:
+            raise CommandError(f"--{option} goes with --on deca")
+
+
+def _run_on_cpu(args: argparse.Namespace) -> int:
+    from tilewright.compiler.text import Text
+    from tilewright.studies.on_cpu import CpuOptions, CpuSession
+
+    refuse_compile_options(args, "on a CPU --scheme and --head-scheme say how weights are stored")
+    for name in _OF_ACCELERATORS:
+        if getattr(args, name) not in (None, False):
+            raise CommandError(f"--{name.replace('_', '-')} goes with an accelerator's programs")
+    given = {"scheme": args.scheme, "head": args.head_scheme, "system": args.system}
+    options = CpuOptions(block=args.on, **{k: v for k, v in given.items() if v is not None})
+    with progress("compressing", 1) as tick:
+        session = CpuSession(args.model, args.prompt, options, lambda name: tick(name, steps=0))
+        rtl = session.check_on_rtl(tick=lambda name: tick(name, steps=0)) if args.rtl else None
+    shown, text = sys.stderr if args.json else sys.stdout, Text(session.model.tokenizer)
+    print(args.prompt, end="", flush=True, file=shown)
+    try:
+        done = session.generate(
+            args.tokens,
+            temperature=args.temperature,
+            seed=args.seed,
+            rtl=rtl,
+            tell=lambda token: print(text.add(token), end="", flush=True, file=shown),
+        )
+    finally:
+        print(file=shown)
+    if args.json:
+        print_json(done)
+    else:
+        _print_cpu_generation(done)
+    for line in done.remarks:
+        remark(f"tilewright: {line}")
+    return 0
+
+
+def _print_cpu_generation(done: "CpuGeneration") -> None:
+    """Print phases with time, bytes and energy, kinds of matrices, and tiles of the RTL."""
+    print(
+        f"\n{done.model} on {done.system} at {done.clock_ghz:g} GHz with {done.block}:"
+        f" {done.scheme}, the head {done.head}; times and energy are predicted\n"
+    )
+    costs = [("prefill", done.prefill), ("decode", done.decode)]
+    print_table(
+        ("PHASE", "TOKENS", "MS", "MS OF PRODUCTS", "TOKENS/S", "MB READ", "J", "BOUND BY"),
+        [_cpu_row(name, cost) for name, cost in costs if cost is not None],
+    )
+    print()
+    print_table(
+        ("MATRIX", "COUNT", "TILES", "BYTES/TILE", "CYCLES/TILE"),
+        [
+            (
+                m.name,
+                f"{m.matrices}",
+                f"{m.tiles:,}",
+                f"{m.bytes_per_tile:.1f}",
+                f"{m.cycles_per_tile:.2f}",
+            )
+            for m in done.matrices
+        ],
+    )
+    for run in done.rtl or ():
+        print(
+            f"RTL: {run.tiles} tiles of {run.matrix} equal golden's, {run.cycles_per_tile:.2f}"
+            " cycles a tile"
+        )
+
+
+def _cpu_row(name: str, cost: "CpuCost") -> tuple[str, ...]:
+    return (
+        name,
+        f"{cost.tokens}",
+        f"{cost.milliseconds:.3f}",
+        f"{cost.milliseconds_of_products:.3f}",
+        f"{cost.tokens_per_second:.1f}",
+        f"{cost.bytes_read / 1e6:.3f}",
+        f"{sum(cost.joules.values()):.4f}",
+        cost.bound,
+    )

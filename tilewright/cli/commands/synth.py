@@ -104,14 +104,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verb(args: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
+    from tilewright.cli import synthesis
+
     if args.compare:
-        from tilewright.cli.synthesis.changes import compare as verb
-    elif args.check_technology:
-        from tilewright.cli.synthesis.technologies import check_technology as verb
-    elif args.system:
-        from tilewright.cli.synthesis.system import map_system as verb
-    elif args.energy:
-        from tilewright.cli.synthesis.energy import measure_energy as verb
-    else:
-        from tilewright.cli.synthesis.blocks import map_blocks as verb
-    return verb
+        return synthesis.compare
+    if args.check_technology:
+        return synthesis.check_technology
+    if args.system:
+        return synthesis.map_system
+    return synthesis.measure_energy if args.energy else synthesis.map_blocks

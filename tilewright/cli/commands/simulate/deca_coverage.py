@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tilewright.cli.coverage import show_coverage
-from tilewright.cli.workloads import add_simulation, add_update_record
+from tilewright.cli.workloads import add_simulation, add_update_record, show_coverage
 
 if TYPE_CHECKING:
     from tilewright.studies.runs.deca_coverage import TileCoverage

@@ -2,7 +2,7 @@
 
 import argparse
 
-from tilewright.cli.programs import add_program, run_on
+from tilewright.cli.workloads import add_program, run_program
 
 NAME = "harmonia"
 HELP = "a program on the Harmonia accelerator, by default a decoder layer"
@@ -14,4 +14,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    return run_on(NAME, args)
+    return run_program(NAME, args)
