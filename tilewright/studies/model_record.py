@@ -291,11 +291,14 @@ def larger(on: str) -> Record:
         target=on, context=LARGER_SCORED + LARGER_TOKENS, weight_bits=4, head_bits=8, group=GROUP
     )
     found: Record = {"model": LARGER, "weight_bits": 4, "head_bits": 8, "scored": LARGER_SCORED}
-    for part in (_larger_text, _larger_machine, _larger_engine):
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            found |= pool.submit(part, path, options).result()
-            print(found, flush=True)
-    return found
+    found |= _in_a_process(_larger_text, path, options)
+    of_machine = _in_a_process(_larger_machine, path, options)
+    return found | {"perplexity": of_machine | _in_a_process(_larger_engine, path, options)}
+
+
+def _in_a_process(part: Callable[[str, Options], Record], path: str, options: Options) -> Record:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(part, path, options).result()
 
 
 def _larger_text(path: str, options: Options) -> Record:
@@ -314,11 +317,7 @@ def _scored_text(path: str) -> list[int]:
 def _larger_machine(path: str, options: Options) -> Record:
     text = _scored_text(path)
     runner = Runner(open_folder(compiled_folder(path, options), check=False), latency=FAR)
-    value = perplexity(runner.score(text), text)
-    return {
-        "perplexity of the machine": value,
-        "prompt_cycles": sum(run.cycles for run in runner.runs if run.kind != "head"),
-    }
+    return {"machine": perplexity(runner.score(text), text)}
 
 
 def _larger_engine(path: str, options: Options) -> Record:
@@ -328,7 +327,7 @@ def _larger_engine(path: str, options: Options) -> Record:
     quantised, _ = _quantised(model, plan)
     del model
     engine = perplexity(_reference(plan, quantised, len(text)).feed(text), text)
-    return {"perplexity of the engine": engine, "perplexity in full precision": full}
+    return {"engine": engine, "full precision": full}
 
 
 def perplexity(logits: NDArray[np.float32], tokens: list[int]) -> float:
