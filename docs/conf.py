@@ -87,6 +87,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(abc|amaranth|ctypes|enum|torch)\..*"),  # base classes that others document
     (r"py:class", r"tilewright\..*\._\w+"),  # private classes in signatures
     (r"py:class", r"tilewright\.compiler\.lowering\s+\.Lowering"),  # broken over two lines
+    (r"py:class", r"(?s).*Annotated\[.*"),  # a field and its limits
 ]
 toc_object_entries = False  # thousands of them would be copied into each page's navigation
 
