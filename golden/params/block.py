@@ -87,7 +87,7 @@ def signed(bits: Any, count: Any = None) -> Member:
 
 
 class Streams:
-    """Ports as a class declares them; on an object they are a tuple of ``Port``."""
+    """Ports as a class declares them; on an object they are a tuple of :class:`Port`."""
 
     def __init__(self, *parts: "_Part") -> None:
         self.parts = parts
