@@ -1,6 +1,6 @@
 """The race of every benchmark: contestants take turns, so that a busy moment hits all of them.
 
-What a benchmark measures is a list of ``Figure``, some of which have a limit; ``main`` prints them,
+A benchmark measures a list of ``Figure``, some of which have a limit; ``main`` prints them,
 as text or as JSON, and fails where a limit is exceeded.
 """
 

@@ -62,7 +62,7 @@ Race = Callable[[Mapping[str, Contestant]], dict[str, Lap]]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is measured; shapes are (inputs, outputs) of a layer, sparsity a share of zeros.
+    """The measurement; shapes are (inputs, outputs) of a layer, sparsity a share of zeros.
 
     The default is the layers of Llama 3 8B.
     """
@@ -115,7 +115,7 @@ def quick_plan() -> Plan:
 
 
 def sections(plan: Plan) -> dict[str, Callable[[Row], Row]]:
-    """What is measured, by name: each takes the record so far and gives its part of it."""
+    """Measurements by name: each takes the record so far and gives its part of it."""
     return {
         "roofs": lambda record: measured_roofs(plan),
         "packing": lambda record: {"packing": measure_packing(plan)},
@@ -367,7 +367,7 @@ def _surface_rows(
     entered = {label: kernel.contestant for label, kernel in kernels.items()}
     entered["read"] = reading(plan.working_set, roofs.threads)
     laps = plan.race(entered)
-    # What memory gives now: on a shared machine that changes from minute to minute.
+    # Bandwidth of the moment: on a shared machine that changes from minute to minute.
     roofs = replace(roofs, read_bytes=plan.working_set / laps["read"].seconds)
     inputs, outputs = plan.scheme_shape
     tiles = -(-outputs // 16) * -(-inputs // 32)

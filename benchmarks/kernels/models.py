@@ -121,7 +121,7 @@ def run(plan: ModelPlan) -> Iterator[tuple[str, Row]]:
 
 
 def name_of(form: str, sparsity: float) -> str:
-    """What a model is called in the record."""
+    """The name of a model in the record."""
     return f"sparse {form}" if sparsity else f"dense {form}"
 
 
