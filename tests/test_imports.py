@@ -30,6 +30,7 @@ ROOMS = {
 }
 ROOMS["studies"] = f"{ROOMS['verify']} .sim .claims .kernels .torch .verify"
 ROOMS["report"] = f"{ROOMS['studies']} .studies"
+ROOMS["api"] = ROOMS["report"]
 ROOMS["cli"] = f"{ROOMS['report']} .report"
 INSIDE = ("golden", "hw", "sim", "synth")  # top-level folders that are imported from tilewright
 # Folder -> top-level names that it may not import. A bare name makes a second copy of its classes.

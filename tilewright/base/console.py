@@ -9,6 +9,8 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.base.table import Table
+
 __all__ = ["print_csv", "print_json", "print_table", "progress", "remark"]
 
 
@@ -29,16 +31,8 @@ def _plain(value: Any) -> Any:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Aligned columns, numbers to the right; never cut or wrapped, so that pipes see all of it."""
-    cells = [[str(value) for value in row] for row in rows]
-    numeric = [bool(cells) and all(_is_number(row[k]) for row in cells) for k in range(len(header))]
-    widths = [max(len(row[k]) for row in [header, *cells]) for k in range(len(header))]
-    for row in [header, *cells]:
-        padded = (
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(row, widths, numeric, strict=True)
-        )
-        print("  ".join(padded).rstrip())
+    """Print a :class:`Table`: aligned columns, numbers to the right."""
+    print(Table(header, list(rows)))
 
 
 def print_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -83,7 +77,3 @@ class Ticker:
         """``steps`` more are done; ``doing`` says what comes now."""
         description = f"{self._what}: {doing}" if doing else self._what
         self._bar.update(self._task, advance=steps, description=description)
-
-
-def _is_number(text: str) -> bool:
-    return text.replace(".", "", 1).replace("-", "", 1).replace(",", "").isdigit() or text == ""
