@@ -172,7 +172,7 @@ def peers(session: nox.Session) -> None:
 def flows(session: nox.Session) -> None:
     """Blocks handed over to chip flows are read by those flows' own readers."""
     install(session, "test")
-    session.install("librelane", "siliconcompiler", "fusesoc", "klayout")
+    session.install("librelane", "klayout")
     session.run("pytest", "-W", "default", "tests/synth/handover", *session.posargs)
 
 

@@ -8,130 +8,92 @@ timing of the whole (:mod:`tilewright.synth.whole_timing`) takes seconds and lit
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.synth.netlist import Net, net_names, pins_of
 from tilewright.synth.technology import Arc, Cell, Technology
-from tilewright.synth.timing import CONSTANT
+from tilewright.synth.timing import CONSTANT, Floats, Ints
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = ["CONSTANT", "Arcs", "Expanded", "expand"]
+__all__ = ["CONSTANT", "Expanded", "expand"]
 
-_Ints = np.ndarray[Any, np.dtype[np.int64]]
-_Floats = np.ndarray[Any, np.dtype[np.float64]]
+GROUPS = ("through", "launch", "gates")
 
 
-@dataclass
-class Arcs:
-    """From pins to nets, each by a kind of arc (an index of :attr:`Expanded.kinds`)."""
+@dataclass(frozen=True)
+class _Part:
+    """A module: its cells with nets numbered from 0 (the constant), and the modules in it."""
 
-    pin: _Ints
-    net: _Ints
-    kind: _Ints
+    ports: dict[str, dict[str, Any]]
+    numbers: dict[Net, int]
+    names: dict[int, str]  # of nets
+    children: list[tuple[str, str, dict[str, list[Net]]]]  # instance, module, connections
+    pins: NDArray[Any]  # a row each: net, load, whether it is a clock
+    arcs: dict[str, Ints]  # by group, a column each: pin, net, kind
+    ends: NDArray[Any]  # a row each: pin, setup
+    end_names: list[str]  # the register or memory of each end
+    driven: NDArray[Any]  # a row each: net, the load that its driver may have
+    cells: int
+    area: float  # without memories
+
+    def number(self, net: Net) -> int:
+        return self.numbers.get(net, CONSTANT)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a module occurs, with the first of its nets, pins and ends in the whole."""
+
+    path: str  # as ``array.element_3``; of the whole ``""``
+    part: _Part
+    net: int
+    pin: int
+    end: int
 
 
 @dataclass
 class Expanded:
     """Every cell of a design: its input pins, its arcs, what must arrive in time.
 
-    Pins are numbered over the whole design; ``pin_net`` says what each is connected to.
+    Pins are numbered over the whole design; ``pin_net`` says what each is connected to. Arcs are
+    columns of a pin, the net that it leads to and a kind (an index of ``kinds``).
     """
 
     name: str
-    kinds: list[Arc]  # every kind of arc once
+    kinds: list[Arc]
     kind_cells: list[str]  # the cell of each
     nets: int
     named_nets: int  # those of the modules; buffers' come after them
-    pin_net: _Ints
-    pin_load: _Floats
-    pin_is_clock: np.ndarray[Any, np.dtype[np.bool_]]
-    through: Arcs  # of combinational cells
-    launch: Arcs  # from the clock pins of registers and memories
-    gates: Arcs  # from the clock pins of clock gates to the clocks they let through
-    end_pin: _Ints  # pins with a setup time
-    setup: _Floats
-    end_bases: list[int]  # the first end of each module that occurs
-    end_names: list[list[str]]  # of the registers and memories of each module
-    strength: _Floats  # the load that the driver of each net may have; 0 without a driver
-    inputs: dict[str, _Ints]
-    outputs: dict[str, _Ints]
+    pin_net: Ints
+    pin_load: Floats
+    pin_is_clock: NDArray[np.bool_]
+    through: Ints  # arcs of combinational cells
+    launch: Ints  # from the clock pins of registers and memories
+    gates: Ints  # from the clock pins of clock gates to the clocks they let through
+    end_pin: Ints  # pins with a setup time
+    setup: Floats
+    strength: Floats  # the load that the driver of each net may have; 0 without a driver
+    inputs: dict[str, Ints]
+    outputs: dict[str, Ints]
     cells: int
     logic_area: float  # um2, without memories
-    bases: list[int]  # first net of each module that occurs, ascending
-    paths: list[str]  # of these modules, as ``array.element_3``; the whole is ``""``
-    local_names: list[dict[int, str]]  # of each module's own nets, by their number from its base
-    pin_ranges: list[tuple[str, int, int]]  # path of a module, first pin, one after its last
+    places: list[_Place]  # of the modules, in the order of their nets, pins and ends
 
     def net_name(self, net: int) -> str:
         """The signal on ``net`` with the path of its module; without a name its module's path."""
-        k = bisect_right(self.bases, net) - 1
+        k = bisect_right(self.places, net, key=lambda place: place.net) - 1
         if k < 0 or net >= self.named_nets:
             return ""  # a constant, or a net that a buffer drives
-        name = self.local_names[k].get(net - self.bases[k], "")
-        return f"{self.paths[k]}.{name}".strip(".")
+        place = self.places[k]
+        return f"{place.path}.{place.part.names.get(net - place.net, '')}".strip(".")
 
     def end_name(self, end: int) -> str:
         """The register or memory that the pin ``end_pin[end]`` belongs to."""
-        k = bisect_right(self.end_bases, end) - 1
-        return f"{self.paths[k]}.{self.end_names[k][end - self.end_bases[k]]}".strip(".")
-
-
-@dataclass
-class _Part:
-    """A module: its cells with nets numbered from 0 (the constant), and the modules in it."""
-
-    name: str
-    ports: dict[str, list[Net]]
-    directions: dict[str, str]
-    numbers: dict[Net, int]
-    names: dict[int, str]
-    children: list[tuple[str, str, dict[str, list[Net]]]]  # instance, module, connections
-    pin_net: _Ints
-    pin_load: _Floats
-    pin_is_clock: np.ndarray[Any, np.dtype[np.bool_]]
-    through: Arcs
-    launch: Arcs
-    gates: Arcs
-    end_pin: _Ints
-    setup: _Floats
-    end_names: list[str]
-    driven: _Ints
-    strength: _Floats
-    cells: int
-    area: float  # without memories
-
-    @cached_property
-    def nets(self) -> int:
-        return len(self.numbers) + 1
-
-    def number(self, net: Net) -> int:
-        return self.numbers[net] if isinstance(net, int) else CONSTANT
-
-
-class _Kinds:
-    """Numbers kinds of arcs; equal arcs of one cell have one number."""
-
-    def __init__(self) -> None:
-        self.arcs: list[Arc] = []
-        self.cells: list[str] = []
-        self._of_cell: dict[str, list[int]] = {}
-
-    def of(self, cell: Cell) -> list[int]:
-        if cell.name not in self._of_cell:
-            known: dict[tuple[Any, ...], int] = {}
-            numbers = []
-            for arc in cell.arcs:
-                content = (arc.sense, arc.rise, arc.fall)
-                if content not in known:
-                    known[content] = len(self.arcs)
-                    self.arcs.append(arc)
-                    self.cells.append(cell.name)
-                numbers.append(known[content])
-            self._of_cell[cell.name] = numbers
-        return self._of_cell[cell.name]
+        place = self.places[bisect_right(self.places, end, key=lambda place: place.end) - 1]
+        return f"{place.path}.{place.part.end_names[end - place.end]}".strip(".")
 
 
 def expand(
@@ -139,41 +101,39 @@ def expand(
 ) -> Expanded:
     """All cells of ``top``, from the modules that Yosys's ``write_json`` has."""
     known = {**technology.cells, **macros}
-    kinds = _Kinds()
+    kinds = [(arc, cell.name) for cell in known.values() for arc in cell.arcs]
+    first_kind = dict[str, int]()
+    for k, (_, cell) in enumerate(kinds):
+        first_kind.setdefault(cell, k)
     parts: dict[str, _Part] = {}
+    places: list[_Place] = []
+    numbers: list[Ints] = []  # of each place, the number of each of its nets in the whole
+    same: list[tuple[int, int]] = []  # nets that a module in between connects
+    net = 1
+    pin = end = 0
 
-    def part(name: str) -> _Part:
+    def place(name: str, path: str, outside: Mapping[str, Sequence[int]]) -> None:
+        nonlocal net, pin, end
         if name not in parts:
             if name not in modules:
                 raise SynthesisError(f"{top}: neither a cell nor a module is called {name}")
-            parts[name] = _read_part(name, modules[name], known, kinds, technology)
-        return parts[name]
-
-    placed: list[tuple[_Part, _Ints]] = []  # with the global number of each of its nets
-    bases: list[int] = []
-    paths: list[str] = []
-    same: list[tuple[int, int]] = []  # nets that a module in between connects
-    count = 1
-
-    def place(name: str, path: str, outside: Mapping[str, Sequence[int]]) -> None:
-        nonlocal count
-        own = part(name)
-        number = np.full(own.nets, -1, dtype=np.int64)
+            parts[name] = _read_part(modules[name], known, first_kind, technology)
+        own = parts[name]
+        number = np.full(len(own.numbers) + 1, -1, dtype=np.int64)
         number[CONSTANT] = CONSTANT
         for port, nets in outside.items():
-            for inner, outer in zip(own.ports[port], nets, strict=True):
+            for inner, outer in zip(own.ports[port]["bits"], nets, strict=True):
                 k = own.number(inner)
                 if number[k] < 0:
                     number[k] = outer
                 elif number[k] != outer:
                     same.append((int(number[k]), outer))
-        # Nets that came from outside leave a number unused, so that names are found by the base.
+        # Nets that came from outside leave a number unused, so that names are found by the first.
         free = number < 0
-        number[free] = count + np.flatnonzero(free)
-        bases.append(count)
-        paths.append(path)
-        count += own.nets
-        placed.append((own, number))
+        number[free] = net + np.flatnonzero(free)
+        places.append(_Place(path, own, net, pin, end))
+        numbers.append(number)
+        net, pin, end = net + len(number), pin + len(own.pins), end + len(own.ends)
         for instance, module, connections in own.children:
             inside = {
                 port: [int(number[own.number(net)]) for net in nets]
@@ -182,11 +142,11 @@ def expand(
             place(module, f"{path}.{instance}".strip("."), inside)
 
     place(top, "", {})
-    return _assemble(top, placed, bases, paths, same, count, kinds)
+    return _assemble(top, places, numbers, _roots(same, net), kinds)
 
 
 def _read_part(
-    name: str, module: Any, known: Mapping[str, Cell], kinds: _Kinds, technology: Technology
+    module: Any, known: Mapping[str, Cell], first_kind: Mapping[str, int], technology: Technology
 ) -> _Part:
     default_strength = technology.cells[technology.drive_cell].max_load or float("inf")
     numbers: dict[Net, int] = {}
@@ -196,7 +156,7 @@ def _read_part(
 
     children = []
     pins: list[tuple[int, float, bool]] = []
-    lists: dict[str, list[tuple[int, int, int]]] = {"through": [], "launch": [], "gates": []}
+    arcs: dict[str, list[tuple[int, int, int]]] = {group: [] for group in GROUPS}
     ends: list[tuple[int, float, int, str]] = []  # pin, setup, net it drives, name of its cell
     driven: list[tuple[int, float]] = []
     held: dict[int, str] = {}  # register by the net that it drives
@@ -221,121 +181,96 @@ def _read_part(
             group = "gates"
         else:
             group = "through" if cell.state is None else "launch"
-        for arc, kind in zip(cell.arcs, kinds.of(cell), strict=True):
-            if arc.target not in wiring or arc.source not in at:
-                continue
-            if group != "through" and arc.source != cell.clock_pin:
-                continue
-            lists[group].append((at[arc.source], number(wiring[arc.target]), kind))
-        drives = next((number(wiring[p]) for p in cell.outputs if p in wiring), CONSTANT)
-        if cell.memory_bits:
-            drives = CONSTANT  # a memory has its own name
+        for kind, arc in enumerate(cell.arcs, first_kind.get(cell.name, 0)):
+            starts = arc.source in at if group == "through" else arc.source == cell.clock_pin
+            if starts and arc.target in wiring:
+                arcs[group].append((at[arc.source], number(wiring[arc.target]), kind))
+        outputs = [number(wiring[pin]) for pin in cell.outputs if pin in wiring]
+        driven += [(net, cell.max_load or default_strength) for net in outputs]
+        # The flow calls registers after the signals they hold, plus ``$_KIND_``.
         own_name = instance.partition("$_")[0]
-        ends += [(at[pin], setup, drives, own_name) for pin, setup in cell.setup.items()]
-        strength = cell.max_load or default_strength
-        driven += [(number(wiring[p]), strength) for p in cell.outputs if p in wiring]
         if cell.state is not None and cell.clock_gate is None:
-            # The flow calls registers after the signals they hold, plus ``$_KIND_``.
-            for pin in cell.outputs:
-                if pin in wiring:
-                    held.setdefault(number(wiring[pin]), own_name)
-    for _, _, connections in children:
-        for nets in connections.values():
-            for net in nets:
-                number(net)
-    for port in module["ports"].values():
-        for net in port["bits"]:
+            for net in outputs:
+                held.setdefault(net, own_name)
+        # A memory has its own name.
+        drives = outputs[0] if outputs and not cell.memory_bits else CONSTANT
+        ends += [(at[pin], setup, drives, own_name) for pin, setup in cell.setup.items()]
+    outside = [nets for _, _, connections in children for nets in connections.values()]
+    for nets in (*outside, *(port["bits"] for port in module["ports"].values())):
+        for net in nets:
             number(net)
-    named = {numbers[n]: text for n, text in net_names(module).items() if n in numbers}
-    names = held | named
+    names = held | {numbers[n]: text for n, text in net_names(module).items() if n in numbers}
     return _Part(
-        name=name,
-        ports={n: p["bits"] for n, p in module["ports"].items()},
-        directions={n: p["direction"] for n, p in module["ports"].items()},
+        ports=module["ports"],
         numbers=numbers,
         names=names,
         children=children,
-        pin_net=np.array([p[0] for p in pins], dtype=np.int64),
-        pin_load=np.array([p[1] for p in pins]),
-        pin_is_clock=np.array([p[2] for p in pins], dtype=bool),
-        **{group: _arcs(found) for group, found in lists.items()},
-        end_pin=np.array([e[0] for e in ends], dtype=np.int64),
-        setup=np.array([e[1] for e in ends]),
+        pins=np.array(pins).reshape(-1, 3),
+        arcs={
+            group: np.array(found, dtype=np.int64).reshape(-1, 3).T for group, found in arcs.items()
+        },
+        ends=np.array([found[:2] for found in ends]).reshape(-1, 2),
         end_names=[names.get(drives, own) for _, _, drives, own in ends],
-        driven=np.array([d[0] for d in driven], dtype=np.int64),
-        strength=np.array([d[1] for d in driven]),
+        driven=np.array(driven).reshape(-1, 2),
         cells=cells,
         area=area,
     )
 
 
-def _arcs(found: Sequence[tuple[int, int, int]]) -> Arcs:
-    table = np.array(found, dtype=np.int64).reshape(-1, 3)
-    return Arcs(table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy())
-
-
 def _assemble(
     top: str,
-    placed: Sequence[tuple[_Part, _Ints]],
-    bases: list[int],
-    paths: list[str],
-    same: Sequence[tuple[int, int]],
-    nets: int,
-    kinds: _Kinds,
+    places: list[_Place],
+    numbers: Sequence[Ints],
+    root: Ints,
+    kinds: Sequence[tuple[Arc, str]],
 ) -> Expanded:
-    root = _roots(same, nets)
-    placed = [(part, root[number]) for part, number in placed]
-    first = np.cumsum([0] + [len(part.pin_net) for part, _ in placed])
+    found = [(place, place.part, root[own]) for place, own in zip(places, numbers, strict=True)]
 
-    def arcs(group: str) -> Arcs:
-        found = [(k, getattr(part, group), number) for k, (part, number) in enumerate(placed)]
-        return Arcs(
-            np.concatenate([a.pin + first[k] for k, a, _ in found]),
-            np.concatenate([number[a.net] for _, a, number in found]),
-            np.concatenate([a.kind for _, a, _ in found]),
-        )
+    def arcs(group: str) -> Ints:
+        columns = [
+            (part.arcs[group][0] + place.pin, number[part.arcs[group][1]], part.arcs[group][2])
+            for place, part, number in found
+        ]
+        return np.concatenate([np.stack(three) for three in columns], axis=1)
 
-    strength = np.zeros(nets)
-    for part, number in placed:
-        strength[number[part.driven]] = part.strength
-    whole, number = placed[0]
+    strength = np.zeros(len(root))
+    for _, part, number in found:
+        strength[number[part.driven[:, 0].astype(np.int64)]] = part.driven[:, 1]
+    pins = np.concatenate([part.pins for _, part, _ in found])
+    ends = np.concatenate([part.ends for _, part, _ in found])
+    _, whole, own = found[0]
+    ports = {
+        name: own[[whole.number(net) for net in port["bits"]]] for name, port in whole.ports.items()
+    }
 
-    def ports(direction: str) -> dict[str, _Ints]:
-        return {
-            port: number[[whole.number(net) for net in bits]]
-            for port, bits in whole.ports.items()
-            if whole.directions[port] == direction
-        }
+    def ports_of(direction: str) -> dict[str, Ints]:
+        ways = whole.ports.items()
+        return {name: ports[name] for name, port in ways if port["direction"] == direction}
 
     return Expanded(
         name=top,
-        kinds=kinds.arcs,
-        kind_cells=kinds.cells,
-        nets=nets,
-        named_nets=nets,
-        pin_net=np.concatenate([number[part.pin_net] for part, number in placed]),
-        pin_load=np.concatenate([part.pin_load for part, _ in placed]),
-        pin_is_clock=np.concatenate([part.pin_is_clock for part, _ in placed]),
-        through=arcs("through"),
-        launch=arcs("launch"),
-        gates=arcs("gates"),
-        end_pin=np.concatenate([part.end_pin + first[k] for k, (part, _) in enumerate(placed)]),
-        setup=np.concatenate([part.setup for part, _ in placed]),
-        end_bases=[0, *np.cumsum([len(part.setup) for part, _ in placed])][:-1],
-        end_names=[part.end_names for part, _ in placed],
+        kinds=[arc for arc, _ in kinds],
+        kind_cells=[cell for _, cell in kinds],
+        nets=len(root),
+        named_nets=len(root),
+        pin_net=np.concatenate([n[p.pins[:, 0].astype(np.int64)] for _, p, n in found]),
+        pin_load=pins[:, 1].copy(),
+        pin_is_clock=pins[:, 2] > 0,
+        **{group: arcs(group) for group in GROUPS},
+        end_pin=np.concatenate(
+            [p.ends[:, 0].astype(np.int64) + place.pin for place, p, _ in found]
+        ),
+        setup=ends[:, 1].copy(),
         strength=strength,
-        inputs=ports("input"),
-        outputs=ports("output"),
-        cells=sum(part.cells for part, _ in placed),
-        logic_area=sum(part.area for part, _ in placed),
-        bases=bases,
-        paths=paths,
-        local_names=[part.names for part, _ in placed],
-        pin_ranges=[(path, int(first[k]), int(first[k + 1])) for k, path in enumerate(paths)],
+        inputs=ports_of("input"),
+        outputs=ports_of("output"),
+        cells=sum(part.cells for _, part, _ in found),
+        logic_area=sum(part.area for _, part, _ in found),
+        places=places,
     )
 
 
-def _roots(same: Sequence[tuple[int, int]], nets: int) -> _Ints:
+def _roots(same: Sequence[tuple[int, int]], nets: int) -> Ints:
     """One number for all nets that modules in between connect."""
     root = np.arange(nets)
 

@@ -236,7 +236,7 @@ class Technology:
     max_slew: float = 0.0
     temperature: float = 25.0  # C
     memory: MemoryModel | None = None
-    clock_gates: tuple[str, ...] = ()  # cells of the table that condense takes whole
+    clock_gates: tuple[str, ...] = ()  # cells of the table that gate clocks
     dont_use: tuple[str, ...] = ()  # cell names or patterns
     liberty: tuple[Path, ...] = ()  # empty: generated from the cells
 

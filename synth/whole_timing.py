@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.synth import timing
-from tilewright.synth.expand import CONSTANT, Arcs, Expanded
+from tilewright.synth.expand import CONSTANT, Expanded
 from tilewright.synth.technology import Cell, Plane, Technology
 from tilewright.synth.timing import (
     FALL,
     IDEAL_INPUTS,
     PATH_KINDS,
     RISE,
+    Arcs,
     Arrivals,
     Floats,
     Network,
@@ -93,12 +93,9 @@ def insert_buffers(design: Expanded, technology: Technology) -> Buffers:
     design.pin_net = np.concatenate([pin_net, np.array(new_net, dtype=np.int64)])
     design.pin_load = np.concatenate([design.pin_load, np.full(count, pin_load)])
     design.pin_is_clock = np.concatenate([design.pin_is_clock, np.zeros(count, dtype=bool)])
-    old = design.through
-    design.through = Arcs(
-        np.concatenate([old.pin, first + np.arange(count)]),
-        np.concatenate([old.net, np.array(new_target, dtype=np.int64)]),
-        np.concatenate([old.kind, np.full(count, kind)]),
-    )
+    targets = np.array(new_target, dtype=np.int64)
+    added = np.stack([first + np.arange(count), targets, np.full(count, kind)])
+    design.through = np.concatenate([design.through, added], axis=1)
     strengths = np.full(nets - design.nets, buffer.max_load or 0.0)
     design.strength = np.concatenate([design.strength, strengths])
     design.nets = nets
@@ -177,8 +174,8 @@ def _network(design: Expanded, technology: Technology) -> Network:
             if not isinstance(surface, Plane):
                 raise SynthesisError("whole accelerators are timed with the compact tables only")
     through, launch, gates = (
-        timing.Arcs(design.pin_net[arcs.pin], arcs.net, arcs.kind, np.zeros(0, dtype=np.int64))
-        for arcs in (design.through, design.launch, design.gates)
+        Arcs(design.pin_net[pin], net, kind, np.zeros(0, dtype=np.int64))
+        for pin, net, kind in (design.through, design.launch, design.gates)
     )
     return Network(
         name=design.name,
@@ -221,12 +218,11 @@ def _to_register(design: Expanded, arrivals: Arrivals) -> TimingPath | None:
 def _by_part(design: Expanded, arrivals: Arrivals) -> dict[str, float]:
     """The latest arrival at the ends in each module directly inside the whole."""
     late = (arrivals.time[:, design.pin_net[design.end_pin]] + design.setup).max(axis=0)
-    of_pin = np.full(len(design.pin_net), -np.inf)
-    np.maximum.at(of_pin, design.end_pin, late)
     found: dict[str, float] = {}
-    for path, first, last in design.pin_ranges:
-        part = path.partition(".")[0]
-        latest = float(of_pin[first:last].max(initial=-np.inf))
+    for place in design.places:
+        part = place.path.partition(".")[0]
+        ends = late[place.end : place.end + len(place.part.ends)]
+        latest = float(ends.max(initial=-np.inf))
         if latest > found.get(part, -np.inf):
             found[part] = latest
     return found

@@ -9,23 +9,16 @@ from pathlib import Path
 from tilewright.base.cache import get_or_make
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.fpga.devices import DEFAULT_DEVICE, Device, find_device
-from tilewright.synth.fpga.reset import buffer_reset
-from tilewright.synth.fpga.route import DEFAULT_SEED
+from tilewright.synth.fpga.nextpnr import run_nextpnr, run_tool
+from tilewright.synth.fpga.route import DEFAULT_SEED, NETLIST, REPORT, map_to_cells
 from tilewright.synth.fpga.shells import SHELL, Shell, shell_of
-from tilewright.synth.fpga.tools import run_nextpnr, run_tool
-from tilewright.synth.yosys import SynthesisError, yosys_files
+from tilewright.synth.yosys import SynthesisError
 
 __all__ = ["BOARD_MHZ", "Bitstream", "make_bitstream"]
 
 BOARD_MHZ = 25.0  # of the clock pin of the board whose pins the shells have
 _PACKERS = {"synth_ecp5": "ecppack"}  # the family's synthesis -> the tool that packs
-_NETLIST, _PINS, _CONFIG, _REPORT, _BITS = (
-    "netlist.json",
-    "pins.lpf",
-    "routed.config",
-    "report.json",
-    "routed.bit",
-)
+_PINS, _CONFIG, _BITS = "pins.lpf", "routed.config", "routed.bit"
 
 
 @dataclass(frozen=True)
@@ -69,19 +62,21 @@ def make_bitstream(
     chosen.family.require()
     watch(f"{spec}: mapping")
     shell = shell_of(params, clock_mhz)
-    netlist = _map(shell, chosen)
+    # Mapped by ABC as it was before ABC9, which knows delays better, but whose result Yosys 0.70
+    # fails to take back from accelerators in their shell (an assertion of its own).
+    netlist = map_to_cells(shell.files, SHELL, chosen, " -noabc9")
     watch(f"{spec}: place, route and pack")
     pins = shell.constraints(clock_mhz) if constraints is None else constraints
 
     def make() -> dict[str, str | float]:
         with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
             folder = Path(name)
-            (folder / _NETLIST).write_text(netlist)
+            (folder / NETLIST).write_text(netlist)
             (folder / _PINS).write_text(pins)
-            wanted = ["--json", _NETLIST, "--textcfg", _CONFIG, "--report", _REPORT]
+            wanted = ["--json", NETLIST, "--textcfg", _CONFIG, "--report", REPORT]
             run_nextpnr(chosen, [*options, *wanted], folder)
             run_tool(chosen, packer, ["--compress", _CONFIG, _BITS], folder)
-            report = json.loads((folder / _REPORT).read_text())
+            report = json.loads((folder / REPORT).read_text())
             clocks = [clock["achieved"] for clock in report["fmax"].values()]
             return {"mhz": min(clocks), "bits": (folder / _BITS).read_bytes().hex()}
 
@@ -95,20 +90,3 @@ def make_bitstream(
         )
     data = bytes.fromhex(str(found["bits"]))
     return Bitstream(spec, chosen, grade, seed, shell, clock_mhz, mhz, data)
-
-
-def _map(shell: Shell, device: Device) -> str:
-    """The netlist in the device's cells, as the JSON that nextpnr reads.
-
-    Mapped by ABC as it was before ABC9, which knows delays better, but whose result Yosys 0.70
-    fails to take back from accelerators in their shell (an assertion of its own).
-    """
-    commands = [
-        *("read_verilog shell.v" for name in shell.files if name == "shell.v"),
-        "read_rtlil top.il",
-        f"{device.family.synthesis} -noabc9 -top {SHELL}",
-        *device.family.finish,
-        "attrmap -remove src",  # places in files of this machine
-        f"write_json {_NETLIST}",
-    ]
-    return buffer_reset(yosys_files(commands, shell.files, (_NETLIST,))[_NETLIST], device)

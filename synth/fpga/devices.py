@@ -4,10 +4,12 @@ The tools are nextpnr, compiled to WebAssembly so that pip installs them on any 
 an optional extra: without them, only the committed records are shown.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from tilewright.synth.fpga.netlist import buffer_reset, open_chain_starts
 
 __all__ = [
     "DEFAULT_DEVICE",
@@ -15,10 +17,8 @@ __all__ = [
     "LARGEST",
     "NOT_OFFERED",
     "PINS",
-    "ChainStart",
     "Device",
     "Family",
-    "GlobalBuffer",
     "MissingNextpnrError",
     "find_device",
 ]
@@ -31,46 +31,13 @@ class MissingNextpnrError(Exception):
 
 
 @dataclass(frozen=True)
-class ChainStart:
-    """The first cell of a carry chain, which ignores its carry input: what tells it from others."""
-
-    cell: str
-    input: str
-    parameter: str
-    value: str
-
-
-@dataclass(frozen=True)
-class GlobalBuffer:
-    """What drives the wires that reach all of a device; ``reset`` is a register's port of that."""
-
-    kind: str
-    input: str
-    output: str
-    enable: str
-    reset: str
-
-    def cell(self, driver: int, driven: int) -> dict[str, Any]:
-        """The buffer between two nets, as Yosys writes cells."""
-        return {
-            "hide_name": 0,
-            "type": self.kind,
-            "parameters": {},
-            "attributes": {},
-            "port_directions": {self.input: "input", self.enable: "input", self.output: "output"},
-            "connections": {self.input: [driver], self.enable: ["1"], self.output: [driven]},
-        }
-
-
-@dataclass(frozen=True)
 class Family:
     """What the devices of one family have in common.
 
     ``synthesis`` is the command of Yosys, ``finish`` what follows it. The other fields name kinds
     of cells: ``lut``, ``carry``, ``register``, ``block_ram``, ``lut_ram`` and ``multiplier`` as
-    Yosys calls them, ``slot`` as nextpnr calls the place that one LUT takes. ``chain_start`` is
-    there where its carry input must be open for nextpnr, ``global_buffer`` where large resets are
-    put behind one.
+    Yosys calls them, ``slot`` as nextpnr calls the place that one LUT takes. ``adapt`` changes the
+    mapped netlist in place for nextpnr, and says whether it did.
     """
 
     package: str  # on the Python package index
@@ -83,8 +50,7 @@ class Family:
     multiplier: tuple[str, ...]
     slot: str
     finish: tuple[str, ...] = ()
-    chain_start: ChainStart | None = None
-    global_buffer: GlobalBuffer | None = None
+    adapt: Callable[[dict[str, Any]], bool] = lambda design: False
 
     @property
     def module(self) -> str:
@@ -145,7 +111,7 @@ _ECP5 = Family(
     lut_ram=("TRELLIS_DPR16X4",),
     multiplier=("MULT18X18D",),
     slot="TRELLIS_COMB",
-    global_buffer=GlobalBuffer("DCCA", "CLKI", "CLKO", "CE", "LSR"),
+    adapt=buffer_reset,
 )
 _ECP5_GRADES = {grade: ("--speed", grade) for grade in ("6", "7", "8")}
 _NEXUS = Family(
@@ -158,7 +124,7 @@ _NEXUS = Family(
     lut_ram=("DPR16X4",),
     multiplier=("MULT9X9", "MULT18X18", "MULT18X36", "MULT36X36", "MULTADDSUB9X9WIDE"),
     slot="OXIDE_COMB",
-    chain_start=ChainStart("CCU2", "CIN", "INIT1", "0x00AA"),
+    adapt=open_chain_starts,
 )
 # Its nextpnr removes registers that nobody reads, unless the cells themselves are kept.
 _GATEMATE = Family(

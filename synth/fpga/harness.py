@@ -9,11 +9,11 @@ logic: what it adds is told apart by the names of its registers.
 import re
 from typing import NamedTuple
 
-__all__ = ["GIVEN", "TAKEN", "TOP", "harness_verilog", "ports_of"]
+__all__ = ["CLOCK", "GIVEN", "TAKEN", "TOP", "connected", "harness_verilog", "ports_of"]
 
 TOP = "harness"  # the top module
 GIVEN, TAKEN = "given", "taken"  # the registers before the inputs and behind the outputs
-_CLOCK = "clk"
+CLOCK = "clk"
 
 _PORT = re.compile(r"^  wire (?:width (\d+) )?(?:signed )?(input|output) \d+ +\\(\S+)$", re.M)
 
@@ -33,34 +33,40 @@ def ports_of(rtlil: str, module: str) -> list[Wire]:
     return [Wire(name, way, int(width or 1)) for width, way, name in _PORT.findall(body)]
 
 
+def connected(rtlil: str, module: str, inputs: str, outputs: str) -> tuple[str, int, int]:
+    """An instance of ``module`` between two vectors, and how many bits each of these has.
+
+    Ports follow each other in the vectors, each with its lowest bit first.
+    """
+    connections, widths = [], []
+    ports = [port for port in ports_of(rtlil, module) if port.bits]
+    if any(port.name == CLOCK for port in ports):
+        connections.append(f".{CLOCK}({CLOCK})")
+    for vector, direction in ((inputs, "input"), (outputs, "output")):
+        width = 0
+        for port in ports:
+            if port.direction == direction and port.name != CLOCK:
+                place = f"{vector}[{width + port.bits - 1}:{width}]"
+                connections.append(f".\\{port.name} ({place})")
+                width += port.bits
+        widths.append(width)
+    return f"\\{module} block ({', '.join(connections)});", widths[0], widths[1]
+
+
 def harness_verilog(rtlil: str, module: str) -> str:
     """Verilog of the module ``TOP`` around ``module``."""
-    ports = [port for port in ports_of(rtlil, module) if port.bits]
-    inputs = [port for port in ports if port.direction == "input" and port.name != _CLOCK]
-    outputs = [port for port in ports if port.direction == "output"]
-    clocked = any(port.name == _CLOCK for port in ports)
-    connections = [f".{_CLOCK}({_CLOCK})"] if clocked else []
-    widths = {}
-    for name, group in ((GIVEN, inputs), (TAKEN, outputs)):
-        lowest, source = 0, name if name == GIVEN else "result"
-        for port in group:
-            high = lowest + port.bits - 1
-            connections.append(f".\\{port.name} ({source}[{high}:{lowest}])")
-            lowest += port.bits
-        widths[name] = lowest
-    given, taken = widths[GIVEN], widths[TAKEN]
-    lines = [f"module {TOP} (input {_CLOCK}, input serial);"]
+    instance, given, taken = connected(rtlil, module, GIVEN, "result")
+    lines = [f"module {TOP} (input {CLOCK}, input serial);"]
     if given:
         shifted = f"{{{GIVEN}[{given - 2}:0], serial}}" if given > 1 else "serial"
         lines += [
             f"  (* keep *) reg [{given - 1}:0] {GIVEN};",
-            f"  always @(posedge {_CLOCK}) {GIVEN} <= {shifted};",
+            f"  always @(posedge {CLOCK}) {GIVEN} <= {shifted};",
         ]
     if taken:
         lines += [
             f"  wire [{taken - 1}:0] result;",
             f"  (* keep *) reg [{taken - 1}:0] {TAKEN};",
-            f"  always @(posedge {_CLOCK}) {TAKEN} <= result;",
+            f"  always @(posedge {CLOCK}) {TAKEN} <= result;",
         ]
-    lines += [f"  \\{module} block ({', '.join(connections)});", "endmodule", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, f"  {instance}", "endmodule", ""])

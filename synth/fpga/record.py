@@ -4,13 +4,14 @@ A record holds no time or date. It says which RTLIL, flow and tools it was made 
 told whether it still describes its block.
 """
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from tilewright.synth.fpga.devices import DEVICES
-from tilewright.synth.fpga.outputs import require_outputs
-from tilewright.synth.fpga.route import TARGET_MHZ, Placement
+from tilewright.synth.fpga.harness import TAKEN, TOP
+from tilewright.synth.fpga.route import TARGET_MHZ, Placement, map_block
 from tilewright.synth.record import (
     RECORDS,
     code_sha256,
@@ -20,11 +21,12 @@ from tilewright.synth.record import (
     sha256,
     tool_versions,
 )
+from tilewright.synth.yosys import SynthesisError
 
 __all__ = ["FPGA", "fpga_record", "fpga_table", "stale_fpga_records"]
 
 FPGA = "fpga"  # the kind of record
-_FLOW = ("carry", "devices", "harness", "report", "reset", "route", "tools")
+_FLOW = ("devices", "harness", "netlist", "nextpnr", "route")
 _HEADER = ("block", "device", "grade", "LUTs", "carry", "registers", "block RAM", "DSP", "MHz")
 
 
@@ -37,7 +39,11 @@ def fpga_record(found: Placement) -> dict[str, Any]:
 
     Refused where Yosys removed outputs of the block.
     """
-    require_outputs(found)
+    if lost := _lost_outputs(found):
+        raise SynthesisError(
+            f"{found.spec}: {lost} bits of its outputs are read from memory in the same cycle, and"
+            " Yosys removes those; put a register_slice behind it"
+        )
     family, path = found.device.family, found.report.path
     return {
         "block": found.params.block,
@@ -69,11 +75,19 @@ def fpga_record(found: Placement) -> dict[str, Any]:
             "cells": [step.cell for step in path.steps],
         },
         "cells_by_kind": found.cells,
-        "uses_by_kind": {
-            kind: {"used": use.used, "available": use.available}
-            for kind, use in found.report.uses.items()
-        },
+        "uses_by_kind": {kind: vars(use) for kind, use in found.report.uses.items()},
     }
+
+
+def _lost_outputs(found: Placement) -> int:
+    """Bits of the block's outputs that Yosys removed from its mapped netlist.
+
+    Where an output is a word of a memory as it is read, Yosys makes the harness's register behind
+    it the memory's own and removes both: what is left is no measure of the block.
+    """
+    netlist = json.loads(map_block(found.rtlil, found.params.slug, found.device))
+    taken: list[Any] = netlist["modules"][TOP]["netnames"].get(TAKEN, {"bits": []})["bits"]
+    return taken.count("x")
 
 
 def stale_fpga_records(

@@ -9,7 +9,7 @@ result.
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,19 +18,19 @@ from tilewright.base.cache import get_or_make
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_rtlil
-from tilewright.synth.fpga.carry import open_chain_starts
 from tilewright.synth.fpga.devices import DEFAULT_DEVICE, PINS, Device, find_device
 from tilewright.synth.fpga.harness import GIVEN, TAKEN, TOP, harness_verilog
-from tilewright.synth.fpga.report import RoutedReport, read_report
-from tilewright.synth.fpga.reset import buffer_reset
-from tilewright.synth.fpga.tools import run_nextpnr
+from tilewright.synth.fpga.nextpnr import RoutedReport, read_report, run_nextpnr
 from tilewright.synth.yosys import yosys_files
 
-__all__ = ["DEFAULT_SEED", "TARGET_MHZ", "Placement", "place_and_route"]
+__all__ = [
+    *("DEFAULT_SEED", "NETLIST", "REPORT", "TARGET_MHZ", "Placement", "map_block"),
+    *("map_to_cells", "place_and_route"),
+]
 
 DEFAULT_SEED = 1
 TARGET_MHZ = 100.0  # what placement strives for; a block that is slower is placed all the same
-_NETLIST, _REPORT = "netlist.json", "report.json"
+NETLIST, REPORT = "netlist.json", "report.json"
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,8 @@ class Placement:
     @property
     def utilisation(self) -> float:
         """Share of the device's LUTs that are taken, packing included."""
-        return self.report.uses[self.device.family.slot].share if self._has_slots else 0.0
-
-    @property
-    def _has_slots(self) -> bool:
-        return self.device.family.slot in self.report.uses
+        use = self.report.uses.get(self.device.family.slot)
+        return 0.0 if use is None else use.used / use.available
 
     def _count(self, kinds: Iterable[str]) -> int:
         return sum(self.cells.get(kind, 0) for kind in kinds)
@@ -117,7 +114,7 @@ def place_and_route(
     chosen.family.require()
     watch(f"{spec}: mapping")
     rtlil = to_rtlil(params)
-    netlist = _map(rtlil, params.slug, chosen)
+    netlist = map_block(rtlil, params.slug, chosen)
     module = json.loads(netlist)["modules"][TOP]
     kinds = {name: cell["type"] for name, cell in module["cells"].items()}
     watch(f"{spec}: place and route")
@@ -136,19 +133,25 @@ def place_and_route(
     )
 
 
-def _map(rtlil: str, module: str, device: Device) -> str:
-    """The netlist in the device's cells, as the JSON that nextpnr reads."""
+def map_block(rtlil: str, module: str, device: Device) -> str:
+    """The block in its harness, mapped to the device's cells."""
+    files = {"harness.v": harness_verilog(rtlil, module), "top.il": rtlil}
+    return map_to_cells(files, TOP, device)
+
+
+def map_to_cells(files: Mapping[str, str], top: str, device: Device, option: str = "") -> str:
+    """The module ``top`` in the device's cells, as the JSON that nextpnr reads."""
     commands = [
-        "read_verilog harness.v",
+        *(f"read_verilog {name}" for name in files if name.endswith(".v")),
         "read_rtlil top.il",
-        f"{device.family.synthesis} -top {TOP}",
+        f"{device.family.synthesis}{option} -top {top}",
         *device.family.finish,
         "attrmap -remove src",  # places in files of this machine
-        f"write_json {_NETLIST}",
+        f"write_json {NETLIST}",
     ]
-    files = {"harness.v": harness_verilog(rtlil, module), "top.il": rtlil}
-    netlist = yosys_files(commands, files, (_NETLIST,))[_NETLIST]
-    return buffer_reset(open_chain_starts(netlist, device), device)
+    netlist = yosys_files(commands, files, (NETLIST,))[NETLIST]
+    design = json.loads(netlist)
+    return json.dumps(design) if device.family.adapt(design) else netlist
 
 
 def _harness_registers(module: dict[str, Any], device: Device) -> int:
@@ -184,11 +187,11 @@ def _route(netlist: str, device: Device, options: Sequence[str]) -> dict[str, An
     def make() -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
             folder = Path(name)
-            (folder / _NETLIST).write_text(netlist)
+            (folder / NETLIST).write_text(netlist)
             if device.pins is not None:
                 (folder / PINS).write_text(device.pins)
-            run_nextpnr(device, [*options, "--json", _NETLIST, "--report", _REPORT], folder)
-            report: dict[str, Any] = json.loads((folder / _REPORT).read_text())
+            run_nextpnr(device, [*options, "--json", NETLIST, "--report", REPORT], folder)
+            report: dict[str, Any] = json.loads((folder / REPORT).read_text())
             return report
 
     tool = f"{device.family.package} {device.family.nextpnr_version}"

@@ -18,22 +18,21 @@ from tilewright.hw.shared import SharedModules
 from tilewright.hw.soc.serial_system import SerialSystem
 from tilewright.hw.soc.uart import LEAST_DIVIDER
 from tilewright.synth.emit import to_rtlil
-from tilewright.synth.fpga.harness import ports_of
+from tilewright.synth.fpga.harness import CLOCK, connected
 
 __all__ = ["BAUD", "LINES", "SHELL", "Shell", "scan_verilog", "shell_of"]
 
 SHELL = "shell"  # the top module
 BAUD = 115_200
 LINES = 512  # of the memory of an accelerator
-_CLOCK = "clk"
 _SCAN_SITES = {
-    _CLOCK: "G2",
+    CLOCK: "G2",
     "serial_in": "B11",
     "shift": "A10",
     "apply": "C11",
     "serial_out": "A11",
 }
-_SERIAL_SITES = {_CLOCK: "G2", "rst": "T1", "rx": "M1", "tx": "L4"}
+_SERIAL_SITES = {CLOCK: "G2", "rst": "T1", "rx": "M1", "tx": "L4"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Shell:
 
     def constraints(self, mhz: float) -> str:
         """As nextpnr reads them (LPF); every port is an input or output at 3.3 V."""
-        lines = [f'FREQUENCY PORT "{_CLOCK}" {mhz:g} MHZ;']
+        lines = [f'FREQUENCY PORT "{CLOCK}" {mhz:g} MHZ;']
         for port, site in self.sites.items():
             lines.append(f'LOCATE COMP "{port}" SITE "{site}";')
             lines.append(f'IOBUF PORT "{port}" IO_TYPE=LVCMOS33;')
@@ -77,26 +76,14 @@ def scan_verilog(rtlil_text: str, module: str) -> str:
     When ``apply`` rises, the block sees its inputs for one cycle, and the outputs of that cycle are
     taken. In every other cycle its inputs are 0, by which streams move nothing.
     """
-    ports = [port for port in ports_of(rtlil_text, module) if port.bits]
-    groups = {
-        "given": [p for p in ports if p.direction == "input" and p.name != _CLOCK],
-        "result": [p for p in ports if p.direction == "output"],
-    }
-    connections = [f".{_CLOCK}({_CLOCK})"] if any(p.name == _CLOCK for p in ports) else []
-    widths = {}
-    for name, group in groups.items():
-        lowest = 0
-        for port in group:
-            connections.append(f".\\{port.name} ({name}[{lowest + port.bits - 1}:{lowest}])")
-            lowest += port.bits
-        widths[name] = max(1, lowest)
-    given, result = widths["given"], widths["result"]
-    return f"""module {SHELL} (input {_CLOCK}, input serial_in, input shift, input apply,
+    instance, given, result = connected(rtlil_text, module, "given", "result")
+    given, result = max(1, given), max(1, result)
+    return f"""module {SHELL} (input {CLOCK}, input serial_in, input shift, input apply,
     output serial_out);
   // Pins belong to no clock.
   reg [1:0] shifts, bits;
   reg [2:0] applies;
-  always @(posedge {_CLOCK}) begin
+  always @(posedge {CLOCK}) begin
     shifts <= {{shifts[0], shift}};
     bits <= {{bits[0], serial_in}};
     applies <= {{applies[1:0], apply}};
@@ -106,7 +93,7 @@ def scan_verilog(rtlil_text: str, module: str) -> str:
   reg [{result}:0] taken;
   wire [{given - 1}:0] given = step ? chain[{given - 1}:0] : {given}'d0;
   wire [{result - 1}:0] result;
-  always @(posedge {_CLOCK}) begin
+  always @(posedge {CLOCK}) begin
     if (step) taken <= {{1'b0, result}};
     else if (shifts[1]) begin
       chain <= {{chain[{given - 1}:0], bits[1]}};
@@ -114,6 +101,6 @@ def scan_verilog(rtlil_text: str, module: str) -> str:
     end
   end
   assign serial_out = taken[0];
-  \\{module} block ({", ".join(connections)});
+  {instance}
 endmodule
 """

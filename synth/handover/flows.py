@@ -1,57 +1,179 @@
-"""A block with the configuration of a flow that takes it to silicon, or of a package manager."""
+"""A block as the files of a flow that takes it to a layout: sources, constraints, settings."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import cached_property
+from typing import Any
 
-from tilewright.synth.handover.constraints import sdc
-from tilewright.synth.handover.design import Design, design_of
-from tilewright.synth.handover.fusesoc import core_file
-from tilewright.synth.handover.librelane import config_json
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.emit import CLOCK, RESET, to_rtlil, verilog_from_rtlil
+from tilewright.synth.fpga.harness import ports_of
 from tilewright.synth.handover.macros import macro_gds, macro_lef, macro_liberty
-from tilewright.synth.handover.orfs import config_mk
-from tilewright.synth.handover.siliconcompiler import script
+from tilewright.synth.memory import MemoryMacro, find_macros, macro_port_module
+from tilewright.synth.record import find_record
+from tilewright.synth.technology import Technology, load_technology
 
-__all__ = ["FLOWS", "Files", "Flow", "flow_files"]
+__all__ = ["FLOWS", "WIRE_MARGIN", "Design", "Files", "Flow", "design_of", "flow_files", "sdc"]
 
 Files = dict[str, str | bytes]  # by name, relative to the folder that they go to
+
+# Of the period over the delay of the synthesised block, which excludes wires: a first guess at what
+# wires and their buffers add, to be tightened by the user of the flow.
+WIRE_MARGIN = 1.25
+UTILISATION = 70  # per cent of the core; that of the placements in docs/physical.md
+
+
+@dataclass(frozen=True)
+class Design:
+    """A block to hand over: its parameters, its technology and the clock period to strive for."""
+
+    params: BlockParams
+    technology: Technology
+    period: float  # ps
+
+    @property
+    def name(self) -> str:
+        """Of the top module."""
+        return self.params.slug
+
+    @cached_property
+    def rtlil(self) -> str:
+        """With memories as instances of macros."""
+        return to_rtlil(self.params, memory_macros=True)
+
+    @cached_property
+    def macros(self) -> list[MemoryMacro]:
+        """Every kind of memory macro in the block."""
+        return find_macros(self.rtlil)
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the block has registers; one without has no port for a clock."""
+        return any(port.name == CLOCK for port in ports_of(self.rtlil, self.name))
+
+
+def design_of(block: str, technology: str, period: float | None = None) -> Design:
+    """Return the block ``block`` (``NAME[:PRESET][,FIELD=VALUE]...``) for a technology.
+
+    Without a period (ps) it is the delay of the block's committed synthesis record times
+    ``WIRE_MARGIN``; a block without a record is refused.
+    """
+    params, cells = resolve(block), load_technology(technology)
+    if period is None:
+        record = find_record(params, cells.name)
+        if record is None:
+            raise ValueError(
+                f"{block} has no synthesis record in {technology} to take its clock from:"
+                " give one, such as --clock 500MHz"
+            )
+        period = WIRE_MARGIN * record["metrics"]["delay"]["value"]
+    if period <= 0:
+        raise ValueError(f"the clock period must be positive, not {period:g} ps")
+    return Design(params, cells, period)
+
+
+def sdc(design: Design, unit: str = "ns") -> str:
+    """Constraints with the assumptions of ``tilewright.synth.timing``.
+
+    ``unit`` is that of the flow's libraries: ps (with fF) or ns (with pF).
+    """
+    technology, scale = design.technology, {"ps": 1.0, "ns": 1000.0}[unit]
+    driver = technology.cells[technology.drive_cell]
+    (pin,) = driver.outputs
+    inputs = [
+        port.name
+        for port in ports_of(design.rtlil, design.name)
+        if port.direction == "input" and port.bits and port.name not in (CLOCK, RESET)
+    ]
+    clock = f"create_clock -name {CLOCK} -period {design.period / scale:.6g}"
+    if design.clocked:
+        clocks = f"""\
+{clock} [get_ports {CLOCK}]
+# Reset is synchronous. It must last two cycles or more, and no input may be
+# valid for as long after it; then no path from it limits the clock.
+set_false_path -from [get_ports {RESET}]"""
+    else:
+        clocks = f"""\
+# The block has no registers: a clock that no port carries bounds its paths.
+{clock}"""
+    return f"""\
+# {design.name}: one clock, on whose rising edge everything happens.
+# Times in {unit}, loads in {"fF" if unit == "ps" else "pF"}.
+current_design {design.name}
+{clocks}
+set data_inputs [get_ports {{{" ".join(inputs)}}}]
+# Inputs come straight from registers, outputs go straight into them.
+set_input_delay 0 -clock {CLOCK} $data_inputs
+set_output_delay 0 -clock {CLOCK} [all_outputs]
+set_driving_cell -lib_cell {driver.name} -pin {pin} $data_inputs
+set_load {technology.output_load / scale:.6g} [all_outputs]
+"""
+
+
+def _config_mk(design: Design) -> str:
+    """``config.mk``: run ``make DESIGN_CONFIG=.../config.mk`` in the folder of the flow."""
+    here = "$(dir $(DESIGN_CONFIG))"
+    variables = {
+        "PLATFORM": design.technology.name,
+        "DESIGN_NAME": design.name,
+        "DESIGN_NICKNAME": design.name,
+        "VERILOG_FILES": f"{here}{design.name}.v",
+        "SDC_FILE": f"{here}{design.name}.sdc",
+        "CORE_UTILIZATION": UTILISATION,
+        "CORE_ASPECT_RATIO": 1,
+    }
+    if design.macros:
+        variables["VERILOG_FILES"] = f"{here}{design.name}.v {here}macros.v"
+        for variable, suffix in (("ADDITIONAL_LEFS", "lef"), ("ADDITIONAL_LIBS", "lib")):
+            variables[variable] = " ".join(f"{here}{m.name}.{suffix}" for m in design.macros)
+        # The memories are stubs: the last step leaves them empty in the layout.
+        variables["GDS_ALLOW_EMPTY"] = "sram_.*"
+    lines = [f"export {name} = {value}" for name, value in variables.items()]
+    return "\n".join([f"# {design.name}: {design.params.summary}", *lines, ""])
+
+
+def _config_json(design: Design) -> str:
+    """``config.json``: run ``librelane config.json`` in its folder."""
+    constraints = f"dir::{design.name}.sdc"
+    config: dict[str, Any] = {
+        "meta": {"version": 2, "flow": "Classic"},
+        "DESIGN_NAME": design.name,
+        "VERILOG_FILES": [f"dir::{design.name}.v"],
+        "CLOCK_PORT": CLOCK if design.clocked else None,
+        "CLOCK_PERIOD": round(design.period / 1000, 6),
+        "PNR_SDC_FILE": constraints,
+        "SIGNOFF_SDC_FILE": constraints,
+        "FP_CORE_UTIL": UTILISATION,
+    }
+    if design.macros:
+        config["EXTRA_VERILOG_MODELS"] = ["dir::macros.v"]
+        config["MACROS"] = {
+            macro.name: {
+                "gds": [f"dir::{macro.name}.gds"],
+                "lef": [f"dir::{macro.name}.lef"],
+                "lib": {"*": [f"dir::{macro.name}.lib"]},
+            }
+            for macro in design.macros
+        }
+    return json.dumps(config, indent=2) + "\n"
 
 
 @dataclass(frozen=True)
 class Flow:
-    """What a flow reads, and for which technologies; the first is the default."""
+    """What a flow reads; the first technology is the default."""
 
-    title: str
-    technologies: tuple[str, ...]
+    units: dict[str, str]  # technology -> unit of time in constraints
     configuration: str  # its file
     configure: Callable[[Design], str]
-    unit: Callable[[Design], str]  # of time, in constraints
     layouts: bool = False  # whether it asks for the layout of a macro
-    models: bool = False  # whether it simulates, too
 
 
-def _ns(design: Design) -> str:
-    return "ns"
-
-
-def _of_platform(design: Design) -> str:
-    """Libraries of ASAP7 are in ps there, those of sky130hd in ns."""
-    return "ps" if design.technology.name == "asap7" else "ns"
-
-
-_EVERY = ("asap7", "sky130hd")
 FLOWS = {
-    "orfs": Flow("OpenROAD-flow-scripts", _EVERY, "config.mk", config_mk, _of_platform),
-    "librelane": Flow("LibreLane", ("sky130hd",), "config.json", config_json, _ns, layouts=True),
-    "siliconcompiler": Flow("SiliconCompiler", _EVERY, "build.py", script, _of_platform),
-    "fusesoc": Flow(
-        "FuseSoC",
-        _EVERY,
-        "{name}.core",
-        lambda design: core_file(design, version("tilewright")),
-        _ns,
-        models=True,
-    ),
+    # OpenROAD-flow-scripts, whose libraries of ASAP7 are in ps.
+    "orfs": Flow({"asap7": "ps", "sky130hd": "ns"}, "config.mk", _config_mk),
+    "librelane": Flow({"sky130hd": "ns"}, "config.json", _config_json, layouts=True),
 }
 
 
@@ -60,26 +182,24 @@ def flow_files(
 ) -> Files:
     """Return every file that hands ``block`` over to ``flow``, by name.
 
-    ``technology`` is by default the flow's first, and ``period`` (ps) as in
-    :func:`tilewright.synth.handover.design.design_of`.
+    ``technology`` is by default the flow's first, and ``period`` (ps) as in :func:`design_of`.
     """
     if flow not in FLOWS:
         raise ValueError(f"no flow {flow!r}; there are {', '.join(FLOWS)}")
     chosen = FLOWS[flow]
-    technology = technology or chosen.technologies[0]
-    if technology not in chosen.technologies:
-        known = " and ".join(chosen.technologies)
-        raise ValueError(f"{flow} takes {known}, not {technology}")
+    technology = technology or next(iter(chosen.units))
+    if technology not in chosen.units:
+        raise ValueError(f"{flow} takes {' and '.join(chosen.units)}, not {technology}")
     design = design_of(block, technology, period)
+    title = f"// {design.name}: {design.params.summary}\n"
     files: Files = {
-        f"{design.name}.v": design.verilog,
-        f"{design.name}.sdc": sdc(design, chosen.unit(design)),
-        chosen.configuration.format(name=design.name): chosen.configure(design),
+        f"{design.name}.v": title + verilog_from_rtlil(design.rtlil),
+        f"{design.name}.sdc": sdc(design, chosen.units[technology]),
+        chosen.configuration: chosen.configure(design),
     }
     if design.macros:
-        files["macros.v"] = design.black_boxes
-        if chosen.models:
-            files["macro_models.v"] = design.models
+        black_boxes = (f"(* blackbox *)\n{macro_port_module(macro)}" for macro in design.macros)
+        files["macros.v"] = "".join(black_boxes)
     for macro in design.macros:
         files[f"{macro.name}.lef"] = macro_lef(macro, design.technology)
         files[f"{macro.name}.lib"] = macro_liberty(macro, design.technology)

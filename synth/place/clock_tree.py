@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.synth.place.layout import Layout
-from tilewright.synth.place.sizes import buffers
+from tilewright.synth.place.rules import buffers
 from tilewright.synth.place.wires import steiner_factor
 from tilewright.synth.technology import Arc, Cell
 

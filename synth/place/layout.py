@@ -10,7 +10,7 @@ from tilewright.synth.place.analytic import STEPS, place_cells
 from tilewright.synth.place.floorplan import Floorplan, around, plan_floor
 from tilewright.synth.place.legalise import legalise
 from tilewright.synth.place.rules import Rules, load_rules
-from tilewright.synth.place.timing import Timing, time_placed
+from tilewright.synth.place.timing import Timing
 from tilewright.synth.place.wires import Wires, wires_of
 from tilewright.synth.place.wiring import Floats, Wiring, wiring_of
 from tilewright.synth.technology import Technology
@@ -44,7 +44,7 @@ class Layout:
     @cached_property
     def timing(self) -> Timing:
         """With wires."""
-        return time_placed(self.netlist, self.technology, self.wiring, self.wires)
+        return Timing(self.netlist, self.technology, self.wiring, self.wires)
 
     @property
     def utilisation(self) -> float:
@@ -61,14 +61,8 @@ class Layout:
         x, y = legalise(
             np.array(cells, dtype=np.int64), widths, self.x[:count], self.y[:count], self.floorplan
         )
-        return Layout(
-            self.netlist,
-            self.technology,
-            self.rules,
-            self.floorplan,
-            np.concatenate([x, self.x[count:]]),
-            np.concatenate([y, self.y[count:]]),
-        )
+        ports_x, ports_y = self.x[count:], self.y[count:]
+        return replace(self, x=np.concatenate([x, ports_x]), y=np.concatenate([y, ports_y]))
 
 
 def lay_out(

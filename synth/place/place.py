@@ -8,7 +8,6 @@ from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import DEFAULT_GOAL, Goal, Synthesis, synthesise
-from tilewright.synth.netlist import Net
 from tilewright.synth.place.clock_tree import ClockTree, clock_tree
 from tilewright.synth.place.congestion import Congestion, congestion_of
 from tilewright.synth.place.layout import UTILISATION, Layout, lay_out
@@ -57,16 +56,6 @@ class PlacedBlock:
     @cached_property
     def congestion(self) -> Congestion:
         return congestion_of(self.layout)
-
-    @property
-    def worst_net(self) -> Net | None:
-        """The net whose wire takes longest to one of its sinks, of those that paths pass.
-
-        A constant changes with nothing: no path passes it, however long its wire is.
-        """
-        slacks = self.layout.timing.sink_slacks
-        delays = {place: d for place, d in self.layout.wires.delay.items() if place in slacks}
-        return max(delays, key=lambda place: delays[place])[0] if delays else None
 
     @property
     def period(self) -> float:

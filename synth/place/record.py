@@ -26,7 +26,7 @@ __all__ = ["PLACED", "placed_record", "placed_table", "stale_placed_records"]
 PLACED = "placed"  # the kind of record
 _OWN = (
     *("analytic", "buffering", "clock_tree", "congestion", "energy", "floorplan", "layout"),
-    *("legalise", "repair", "rules", "sizes", "timing", "wires", "wiring"),
+    *("legalise", "repair", "rules", "timing", "wires", "wiring"),
 )
 
 
@@ -82,20 +82,6 @@ def placed_record(
         "kind": "estimate before routing",
         "metrics": metrics,
         "die_um": [round(layout.floorplan.width, 2), round(layout.floorplan.height, 2)],
-        "worst_net": _worst_net(placed),
-    }
-
-
-def _worst_net(placed: PlacedBlock) -> dict[str, Any] | None:
-    net, wires = placed.worst_net, placed.layout.wires
-    if net is None:
-        return None
-    return {
-        "name": placed.layout.netlist.net_names.get(net, ""),
-        "length_um": round(wires.length[net], 2),
-        "sinks": len(wires.trees[net]),
-        "load_ff": round(placed.layout.timing.loads[net], 2),
-        "wire_ps": round(max(wires.delay[net, p] for _, p, _ in wires.trees[net]), 2),
     }
 
 

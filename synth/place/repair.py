@@ -8,7 +8,7 @@ split first. What was added finds its place in the rows, and the round counts on
 path is shorter then.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,8 +16,8 @@ import numpy as np
 from tilewright.synth.netlist import Instance, Net
 from tilewright.synth.place.buffering import Buffer, Plan, Sink, best_tree
 from tilewright.synth.place.layout import Layout
-from tilewright.synth.place.sizes import buffers, sizes
-from tilewright.synth.place.timing import time_placed
+from tilewright.synth.place.rules import buffers, sizes
+from tilewright.synth.place.timing import Timing
 from tilewright.synth.place.wires import pin_loads
 from tilewright.synth.technology import Cell
 
@@ -48,7 +48,7 @@ class Repaired:
 
 def repair(layout: Layout, rounds: int = ROUNDS) -> Repaired:
     """Shorten the longest path of ``layout`` until a round brings nothing."""
-    aim = time_placed(layout.netlist, layout.technology, layout.wiring).delay
+    aim = Timing(layout.netlist, layout.technology, layout.wiring, None).delay
     best = _split_overloads(layout)
     last = len(_MOVES)  # moves in a row that brought nothing end the repair
     failed = turn = 0
@@ -131,14 +131,15 @@ class _Work:
         moved = Layout(netlist, before.technology, before.rules, before.floorplan, x, y)
         return moved.in_rows()
 
-    def _critical(self) -> Iterator[tuple[Net, float]]:
-        found = ((net, s) for net, s in self.timing.slacks.items() if s <= self.margin)
-        return iter(sorted(found, key=lambda pair: (pair[1], str(pair[0]))))
+    def _critical(self) -> list[Net]:
+        slacks = self.timing.slacks
+        found = (net for net, slack in slacks.items() if slack <= self.margin)
+        return sorted(found, key=lambda net: (slacks[net], str(net)))
 
     def resize(self) -> None:
         """Give each cell that drives a critical net its best strength, as things are now."""
         families = sizes(self.technology)
-        for net, _ in self._critical():
+        for net in self._critical():
             k = self.drivers.get(net)
             if k is None or self.instances[k].cell.name not in families:
                 continue
@@ -166,31 +167,20 @@ class _Work:
             more = capacitance - instance.cell.inputs[pin]
             k = self.drivers.get(pins[pin])
             if more and k is not None and timing.slacks.get(pins[pin], np.inf) <= self.margin:
-                arcs = self.instances[k].cell.arcs
-                per_load = max(
-                    (
-                        e.delay.at(0.0, 1.0) - e.delay.at(0.0, 0.0)
-                        for a in arcs
-                        for e in (a.rise, a.fall)
-                    ),
-                    default=0.0,
-                )
-                before = max(before, more * per_load) if more > 0 else min(before, more * per_load)
+                cost = more * _per_load(self.instances[k].cell)
+                before = max(before, cost) if more > 0 else min(before, cost)
         return slowest + before
 
     def tree(self) -> None:
         """Give critical nets other buffers: those that leave their drivers most time."""
-        loads = pin_loads(self.before.netlist, self.before.wiring, self.technology.output_load)
-        sinks: dict[Net, list[int]] = {}
-        for net, point in loads:
-            sinks.setdefault(net, []).append(point)
+        sinks = self._sinks()
         done: set[Net] = set()
-        for net, _ in self._critical():
+        for net in self._critical():
             root = self._root(net)
             if root in done or root not in self.before.wires.length:
                 continue
             done.add(root)
-            self._tree_of(root, sinks, loads)
+            self._tree_of(root, sinks)
 
     def _root(self, net: Net) -> Net:
         """The net that buffers repeat as ``net``."""
@@ -199,9 +189,15 @@ class _Work:
             net = source
         return net
 
-    def _tree_of(
-        self, root: Net, sinks: dict[Net, list[int]], loads: dict[tuple[Net, int], float]
-    ) -> None:
+    def _sinks(self) -> dict[Net, dict[int, float]]:
+        """The points of each net, and the load (fF) of the pins there."""
+        before, found = self.before, dict[Net, dict[int, float]]()
+        loads = pin_loads(before.netlist, before.wiring, self.technology.output_load)
+        for (net, point), load in loads.items():
+            found.setdefault(net, {})[point] = load
+        return found
+
+    def _tree_of(self, root: Net, sinks: dict[Net, dict[int, float]]) -> None:
         timing, wires, x, y = self.timing, self.before.wires, self.before.x, self.before.y
         slack = timing.slacks.get(root)
         if slack is None:
@@ -211,21 +207,19 @@ class _Work:
         waiting = [root]
         while waiting:
             net = waiting.pop()
-            for p in sinks.get(net, []):
+            for p, load in sinks.get(net, {}).items():
                 if p in self.repeaters:
                     repeaters.append(p)
                     waiting += (self.instances[p].pins[o] for o in self.instances[p].cell.outputs)
                     continue
                 left = timing.sink_slacks.get((net, p), 10 * timing.delay)
                 due = timing.arrivals[net] + wires.delay.get((net, p), 0.0) + left
-                ends.append(Sink(net, p, float(x[p]), float(y[p]), loads[net, p], due))
+                ends.append(Sink(net, p, float(x[p]), float(y[p]), load, due))
         if not ends:
             return
         k = self.drivers.get(root)
         cell = self.technology.cells[self.technology.drive_cell]
-        arcs = (cell if k is None else self.instances[k].cell).arcs
-        edges = [edge for arc in arcs for edge in (arc.rise, arc.fall)]
-        per_load = max((e.delay.at(0.0, 1.0) - e.delay.at(0.0, 0.0) for e in edges), default=0.0)
+        per_load = _per_load(cell if k is None else self.instances[k].cell)
         source, arrival = self.before.wiring.drivers[root], timing.arrivals[root]
         latest, plan = best_tree(
             (float(x[source]), float(y[source])),
@@ -245,11 +239,7 @@ class _Work:
     def _build(self, now: Net, plan: Plan) -> None:
         """Wire ``plan`` to ``now``."""
         if isinstance(plan, Buffer):
-            (pin,), (out,) = plan.cell.inputs, plan.cell.outputs
-            fresh, self.next_net = self.next_net, self.next_net + 1
-            made = Instance(f"repair_buffer_{fresh}", plan.cell, {pin: now, out: fresh})
-            self.added.append((made, plan.x, plan.y))
-            self._build(fresh, plan.behind)
+            self._build(self._buffer(now, plan.cell, plan.x, plan.y), plan.behind)
         elif isinstance(plan, Sink):
             if now != plan.net:
                 self._connect(plan.net, plan.point, now)
@@ -269,31 +259,34 @@ class _Work:
         self.instances[point] = replace(old, pins=pins)
 
     def split_overloads(self) -> None:
-        loads = pin_loads(self.before.netlist, self.before.wiring, self.technology.output_load)
-        sinks: dict[Net, list[int]] = {}
-        for net, point in loads:
-            sinks.setdefault(net, []).append(point)
+        sinks = self._sinks()
         strong = max(self.buffer_cells, key=lambda cell: cell.area)
         x, y, wires = self.before.x, self.before.y, self.before.wires
         for net, k in self.drivers.items():
             most = self.instances[k].cell.max_load
             if most is None or self.timing.loads.get(net, 0.0) <= most or net not in wires.length:
                 continue
-            points = sinks.get(net, [])
+            points = list(sinks.get(net, {}))
             parts = min(len(points), int(np.ceil(self.timing.loads[net] / most)) + 1)
             for group in _clusters(points, x, y, parts):
-                middle = float(x[group].mean()), float(y[group].mean())
-                self._insert(net, group, strong, *middle)
+                fresh = self._buffer(net, strong, float(x[group].mean()), float(y[group].mean()))
+                for point in group:
+                    self._connect(net, point, fresh)
+                self.changed = True
 
-    def _insert(self, net: Net, points: Sequence[int], cell: Cell, x: float, y: float) -> None:
-        """A buffer at ``x`` and ``y`` in front of the sinks of ``net`` at ``points``."""
+    def _buffer(self, net: Net, cell: Cell, x: float, y: float) -> Net:
+        """Add a buffer behind ``net`` at a place, and return the net that it drives."""
         (pin,), (out,) = cell.inputs, cell.outputs
         fresh, self.next_net = self.next_net, self.next_net + 1
-        name = f"repair_buffer_{fresh}"
-        self.added.append((Instance(name, cell, {pin: net, out: fresh}), float(x), float(y)))
-        for point in points:
-            self._connect(net, point, fresh)
-        self.changed = True
+        made = Instance(f"repair_buffer_{fresh}", cell, {pin: net, out: fresh})
+        self.added.append((made, x, y))
+        return fresh
+
+
+def _per_load(cell: Cell) -> float:
+    """ps of the slowest edge for each fF more."""
+    edges = [edge for arc in cell.arcs for edge in (arc.rise, arc.fall)]
+    return max((e.delay.at(0.0, 1.0) - e.delay.at(0.0, 0.0) for e in edges), default=0.0)
 
 
 def _clusters(points: Sequence[int], x: np.ndarray, y: np.ndarray, parts: int) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""What placement needs of a technology beside its cells: rows, wires and routing tracks."""
+"""What placement needs of a technology: rows, wires, routing tracks, drive strengths."""
 
 import tomllib
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.synth.technology import TECHNOLOGY_FOLDER
+from tilewright.synth.technology import TECHNOLOGY_FOLDER, Cell, Technology
 
-__all__ = ["Rules", "load_rules"]
+__all__ = ["Rules", "buffers", "load_rules", "sizes"]
 
 Quantity = TypeVar("Quantity", float, NDArray[np.float64])
 
@@ -54,3 +54,24 @@ def load_rules(technology: str) -> Rules:
     return Rules(
         height, site, table["wire_ohm_per_um"], table["wire_ff_per_um"], _PITCHES[technology]
     )
+
+
+def sizes(technology: Technology) -> dict[str, list[Cell]]:
+    """All cells that do what a cell does, the smallest first, by the name of the cell.
+
+    Without weak ones, clock gates and cells that have no input.
+    """
+    groups: dict[object, list[Cell]] = {}
+    for cell in technology.cells.values():
+        if cell.weak or cell.clock_gate is not None or not cell.inputs or not cell.arcs:
+            continue
+        key = (tuple(cell.inputs), tuple(cell.outputs.items()), cell.state, cell.clock_pin)
+        groups.setdefault(key, []).append(cell)
+    for group in groups.values():
+        group.sort(key=lambda cell: (cell.area, cell.name))
+    return {cell.name: group for group in groups.values() for cell in group}
+
+
+def buffers(technology: Technology) -> list[Cell]:
+    """The technology's buffers, the smallest first; the cell that drives inputs is one of them."""
+    return sizes(technology)[technology.drive_cell]

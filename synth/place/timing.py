@@ -8,8 +8,6 @@ Every round of timing repair looks at the whole netlist again.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +17,6 @@ from tilewright.synth.place.wires import Wires
 from tilewright.synth.place.wiring import Wiring
 from tilewright.synth.technology import Arc, Plane, Surface, Technology
 from tilewright.synth.timing import (
-    CONSTANT,
     FALL,
     RISE,
     Arrivals,
@@ -30,25 +27,7 @@ from tilewright.synth.timing import (
     numbers_of,
 )
 
-__all__ = ["PathPoint", "Timing", "time_placed"]
-
-
-@dataclass(frozen=True)
-class PathPoint:
-    """A step of the longest path: the point that drives ``net``, and when."""
-
-    point: int | None  # None where it is an input that no point stands for
-    cell: str
-    net: Net
-    arrival: float  # ps, at the driver
-    load: float  # fF, wire included
-
-
-def time_placed(
-    netlist: Netlist, technology: Technology, wiring: Wiring, wires: Wires | None = None
-) -> "Timing":
-    """Find the longest path, and how much every net has left to it; without ``wires``, none."""
-    return Timing(netlist, technology, wiring, wires)
+__all__ = ["Timing"]
 
 
 class Timing:
@@ -62,7 +41,6 @@ class Timing:
         if not all(isinstance(s, Plane) for arc in network.kinds for s in _surfaces(arc)):
             raise ValueError("placement needs the compact tables of a technology, linear in slew")
         self.number = network.number
-        self._drivers = _drivers(netlist, wiring, self.number)
         self._pin_delays = np.append(np.zeros(len(wiring.points)), 0.0)  # the last: no wire
         pins = _Pins(wiring, self.number)
         through = network.through
@@ -100,24 +78,7 @@ class Timing:
         self._end_pins = pins.at(self._ends, points)
         self._setups = np.array([setup for _, _, setup in found])
         late = self._time[:, self._ends] + self._pin_delays[self._end_pins] + self._setups
-        self.delay, self.end = 0.0, None  # of the longest path, setup included; where it ends
-        self.path: tuple[PathPoint, ...] = ()
-        if late.max(initial=-np.inf) > -np.inf:
-            worst, edge = divmod(int(np.argmax(late.T)), 2)
-            self.delay, self.end = float(late[edge, worst]), int(points[worst])
-            self.path = tuple(reversed(list(self._back(int(self._ends[worst]), edge))))
-
-    def _back(self, net: int, edge: int) -> Iterator[PathPoint]:
-        """From an edge of a net to the start of the path that made it so late."""
-        instances, nets = self.netlist.instances, {k: net for net, k in self.number.items()}
-        before: tuple[int, int] | None = (net, edge)
-        while before is not None:
-            net, edge = before
-            point = self._drivers.get(net)
-            cell = "" if point is None or point >= len(instances) else instances[point].cell.name
-            arrival, load = float(self._time[edge, net]), float(self._network.loads[net])
-            yield PathPoint(point, cell, nets[net], arrival, load)
-            before = self._arrivals.cause(net, edge)[1]
+        self.delay = float(late.max(initial=0.0))  # of the longest path, setup included
 
     @cached_property
     def _required(self) -> tuple[Floats, Floats]:
@@ -182,20 +143,6 @@ class Timing:
 
 def _surfaces(arc: Arc) -> tuple[Surface, ...]:
     return arc.rise.delay, arc.rise.slew, arc.fall.delay, arc.fall.slew
-
-
-def _drivers(netlist: Netlist, wiring: Wiring, number: dict[Net, int]) -> dict[int, int]:
-    """The point that drives each net."""
-    drivers = {
-        number[netlist.inputs[port][bit]]: wiring.instances + n
-        for n, (port, bit) in enumerate(wiring.ports)
-        if port in netlist.inputs
-    }
-    for k, instance in enumerate(netlist.instances):
-        for pin in instance.cell.outputs:
-            if pin in instance.pins:
-                drivers[number.get(instance.pins[pin], CONSTANT)] = k
-    return drivers
 
 
 class _Pins:

@@ -8,7 +8,6 @@ that length.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,31 +15,13 @@ from tilewright.synth.netlist import Net, Netlist
 from tilewright.synth.place.rules import Rules
 from tilewright.synth.place.wiring import Floats, Ints, Wiring
 
-__all__ = ["Branch", "Wires", "pin_loads", "steiner_factor", "wires_of"]
+__all__ = ["Wires", "pin_loads", "steiner_factor", "wires_of"]
 
 _PINS = (3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 35, 40, 45, 50)
 _FACTORS = (
     *(1.0, 1.0828, 1.1536, 1.2206, 1.2823, 1.3385, 1.3991, 1.4493),
     *(1.6899, 1.8924, 2.0743, 2.2334, 2.3895, 2.5356, 2.6625, 2.7933),
 )
-
-
-class Branch(NamedTuple):
-    """A connection of a net's tree, from the point nearer to the driver."""
-
-    source: int
-    target: int
-    length: float  # um
-
-
-@dataclass(frozen=True)
-class _Trees:
-    """Trees of all nets with the same number of pins, a row each; pins count from the driver."""
-
-    nets: Ints  # their places in the wiring
-    sources: Ints  # of the branches, in order from the driver
-    targets: Ints
-    lengths: Floats  # um, scaled
 
 
 @dataclass(frozen=True)
@@ -51,7 +32,6 @@ class Wires:
     ff_per_um: float
     lengths: Floats  # um, of nets
     delays: Floats  # ps from the driver to each pin
-    grouped: tuple[_Trees, ...]
 
     @property
     def total_length(self) -> float:
@@ -77,24 +57,6 @@ class Wires:
         for k, point in enumerate(w.points[w.start[:-1]].tolist()):
             del found[w.nets[k], point]
         return found
-
-    @cached_property
-    def trees(self) -> dict[Net, tuple[Branch, ...]]:
-        """Of each net, its branches in order from the driver."""
-        w = self.wiring
-        found: dict[int, tuple[Branch, ...]] = {}
-        for group in self.grouped:
-            first = w.start[group.nets][:, None]
-            rows = zip(
-                group.nets.tolist(),
-                w.points[first + group.sources].tolist(),
-                w.points[first + group.targets].tolist(),
-                group.lengths.tolist(),
-                strict=True,
-            )
-            for k, sources, targets, lengths in rows:
-                found[k] = tuple(map(Branch, sources, targets, lengths))
-        return {net: found[k] for k, net in enumerate(w.nets)}
 
 
 def steiner_factor(pins: int) -> float:
@@ -126,7 +88,6 @@ def wires_of(
     places = zip(wiring.net_of_pin.tolist(), wiring.points.tolist(), strict=True)
     loads = np.array([by_place.get((wiring.nets[k], point), 0.0) for k, point in places])
     lengths, delays = wiring.half_perimeters(x, y), np.zeros(len(wiring.points))
-    grouped = []
     for pins in np.unique(wiring.sizes).tolist():
         nets = np.flatnonzero(wiring.sizes == pins)
         lengths[nets] *= steiner_factor(pins)
@@ -139,8 +100,7 @@ def wires_of(
         scale = np.divide(lengths[nets], whole, out=np.zeros(len(nets)), where=whole > 0)
         scaled = straight * scale[:, None]
         delays[places_of] = _elmore(sources, targets, scaled, loads[places_of], rules)
-        grouped.append(_Trees(nets, sources, targets, scaled))
-    return Wires(wiring, rules.ff_per_um, lengths, delays, tuple(grouped))
+    return Wires(wiring, rules.ff_per_um, lengths, delays)
 
 
 def _trees(x: Floats, y: Floats) -> tuple[Ints, Ints, Floats]:

@@ -6,10 +6,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tests.support.mutate import mutant, planted
+from tests.support.prove import Outcome, check_bounded, prove
 from tilewright.golden.params.anda import AndaNumerics
 from tilewright.hw.anda.max_exponent import largest
 from tilewright.hw.anda.plane_dot import PlaneDot
-from tilewright.synth.prove import Outcome, check_bounded, prove
 
 COUNT = 6
 

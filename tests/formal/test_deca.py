@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tests.support.mutate import mutant, planted
+from tests.support.prove import Outcome, check_bounded, prove
 from tilewright.golden.params.deca import ROW_BYTES, TILE_ROWS, DecaParams, TileError
 from tilewright.hw.deca.layout import command_layout
 from tilewright.hw.deca.loader import Loader
@@ -20,7 +21,6 @@ from tilewright.hw.deca.prefetcher import Prefetcher
 from tilewright.hw.deca.registers import Registers
 from tilewright.hw.deca.tile_out import TileOut
 from tilewright.hw.deca.vector_pipeline import VectorPipeline
-from tilewright.synth.prove import Outcome, check_bounded, prove
 
 SMALL = DecaParams.preset("small", cam_entries=2, sqq_lines=2, address_bits=16)
 PAPER = DecaParams()

@@ -10,12 +10,12 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tests.support.mutate import mutant, planted
+from tests.support.prove import Outcome, check_bounded, prove
 from tilewright.golden.params.deca import STRUCTURES, DecaParams
 from tilewright.hw.arith.adder_tree import tree_sum
 from tilewright.hw.deca import load_unit
 from tilewright.hw.deca.load_unit import LoadUnit, locations_layout, request_layout
 from tilewright.hw.deca.request_cam import RequestCam
-from tilewright.synth.prove import Outcome, check_bounded, prove
 
 SMALL = DecaParams(cam_entries=2, sqq_lines=2, address_bits=16)
 ODD = DecaParams(cam_entries=3, sqq_lines=2, address_bits=16)

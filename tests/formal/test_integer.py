@@ -6,6 +6,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tests.support.mutate import mutant, planted
+from tests.support.prove import Outcome, check_bounded, prove
 from tilewright.golden.params.arith import (
     ExpandParams,
     LeadingZerosParams,
@@ -23,7 +24,6 @@ from tilewright.hw.arith.popcount import Popcount
 from tilewright.hw.arith.prefix_sum import PrefixSum
 from tilewright.hw.arith.shifter import Shifter
 from tilewright.hw.unit import Unit
-from tilewright.synth.prove import Outcome, check_bounded, prove
 
 
 class EqualsDefinition(wiring.Component):

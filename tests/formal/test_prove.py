@@ -5,7 +5,7 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.synth.prove import Outcome, check_bounded, prove
+from tests.support.prove import Outcome, check_bounded, prove
 from tilewright.synth.yosys import SynthesisError
 
 

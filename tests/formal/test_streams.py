@@ -5,6 +5,7 @@ from amaranth import Module, Mux, Value
 
 from tests.formal.claims import ForksOnce, JoinsInStep, KeepsBits, KeepsOrder, MergesFairly
 from tests.support.mutate import mutant, planted
+from tests.support.prove import Outcome, check_bounded, prove
 from tilewright.golden.params.arith import MaxTreeParams
 from tilewright.golden.params.stream import (
     ArbiterParams,
@@ -22,7 +23,6 @@ from tilewright.hw.stream.pipeline import PipelinedUnit
 from tilewright.hw.stream.queue import QueueBlock
 from tilewright.hw.stream.register_slice import RegisterSliceBlock
 from tilewright.hw.stream.width_converter import WidthConverter
-from tilewright.synth.prove import Outcome, check_bounded, prove
 
 
 def inside_queue(m: Module, queue: QueueBlock, inside: Value, place: Value):

@@ -11,7 +11,6 @@ from tilewright.studies.pe import compare as pe_compare
 from tilewright.studies.pe.compare import Claim, Comparison, Conclusion
 from tilewright.studies.pe.energy import PES
 from tilewright.studies.pe.placed import Placed
-from tilewright.studies.pe.workload import pe_bench
 from tilewright.synth.place.record import PLACED
 from tilewright.synth.record import RECORDS, load_kind
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
@@ -125,14 +124,6 @@ def test_placed_energies_begin_where_the_comparison_is():
             continue
         before = records[row.spec]["metrics"]["energy_before"]["value"]
         assert row.energy_fj_per_mac == pytest.approx(before, rel=1e-3), row.name
-
-
-def test_every_pe_that_is_asked_for_is_compared():
-    """Every mantissa length of Anda, every mode of Harmonia, FIGNA's variants, DECA's lanes."""
-    assert pe_bench(resolve("anda_apu")).variants == tuple(f"m{bits}" for bits in range(1, 17))
-    assert pe_bench(resolve("harmonia_pe")).variants == ("m8w4", "m8m4", "m8m8")
-    names = ("FP-FP", "FP-INT", "iFPU", "FIGNA", "FIGNA-M11", "FIGNA-M8", "FIGNA-C", "DECA lane")
-    assert {*names, "Anda", "Harmonia"} <= set(PES)
 
 
 def test_decompression_is_of_the_whole_of_deca():

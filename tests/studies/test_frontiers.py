@@ -27,7 +27,6 @@ from tilewright.studies.sweeps.results import Metric, Result
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.record import (
-    find_record,
     flow_sha256,
     sha256,
     store_record,
@@ -155,12 +154,6 @@ def test_records_are_of_this_flow(name, technology):
     assert [d["spec"] for d in record["designs"]] == [job.spec for job in jobs], command
 
 
-def test_modules_by_themselves_are_about_the_flattened_whole():
-    flattened = find_record(resolve("deca"), "asap7")["metrics"]["area"]["value"]
-    (found,) = [d for d in load_frontier("deca", "asap7") if resolve(d.spec) == resolve("deca")]
-    assert flattened < found.area < 1.1 * flattened
-
-
 def check_rtlil(name):
     for technology in FRONTIERS[name].technologies:
         for spec, recorded in {
@@ -178,40 +171,6 @@ def test_records_are_of_these_blocks(name):
 @pytest.mark.parametrize("name", ["deca", "harmonia"])
 def test_records_of_large_blocks_are_of_these_blocks(name):
     check_rtlil(name)
-
-
-@pytest.mark.parametrize("technology", FRONTIERS["prefix_sum"].technologies)
-def test_styles_pay_for_speed_with_area(technology):
-    """Where registers are none and speed is all: ripple smallest and slowest of the networks."""
-    designs = {
-        (resolve(d.spec).style.value, d.goal): d
-        for d in load_frontier("prefix_sum", technology)
-        if resolve(d.spec).latency == 0
-    }
-    ripple, kogge = designs["ripple", "area"], designs["kogge_stone", "area"]
-    assert ripple.area < kogge.area and ripple.throughput < kogge.throughput
-
-
-@pytest.mark.parametrize("technology", FRONTIERS["harmonia"].technologies)
-def test_one_sub_element_is_smaller_than_four_that_share(technology):
-    """At equal throughput; among those that share, the larger fold is the smaller design."""
-    areas = {
-        (p.sub_elements, p.fold): d.area
-        for d in load_frontier("harmonia", technology)
-        if (p := resolve(d.spec)).group == 32
-    }
-    assert areas[1, 1] < areas[4, 4] < areas[4, 2] < areas[4, 1]
-
-
-@pytest.mark.parametrize("technology", FRONTIERS["adder_tree"].technologies)
-def test_chains_and_trees_of_adders_become_the_same(technology):
-    designs = {
-        (resolve(d.spec).style.value, resolve(d.spec).latency, d.goal): d.area
-        for d in load_frontier("adder_tree", technology)
-    }
-    for (style, latency, goal), area in designs.items():
-        if style == "chain":
-            assert area == designs["balanced", latency, goal]
 
 
 def test_command_prints_and_refuses(capsys, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from tilewright.studies.pe.points import (
     points_path,
     taken_point,
 )
-from tilewright.synth.record import find_record, rtlil_sha256
+from tilewright.synth.record import rtlil_sha256
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "pe.md"
 A = Point("A", True, 4, "balanced", False, "a,stages=4", 100.0, 3000.0, 50.0, "")
@@ -60,58 +60,9 @@ def test_every_point_is_of_the_present_rtl():
         assert point.rtlil_sha256 == rtlil_sha256(point.spec), point.spec
 
 
-def _default(point: Point) -> bool:
-    block = BASELINES[point.pe][0]
-    return point.stages == resolve(block).stages and not point.bounded
-
-
-def test_points_as_they_were_are_those_of_the_other_records():
-    """The same RTL; on another architecture ABC's choices differ in a few cells."""
-    plain = [p for p in load_points() if _default(p) and p.adder == "balanced"]
-    assert {p.pe for p in plain} == set(BASELINES)
-    for point in plain:
-        area = find_record(resolve(point.spec), "asap7")["metrics"]["area"]["value"]
-        assert point.area_um2 == pytest.approx(area, rel=2e-4)
-
-
-def _area_changed(adder: str) -> dict[str, float]:
-    """Percent of area, by PE, in the default arrangement with operands inside."""
-    points = [p for p in load_points() if _default(p) and p.registered]
-    plain = {p.pe: p.area_um2 for p in points if p.adder == "balanced"}
-    return {p.pe: 100 * (p.area_um2 / plain[p.pe] - 1) for p in points if p.adder == adder}
-
-
-def test_a_chain_of_adders_costs_what_a_tree_does():
-    """Yosys makes one sum of either."""
-    found = _area_changed("chain")
-    assert found.keys() == set(BASELINES)
-    assert max(map(abs, found.values())) < 2
-
-
-def test_carry_save_rows_gain_in_one_pe_and_lose_in_another():
-    found = _area_changed("carry_save")
-    assert found["FP-FP"] == pytest.approx(-3.5, abs=0.1)
-    assert found["FP-INT"] == pytest.approx(2.5, abs=0.1)
-    assert all(abs(found[pe]) < 1 for pe in set(BASELINES) - {"FP-FP", "FP-INT"})
-
-
 def _all_points(pe: str, registered: bool) -> bool:
     wanted = {s for name, p, s in point_specs() if (name, p.registered) == (pe, registered)}
     return wanted <= {point.spec for point in load_points()}
-
-
-@pytest.mark.parametrize("registered", [True, False])
-@pytest.mark.parametrize(
-    ("pe", "settings"),
-    [
-        ("FP-FP", {"stages": 3, "adder": "carry_save"}),
-        ("FP-INT", {"stages": 4, "adder": "balanced", "bounded": True}),
-    ],
-)
-def test_what_the_rule_takes(pe, settings, registered):
-    assert _all_points(pe, registered)
-    found = taken_point(load_points(), pe, registered=registered)
-    assert {name: getattr(found, name) for name in settings} == settings
 
 
 def _compared(name: str, registered: bool) -> Point:

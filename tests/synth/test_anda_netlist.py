@@ -3,10 +3,7 @@
 import pytest
 
 from tests.support.benches import run_block
-from tests.support.claims import claim
 from tests.synth.test_netlist import netlist_verilog
-from tilewright.golden.params.resolve import resolve
-from tilewright.synth.record import find_record
 from tilewright.synth.technology import TECHNOLOGIES
 
 
@@ -33,10 +30,3 @@ def test_small_netlist_passes_and_a_wrong_gate_does_not():
 def test_netlist_of_the_published_size_passes(spec, technology):
     result = run(spec, netlist_verilog(spec, technology), 40, "verilator")
     assert result.passed, result.failure
-
-
-@pytest.mark.parametrize("spec", ["anda_vector:default,group=64", "anda_apu", "anda_apu:bare"])
-def test_units_meet_the_papers_clock_in_asap7(spec):
-    """Of the vector unit a row of the published size: more of them are only more of the same."""
-    delay = find_record(resolve(spec), "asap7")["metrics"]["delay"]["value"]
-    assert delay < 1e6 / claim("anda.clock")

@@ -1,140 +1,30 @@
-"""Energy: memories, an independent tool on the same toggles, and where cell energies come from."""
+"""Energy of cells, clocks and memories, by hand and on golden's data."""
 
-import shutil
 import tomllib
 from math import sqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tilewright.base.records import load_table
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.workload import per_bit
 from tilewright.synth.activity import Activity, measure
-from tilewright.synth.condense import condense, energy_at, internal_powers
 from tilewright.synth.emit import to_rtlil
-from tilewright.synth.energy import energy_of, wire_capacitance
-from tilewright.synth.energy_check import DESIGNS, ENERGY_DEVIATION, PERIOD, random_activity
+from tilewright.synth.energy import energy_of
 from tilewright.synth.flow import synthesise
 from tilewright.synth.netlist import Instance, Netlist
-from tilewright.synth.opensta import edges_counted, opensta_power, our_power
-from tilewright.synth.record import energy_sha256
 from tilewright.synth.technology import TECHNOLOGIES, TECHNOLOGY_FOLDER, load_technology
 from tilewright.verify.benches.pe import FignaAlignerBench
 from tilewright.verify.stimuli.dots import BENCH_BEATS
 
 ASAP7 = load_technology("asap7")
-needs_opensta = pytest.mark.skipif(shutil.which("sta") is None, reason="OpenSTA is not installed")
+PERIOD = 4000.0  # ps
 
 
 def mapped(spec, technology, gating=True):
     params = resolve(spec)
     rtlil = to_rtlil(params, memory_macros=True)
     return synthesise(rtlil, params.slug, technology, gating=gating)
-
-
-def assert_tools_agree(spec, technology):
-    """Every component within a thousandth: one table, two tools.
-
-    Without clock gates: OpenSTA takes the activity of a clock from its definition, we count what
-    the gates let through.
-    """
-    netlist = mapped(spec, technology, gating=False).netlist
-    activity, wire = random_activity(netlist), wire_capacitance(netlist, technology)
-    ours = our_power(netlist, technology, activity, PERIOD, wire)
-    theirs = opensta_power(netlist, technology, activity, PERIOD, wire)
-    for component in ("internal", "switching", "leakage", "total"):
-        assert getattr(ours, component) == pytest.approx(getattr(theirs, component), rel=1e-3)
-        assert getattr(ours, component) > 0
-
-
-@needs_opensta
-@pytest.mark.full
-def test_opensta_agrees_on_a_small_design():
-    assert_tools_agree("register_slice:tiny", ASAP7)
-
-
-@needs_opensta
-@pytest.mark.full
-@pytest.mark.parametrize("technology", TECHNOLOGIES)
-@pytest.mark.parametrize("spec", DESIGNS)
-def test_opensta_agrees(spec, technology):
-    assert_tools_agree(spec, load_technology(technology))
-
-
-@needs_opensta
-@pytest.mark.full
-def test_what_opensta_takes_per_transition():
-    """Mean of rise and fall, or (2.0.17) their sum."""
-    assert round(edges_counted(), 4) in (1.0, 2.0)
-
-
-@pytest.mark.parametrize("technology", TECHNOLOGIES)
-def test_energies_are_those_of_the_full_library(technology):
-    """The committed comparison: OpenSTA, full tables at its slews and loads, the same toggles."""
-    record = load_table(ENERGY_DEVIATION)[technology]
-    assert record["energy_sha256"] == energy_sha256(technology), (
-        "python -m tilewright.synth.energy_check"
-    )
-    assert record["designs"].keys() == set(DESIGNS)
-    for design in record["designs"].values():
-        ratio = {c: design["ours"][c] / design["opensta"][c] for c in design["ours"]}
-        assert ratio == pytest.approx(design["ratio"], abs=1e-3)
-        assert all(0.85 < value < 1.15 for value in ratio.values())
-
-
-def test_the_page_says_what_the_record_says():
-    record = load_table(ENERGY_DEVIATION)
-    page = (Path(__file__).parents[2] / "docs" / "synthesis.md").read_text()
-    for design in DESIGNS:
-        ratios = [record[technology]["designs"][design]["ratio"] for technology in TECHNOLOGIES]
-        figures = [f"{r[c]:.3f}" for r in ratios for c in ("internal", "total")]
-        assert f"| `{design}` | {' | '.join(figures)} |" in page
-
-
-LIBRARY = """
-library (two) {
-  time_unit : "1ps"; capacitive_load_unit (1, ff); leakage_power_unit : "1pW";
-  lu_table_template (t) { variable_1 : input_net_transition; index_1 ("0, 100"); }
-  cell (INVx1_ASAP7_75t_R) {
-    pin (A) { direction : input; }
-    pin (Y) { direction : output; function : "!A";
-      internal_power () { related_pin : "A"; related_pg_pin : VDD;
-        rise_power (t) { values ("4, 4"); } fall_power (t) { values ("-1, -1"); } }
-      internal_power () { related_pin : "A"; related_pg_pin : VSS;
-        rise_power (t) { values ("-1, -1"); } fall_power (t) { values ("4, 4"); } } } }
-  cell (DFFHQNx1_ASAP7_75t_R) {
-    pin (CLK) { direction : input;
-      internal_power () { when : "D * QN"; rise_power (t) { values ("0, 0"); }
-        fall_power (t) { values ("9, 9"); } }
-      internal_power () { when : "D * !QN"; rise_power (t) { values ("5, 5"); }
-        fall_power (t) { values ("6, 6"); } } }
-    pin (D) { direction : input;
-      internal_power () { when : "CLK"; rise_power (t) { values ("0, 0"); }
-        fall_power (t) { values ("1, 1"); } }
-      internal_power () { when : "!CLK"; rise_power (t) { values ("3, 3"); }
-        fall_power (t) { values ("4, 4"); } } }
-    pin (QN) { direction : output; function : "IQN";
-      internal_power () { related_pin : "CLK"; rise_power (t) { values ("10, 10"); }
-        fall_power (t) { values ("12, 12"); } } } }
-}
-"""
-
-
-def test_a_library_condensed(tmp_path):
-    """Supplies summed, quiet clock edges apart, the edge that changes the state counted once."""
-    path = tmp_path / "two.lib"
-    path.write_text(LIBRARY)
-    powers = internal_powers([path], ASAP7)
-    inverter, flop = (ASAP7.cells[f"{name}_ASAP7_75t_R"] for name in ("INVx1", "DFFHQNx1"))
-    assert energy_at(inverter, powers[inverter.name], 20.0, 1.0) == ({"Y": 3.0}, {}, 0.0)
-    assert energy_at(flop, powers[flop.name], 20.0, 1.0) == ({"QN": 6.0}, {"D": 3.5}, 11.0)
-    assert condense(flop, powers[flop.name], ASAP7) == {
-        "clock_energy": "11",
-        "input_energy": "{ D = 3.5 }",
-        "energy": "{ QN = 6 }",
-    }
 
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)

@@ -29,12 +29,10 @@ EXTRAS = {  # Python package that one command alone can use -> what for
     "yowasp-nextpnr-himbaechel-gatemate": "fpga on GateMate",
     "pythondata-cpu-picorv32": "simulate riscv.gemm",
     "librelane": "checks of export --flow librelane",
-    "siliconcompiler": "checks of export --flow siliconcompiler",
-    "fusesoc": "checks of export --flow fusesoc",
     "klayout": "checks of exported memory stubs",
 }
 EXTRA_PROGRAMS = {  # the same of programs -> what for, and the package of Debian
-    "sta": ("checks of timing and of placed wires", "opensta"),
+    "sta": ("checks of timing and energy", "opensta"),
     "riscv64-unknown-elf-gcc": ("simulate riscv.gemm", "gcc-riscv64-unknown-elf"),
 }
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.synth.fpga.report import Use, read_report
+from tilewright.synth.fpga.nextpnr import Use, read_report
 
 FLOP, LUT = "block.sum_TRELLIS_FF_Q", "taken_TRELLIS_FF_Q_3_DI_LUT4_Z"
 CARRY = "block.sum_CCU2C_S0"
@@ -52,7 +52,6 @@ def test_the_longest_path_is_between_registers():
 
 def test_only_what_is_used_is_told():
     assert read_report(report(), KINDS, {}).uses == {"TRELLIS_FF": Use(20, 80)}
-    assert Use(20, 80).share == 0.25
 
 
 def test_a_design_with_two_clocks_is_refused():

@@ -14,7 +14,7 @@ import pytest
 
 from tilewright.studies.handover import export_block
 from tilewright.synth.flow import synthesise
-from tilewright.synth.handover.design import design_of
+from tilewright.synth.handover.flows import design_of
 from tilewright.synth.liberty import cached_liberty
 
 pytestmark = pytest.mark.full
@@ -60,38 +60,6 @@ def test_librelane(block, tmp_path):
     name, period, *macros = read(tmp_path, sys.executable, "-c", LIBRELANE).split()
     assert (name, float(period)) == (design_of(block, "sky130hd", 2500.0).name, 2.5)
     assert len(macros) == (block == "figna_aligner")
-
-
-SILICONCOMPILER = """
-import runpy
-
-asic = runpy.run_path("build.py")["project"]()
-assert asic.check_manifest()
-print(asic.option.get_design(), *asic.get("asic", "asiclib"))
-"""
-
-
-@needs("siliconcompiler")
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("technology", ["asap7", "sky130hd"])
-def test_siliconcompiler(block, technology, tmp_path):
-    export_block(block, "siliconcompiler", tmp_path, technology=technology, period=2500.0)
-    lines = read(tmp_path, sys.executable, "-c", SILICONCOMPILER).splitlines()
-    name, *libraries = lines[-1].split()
-    assert name == design_of(block, technology, 2500.0).name
-    assert ("sram_32x64_1r1w" in libraries) == (block == "figna_aligner")
-
-
-@needs("fusesoc")
-@pytest.mark.parametrize("block", BLOCKS)
-def test_fusesoc(block, tmp_path):
-    name = design_of(block, "asap7", 2500.0).name
-    export_block(block, "fusesoc", tmp_path, period=2500.0)
-    fusesoc = (sys.executable, "-m", "fusesoc.main", "--cores-root", ".", "run", "--setup")
-    core = f"tilewright:{block.partition(':')[0]}:{name}"
-    for target in ("lint", "sim"):
-        read(tmp_path, *fusesoc, "--target", target, "--build-root", "build", core)
-    assert list((tmp_path / "build").rglob("*.scr" if shutil.which("iverilog") else "*.v"))
 
 
 KLAYOUT = """

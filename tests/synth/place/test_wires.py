@@ -6,14 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tilewright.synth.netlist import Instance
 from tilewright.synth.place.buffering import Buffer, Sink, best_tree
 from tilewright.synth.place.clock_tree import clock_tree
 from tilewright.synth.place.congestion import congestion_of
 from tilewright.synth.place.repair import repair
-from tilewright.synth.place.rules import load_rules
-from tilewright.synth.place.sizes import buffers, sizes
-from tilewright.synth.place.timing import time_placed
+from tilewright.synth.place.rules import buffers, load_rules, sizes
+from tilewright.synth.place.timing import Timing
 from tilewright.synth.place.wires import _elmore, _trees, steiner_factor
 from tilewright.synth.technology import load_technology
 from tilewright.synth.timing import longest_paths
@@ -78,7 +76,7 @@ def test_without_wires_the_delay_is_that_of_synthesis(block, request):
     placed = request.getfixturevalue(block)
     netlist, technology = placed.synthesis.netlist, placed.layout.technology
     expected = max(path.delay for path in longest_paths(netlist, technology).values())
-    found = time_placed(netlist, technology, placed.placed.wiring)
+    found = Timing(netlist, technology, placed.placed.wiring, None)
     assert found.delay == expected == placed.delay_before
 
 
@@ -87,7 +85,6 @@ def test_wires_cost_and_repair_never_makes_it_worse(block, request):
     placed = request.getfixturevalue(block)
     assert placed.delay_before < placed.delay_placed
     assert placed.delay <= placed.delay_placed
-    assert placed.placed.timing.slacks[placed.placed.timing.path[-1].net] == pytest.approx(0.0)
     assert min(placed.placed.timing.slacks.values()) == pytest.approx(0.0, abs=1e-6)
 
 
@@ -157,36 +154,6 @@ def test_branches_of_a_clock_tree_are_matched(queue):
     tree = clock_tree(replace(layout, x=x))
     assert tree.length > 2 * clock_tree(layout).length
     assert tree.skew < 0.1 * tree.latency
-
-
-def test_the_worst_net_lies_on_a_path(queue):
-    """Constants have long wires that nothing waits for."""
-    timing, delays = queue.layout.timing, queue.layout.wires.delay
-    worst = queue.worst_net
-    assert worst in timing.arrivals
-    longest = max(d for (net, _), d in delays.items() if net in timing.arrivals)
-    assert max(d for (net, _), d in delays.items() if net == worst) == longest
-
-
-def test_a_constant_is_no_worst_net(queue):
-    """A tie cell drives far more wire than any signal, and no path passes it."""
-    technology, netlist = queue.layout.technology, queue.layout.netlist
-    name, pin = technology.tie_low
-    constant = 10**6
-    tie = Instance("tie", technology.cells[name], {pin: constant})
-    sink = buffers(technology)[0]
-    (source,), (target,) = sink.inputs, sink.outputs
-    far = Instance("far", sink, {source: constant, target: constant + 1})
-    count = len(netlist.instances)
-    x, y = (
-        np.concatenate([at[:count], [0.0, 1e4], at[count:]])
-        for at in (queue.layout.x, queue.layout.y)
-    )
-    instances = [*netlist.instances, tie, far]
-    layout = replace(queue.layout, netlist=replace(netlist, instances=instances), x=x, y=y)
-    wired = replace(queue, repaired=replace(queue.repaired, layout=layout))
-    assert layout.wires.length[constant] > 10 * layout.wires.length[wired.worst_net]
-    assert wired.worst_net == queue.worst_net
 
 
 def test_a_long_wire_gets_repeaters_and_a_patient_sink_a_buffer():

@@ -15,11 +15,11 @@ EXAMPLE = "tilewright export serving-sim --model llama-3.1-8b --system spr-hbm -
 MORE_EXAMPLES = (
     "tilewright export anda_apu --flow orfs --out build/anda_apu",
     "tilewright export harmonia_pe --flow librelane --clock 40MHz --out build/harmonia_pe",
-    "tilewright export deca --flow siliconcompiler --tech asap7 --clock 500 --out build/deca",
+    "tilewright export deca --flow orfs --tech asap7 --clock 500 --out build/deca",
     "tilewright export anda:small --header --out build/driver",
 )
 TOOLS = ("serving-sim", "zigzag", "stream", "accelforge")
-FLOWS = ("orfs", "librelane", "siliconcompiler", "fusesoc")
+FLOWS = ("orfs", "librelane")
 _OF_SYSTEMS = ("system", "settings", "engine", "scheme", "block", "latency", "model", "kv")
 
 

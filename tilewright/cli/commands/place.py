@@ -2,20 +2,17 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tilewright.base.console import print_csv, print_json, print_table, progress
 from tilewright.base.errors import CommandError
-from tilewright.base.files import write_atomic
 
 NAME = "place"
 HELP = "place a block's cells, an estimate before routing: die, wires, delay and energy with them"
 EXAMPLE = "tilewright place --tech asap7"
 MORE_EXAMPLES = (
     "tilewright place popcount:odd",
-    "tilewright place anda_apu --goal fastest --svg apu.svg",
-    "tilewright place float_mul:pipelined --spef mul.spef --netlist mul.v",
+    "tilewright place anda_apu --goal fastest",
 )
 _COLUMNS = {  # metric -> heading and digits
     "cells": ("CELLS", 0),
@@ -41,11 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--goal", choices=("area", "balanced", "fastest"), help=text)
     text = "share of the rows that cells fill [0.7]"
     parser.add_argument("--utilisation", metavar="U", type=float, help=text)
-    parser.add_argument("--svg", metavar="FILE", type=Path, help="draw the layout")
-    text = "write the wires for another timing tool; ports and instances as in --netlist"
-    parser.add_argument("--spef", metavar="FILE", type=Path, help=text)
-    text = "write the netlist after timing repair as Verilog"
-    parser.add_argument("--netlist", metavar="FILE", type=Path, help=text)
     parser.add_argument("--csv", action="store_true", help="print the table as CSV")
     text = "write the result into synth/records; without BLOCK, renew every old record"
     parser.add_argument("--update-records", action="store_true", help=text)
@@ -65,8 +57,6 @@ def run(args: argparse.Namespace) -> int:
 def _place(args: argparse.Namespace) -> int:
     from tilewright.studies.placement import place_and_measure, store_placed
     from tilewright.synth.flow import DEFAULT_GOAL, Goal
-    from tilewright.synth.place.picture import picture_of, picture_svg
-    from tilewright.synth.place.spef import placed_verilog, spef
 
     if args.update_records and args.utilisation is not None:
         raise CommandError("records are of the default utilisation")
@@ -77,12 +67,6 @@ def _place(args: argparse.Namespace) -> int:
         )
     if args.update_records:
         store_placed(placed, record)
-    if args.svg:
-        write_atomic(args.svg, picture_svg(picture_of(placed), f"layout of {args.block}"))
-    if args.spef:
-        write_atomic(args.spef, spef(placed.layout))
-    if args.netlist:
-        write_atomic(args.netlist, placed_verilog(placed.layout))
     print_json([record]) if args.json else _print([record], as_csv=args.csv)
     return 0
 
@@ -93,7 +77,7 @@ def _show(args: argparse.Namespace) -> int:
     from tilewright.synth.record import load_kind
     from tilewright.synth.technology import load_technology
 
-    for option in ("goal", "utilisation", "svg", "spef", "netlist"):
+    for option in ("goal", "utilisation"):
         if getattr(args, option) is not None:
             raise CommandError(f"--{option} goes with a BLOCK to place")
     if args.update_records:

@@ -50,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--simulate", action="store_true", help="run each variant's bench on its Verilog too"
     )
+    text = "of a PE, measure the energy of a multiply-add on a language model's data"
+    parser.add_argument("--energy", action="store_true", help=text)
     parser.add_argument(
         "--cases", metavar="N", type=int, default=200, help="cases of each simulation [%(default)s]"
     )
@@ -99,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
         goal=args.goal,
         clock_ps=args.clock,
         simulate_cases=args.cases if args.simulate else 0,
+        energy=args.energy,
         workers=args.jobs,
         cluster=args.dask,
         out=args.out,
@@ -111,7 +114,7 @@ def _frontier(args: argparse.Namespace) -> int:
     from tilewright.studies.sweeps.frontiers import find_frontier, frontier_points
     from tilewright.studies.sweeps.sweep import known_technologies, update_frontier
 
-    if args.block or args.vary or args.goal or args.clock or args.simulate:
+    if args.block or args.vary or args.goal or args.clock or args.simulate or args.energy:
         raise CommandError("--frontier says itself what to vary, and how")
     frontier = find_frontier(args.frontier)
     technologies = [t for t in known_technologies(args.tech) if t in frontier.technologies]
@@ -132,10 +135,12 @@ def _print_sweep(found: "Sweep", varied: Sequence[str], *, as_json: bool) -> Non
         print_json(found)
         return
     with_clock = any("slack" in result.metrics for result in found.results)
+    with_energy = any("energy" in result.metrics for result in found.results)
     simulated = any(result.simulation for result in found.results)
     header = [*(name.upper() for name in varied), "TECHNOLOGY", "GOAL", "AREA UM2", "CELLS"]
     header += ["REGISTERS", "DELAY PS"]
     header += ["SLACK PS"] if with_clock else []
+    header += ["FJ/MAC"] if with_energy else []
     header += ["CASES", "CYCLES"] if simulated else []
     rows = []
     for result in found.results:
@@ -144,6 +149,7 @@ def _print_sweep(found: "Sweep", varied: Sequence[str], *, as_json: bool) -> Non
         row += [result.technology, result.goal, f"{metrics['area']:.2f}", metrics["cells"]]
         row += [metrics["register_bits"], f"{metrics['delay']:.1f}"]
         row += [f"{metrics['slack']:.1f}"] if with_clock else []
+        row += [f"{metrics['energy']:.1f}"] if with_energy else []
         row += [result.simulation.cases, result.simulation.cycles] if result.simulation else []
         rows.append(row)
     print_table(header, rows)

@@ -5,7 +5,6 @@ from typing import Any
 
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
-from tilewright.studies.placed_orders import orders_with_wires
 from tilewright.synth.fpga.devices import NOT_OFFERED
 from tilewright.synth.fpga.record import FPGA
 from tilewright.synth.place.record import PLACED, stale_placed_records
@@ -23,7 +22,7 @@ def build(context: Context) -> Page:
     return Page(
         summary=f"{len(placed)} blocks with their cells placed, an estimate before routing, and"
         f" {len(fpga)} routed on FPGAs.",
-        body=join([_figures(placed.values()), _orders(placed.values()), _fpga(fpga.values())]),
+        body=join([_figures(placed.values()), _fpga(fpga.values())]),
         data={"placed": list(placed.values()), "fpga": list(fpga.values())},
         problems=[f"{name} is old; to renew it: {command}" for name, command in stale.items()],
     )
@@ -54,8 +53,7 @@ def _figures(records: Iterable[dict[str, Any]]) -> Markup:
             " without wires, with them, and after timing repair; energy is of the comparison of"
             " PEs, before placement with wires of average length, after it with each net's own and"
             " with a clock tree. The clock that holds is the repaired delay and the tree's skew."
-            " What each number includes is in docs/physical.md;",
-            Markup(f"{code('tilewright place BLOCK --svg FILE')} draws a layout."),
+            " What each number includes is in docs/physical.md.",
         ),
         table(
             (
@@ -67,38 +65,6 @@ def _figures(records: Iterable[dict[str, Any]]) -> Markup:
             rows,
         ),
         note("Source:", code("synth/records/placed.*.json"), "made by", code(COMMAND)),
-    )
-
-
-def _orders(records: Iterable[dict[str, Any]]) -> Markup:
-    orders = orders_with_wires(records)
-    turned = [order for order in orders if not order.survives]
-    return section(
-        "Which orders of PEs survive wires",
-        paragraph(
-            f"Of {len(orders)} orders of two PEs, by delay and by energy per multiply-add, each in"
-            f" one technology, {len(orders) - len(turned)} are the same after placement. Those that"
-            " are not:"
-        ),
-        table(
-            (
-                "Quantity",
-                "Technology",
-                "Less before",
-                "More before",
-                "Ratio before",
-                "Ratio placed",
-            ),
-            [
-                (
-                    *(order.quantity, order.technology, code(order.less), code(order.more)),
-                    *(f"{order.ratio_before:.3f}", f"{order.ratio_placed:.3f}"),
-                )
-                for order in turned
-            ],
-        )
-        if turned
-        else paragraph("None."),
     )
 
 

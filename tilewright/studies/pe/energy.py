@@ -31,6 +31,7 @@ from tilewright.synth.record import (
     flow_sha256,
     is_of_this_flow,
     record_name,
+    rtlil_sha256,
     sha256,
     store_record,
     store_synthesis,
@@ -77,7 +78,7 @@ def is_fresh_energy(spec: str, technology: Technology, *, gating: bool = True) -
         and is_of_this_flow(record, technology.name)
         and record.get("energy_sha256") == energy_sha256(technology.name)
         and record["workload"] == _workload()
-        and record["rtlil_sha256"] == sha256(to_rtlil(resolve(spec), memory_macros=True))
+        and record["rtlil_sha256"] == rtlil_sha256(spec)
     )
 
 

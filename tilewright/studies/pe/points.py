@@ -10,27 +10,24 @@ those outside, each for itself.
 
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.cores import available_cores
 from tilewright.base.errors import CommandError
 from tilewright.base.records import write_record
 from tilewright.golden.params.arith import AdderTreeStyle
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.pe.energy import CLOCK_MHZ, made_with, measure_run
-from tilewright.synth.emit import to_rtlil
-from tilewright.synth.flow import synthesise
-from tilewright.synth.record import RECORDS, sha256, table_path
-from tilewright.synth.technology import load_technology
+from tilewright.studies.pe.energy import CLOCK_MHZ, made_with
+from tilewright.studies.sweeps.results import Failure, Result
+from tilewright.studies.sweeps.sweep import failures_of, results_of, run_jobs
+from tilewright.studies.sweeps.work import Job
+from tilewright.synth.record import RECORDS, table_path
 
 __all__ = [
-    *("BASELINES", "Point", "load_points", "measure_points", "point_specs", "points_path"),
-    *("points_record", "taken_point"),
+    *("BASELINES", "Point", "load_points", "point_specs", "points_path", "renew_points"),
+    "taken_point",
 ]
 
 TECHNOLOGY = "asap7"
@@ -84,43 +81,46 @@ def point_specs() -> Iterator[tuple[str, BlockParams, str]]:
                         yield name, resolve(spec), spec
 
 
-def _measure(name: str, spec: str) -> Point:
-    """Synthesise and simulate one point; a wrong result on its netlist is an error."""
-    params, technology = resolve(spec), load_technology(TECHNOLOGY)
-    rtlil = to_rtlil(params, memory_macros=True)
-    result = synthesise(rtlil, params.slug, technology)
-    run = measure_run(params, result, "real", "")
-    of = params.as_dict()
+def renew_points(**options: Any) -> tuple[Failure, ...]:
+    """Measure every point and write the record; return those that failed.
+
+    ``options`` are those of :func:`tilewright.studies.sweeps.sweep.run_jobs`; what earlier runs
+    found on the same sources is not measured again. A wrong result on a netlist is a failure.
+    """
+    wanted = [(name, Job(spec, TECHNOLOGY, energy=True)) for name, _, spec in point_specs()]
+    jobs = [job for _, job in wanted]
+    outcomes = run_jobs(jobs, **options)
+    failures = failures_of(jobs, outcomes)
+    if not failures:
+        points = [
+            _point(name, result)
+            for (name, _), result in zip(wanted, results_of(jobs, outcomes), strict=True)
+        ]
+        record = {
+            "technology": TECHNOLOGY,
+            "clock_mhz": CLOCK_MHZ,
+            **made_with(TECHNOLOGY),
+            "units": {"area_um2": "um2", "delay_ps": "ps", "fj_per_mac": "fJ"},
+            "points": [asdict(point) for point in points],
+        }
+        write_record(points_path(), record)
+    return failures
+
+
+def _point(name: str, result: Result) -> Point:
+    fields, metrics = result.parameters, result.metrics
     return Point(
-        name,
-        of["registered"],
-        of["stages"],
-        of["adder"],
-        of.get("bounded", False),
-        spec,
-        round(result.netlist.area, 5),
-        round(result.delay, 1),
-        run["total"],
-        sha256(rtlil),
+        pe=name,
+        registered=fields["registered"],
+        stages=fields["stages"],
+        adder=fields["adder"],
+        bounded=fields.get("bounded", False),
+        spec=result.spec,
+        area_um2=metrics["area"].value,
+        delay_ps=metrics["delay"].value,
+        fj_per_mac=metrics["energy"].value,
+        rtlil_sha256=result.rtlil_sha256,
     )
-
-
-def measure_points(specs: Sequence[tuple[str, str]]) -> Iterator[Point]:
-    """Measure points, given by their baseline's name and their spelling; each as it is ready."""
-    with ProcessPoolExecutor(available_cores(), get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(_measure, *item) for item in specs]):
-            yield done.result()
-
-
-def points_record(points: Sequence[Point]) -> dict[str, Any]:
-    """The record of these points."""
-    return {
-        "technology": TECHNOLOGY,
-        "clock_mhz": CLOCK_MHZ,
-        **made_with(TECHNOLOGY),
-        "units": {"area_um2": "um2", "delay_ps": "ps", "fj_per_mac": "fJ"},
-        "points": [asdict(point) for point in points],
-    }
 
 
 def points_path(folder: Path = RECORDS) -> Path:
@@ -147,24 +147,6 @@ def taken_point(points: Sequence[Point], pe: str, *, registered: bool) -> Point:
     return min(able, key=lambda p: (p.cost, p.stages))
 
 
-def main() -> None:
-    """Measure what is not on record and write the record anew, after every point."""
-    path = points_path()
-    known = {point.spec: point for point in load_points()} if path.exists() else {}
-    if path.exists() and not _is_current(json.loads(path.read_text())):
-        known = {}
-    wanted = [(name, spec) for name, _, spec in point_specs()]
-    missing = [item for item in wanted if item[1] not in known]
-    for point in measure_points(missing) if missing else ():
-        known[point.spec] = point
-        kept = [known[spec] for _, spec in wanted if spec in known]
-        write_record(path, points_record(kept))
-        print(f"{point.spec}: {point.area_um2:.1f} um2, {point.fj_per_mac:.1f} fJ", flush=True)
-
-
-def _is_current(record: dict[str, Any]) -> bool:
-    return all(record.get(key) == value for key, value in made_with(TECHNOLOGY).items())
-
-
 if __name__ == "__main__":
-    main()
+    for failure in renew_points():
+        print(f"{failure.spec}: {failure.reason}")

@@ -22,7 +22,10 @@ from tilewright.studies.sweeps.work import Job, result_text
 from tilewright.synth.record import store_record
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
-__all__ = ["Sweep", "known_technologies", "run_jobs", "run_sweep", "update_frontier"]
+__all__ = [
+    *("Sweep", "failures_of", "known_technologies", "results_of", "run_jobs", "run_sweep"),
+    "update_frontier",
+]
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ def run_sweep(
     goal: str | None = None,
     clock_ps: float | None = None,
     simulate_cases: int = 0,
+    energy: bool = False,
     workers: int | None = None,
     cluster: str | None = None,
     out: Path | None = None,
@@ -49,22 +53,30 @@ def run_sweep(
     """Synthesise every combination of values on ``axes`` that ``block`` accepts.
 
     Each is mapped for ``goal`` (area by default), or to the smallest netlist that meets a clock of
-    ``clock_ps``. With ``simulate_cases``, its bench runs that many cases on its Verilog. The rest
-    is as of :func:`run_jobs`.
+    ``clock_ps``. With ``simulate_cases``, its bench runs that many cases on its Verilog; with
+    ``energy``, a PE's netlist computes dot products of a language model, and its energy for a
+    multiply-add is known. The rest is as of :func:`run_jobs`.
     """
     if clock_ps is not None and goal is not None:
         raise CommandError("--clock chooses the goal itself: leave out --goal")
     variants = expand(block, axes)
     jobs = [
-        Job(spec, technology, goal=goal or "area", clock=clock_ps, simulate=simulate_cases)
+        Job(
+            spec,
+            technology,
+            goal=goal or "area",
+            clock=clock_ps,
+            simulate=simulate_cases,
+            energy=energy,
+        )
         for spec in variants.specs
         for technology in technologies
     ]
     outcomes = run_jobs(jobs, workers=workers, cluster=cluster, out=out)
     return Sweep(
-        results=_results(jobs, outcomes),
+        results=results_of(jobs, outcomes),
         left_out=tuple(LeftOut(spec, why) for spec, why in variants.left_out.items()),
-        failures=_failures(jobs, outcomes),
+        failures=failures_of(jobs, outcomes),
     )
 
 
@@ -84,11 +96,11 @@ def update_frontier(
     outcomes = run_jobs(jobs, workers=workers, cluster=cluster, out=out)
     for technology in technologies:
         own = [job for job in jobs if job.technology == technology]
-        results = _results(own, outcomes)
+        results = results_of(own, outcomes)
         if len(results) == len(own):
             record = frontier_record(frontier, technology, results)
             store_record(FRONTIER, technology, frontier.name, record)
-    return _failures(jobs, outcomes)
+    return failures_of(jobs, outcomes)
 
 
 def run_jobs(
@@ -134,12 +146,14 @@ def _file_name(job: Job) -> str:
     return f"{resolve(job.spec).slug}.{job.technology}.{tail}"
 
 
-def _results(jobs: Sequence[Job], outcomes: dict[Job, Outcome]) -> tuple[Result, ...]:
+def results_of(jobs: Sequence[Job], outcomes: dict[Job, Outcome]) -> tuple[Result, ...]:
+    """Return the results among the outcomes, in the order of ``jobs``."""
     found = (outcomes[job] for job in jobs)
     return tuple(outcome for outcome in found if isinstance(outcome, Result))
 
 
-def _failures(jobs: Sequence[Job], outcomes: dict[Job, Outcome]) -> tuple[Failure, ...]:
+def failures_of(jobs: Sequence[Job], outcomes: dict[Job, Outcome]) -> tuple[Failure, ...]:
+    """Return the failures among the outcomes, in the order of ``jobs``."""
     return tuple(
         Failure(job.spec, job.technology, job.goal, str(outcome))
         for job in jobs

@@ -25,7 +25,7 @@ __all__ = ["Job", "VariantError", "quick_key", "result_text", "run_apart", "sour
 
 ROOT = Path(__file__).parents[2]
 # What the result of a variant can depend on.
-SOURCES = ("golden", "hw", "synth", "verify", "studies/sweeps")
+SOURCES = ("golden", "hw", "synth", "verify", "studies/pe", "studies/sweeps")
 
 
 class VariantError(Exception):
@@ -42,6 +42,7 @@ class Job:
     clock: float | None = None  # ps; takes the first goal that meets it
     by_modules: bool = False  # area alone, module by module, for the largest blocks
     simulate: int = 0  # cases; 0 is none
+    energy: bool = False  # of a PE's multiply-add on real data
 
 
 @cache
@@ -143,6 +144,10 @@ def _synthesise(job: Job, params: "BlockParams", rtlil: str, technology: "Techno
     }
     if job.clock is not None:
         metrics["slack"] = Metric(round(job.clock - netlist.delay, 1), "ps")
+    if job.energy:
+        from tilewright.studies.pe.energy import measure_run
+
+        metrics["energy"] = Metric(measure_run(params, netlist, "real", "")["total"], "fJ")
     path = record["longest_path"]
     return Result(
         spec=job.spec,

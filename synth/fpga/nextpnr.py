@@ -1,10 +1,19 @@
-"""What nextpnr reports of a routed design, as typed values."""
+"""nextpnr and the tools that come with it, each in a process of its own, and what they report."""
 
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-__all__ = ["PathStep", "RoutedPath", "RoutedReport", "Use", "read_report"]
+from tilewright.synth.fpga.devices import Device
+from tilewright.synth.yosys import SynthesisError
+
+__all__ = ["RoutedPath", "RoutedReport", "Use", "read_report", "run_nextpnr", "run_tool"]
+
+# A tool's entry point ends the process that calls it, and prints as it goes.
+_CHILD = "import sys, {module} as tool; sys.exit(tool.run_{run}(sys.argv[1:]))"
 
 
 @dataclass(frozen=True)
@@ -13,10 +22,6 @@ class Use:
 
     used: int
     available: int
-
-    @property
-    def share(self) -> float:
-        return self.used / self.available if self.available else 0.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,30 @@ class RoutedReport:
     uses: dict[str, Use]  # kinds that are used, by the name nextpnr gives them
 
 
+def run_nextpnr(device: Device, options: Sequence[str], folder: Path) -> None:
+    """Place and route in ``folder``; a clock that is missed is no error."""
+    options = ["--timing-allow-fail", "--quiet", *options]
+    run_tool(device, device.family.module.removeprefix("yowasp_"), options, folder)
+
+
+def run_tool(device: Device, tool: str, options: Sequence[str], folder: Path) -> None:
+    """Run a tool of the package that the device's family needs; an error is said in one line."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD.format(module=device.family.module, run=tool), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        cwd=folder,
+        check=False,
+    )
+    if done.returncode:
+        errors = [line for line in done.stdout.splitlines() if line.startswith("ERROR: ")]
+        last = done.stdout.strip().splitlines()[-1:] or ["nothing printed"]
+        reason = (errors or last)[0].removeprefix("ERROR: ")
+        raise SynthesisError(f"{tool.partition('_')[0]} on {device.name}: {reason}")
+
+
 def read_report(
     report: Mapping[str, Any], kinds: Mapping[str, str], signals: Mapping[str, str]
 ) -> RoutedReport:
@@ -74,17 +103,17 @@ def read_report(
     (clock,) = clocks.values()
     edges = ("posedge", "negedge")
     within = [
-        path
+        path["path"]
         for path in report["critical_paths"]
         if path["from"].startswith(edges) and path["to"].startswith(edges)
     ]
-    longest = max(within, key=lambda path: sum(step["delay"] for step in path["path"]))
+    longest = max(within, key=lambda steps: sum(step["delay"] for step in steps))
     uses = {
         kind: Use(use["used"], use["available"])
         for kind, use in sorted(report["utilization"].items())
         if use["used"]
     }
-    return RoutedReport(clock["achieved"], _path(longest["path"], kinds, signals), uses)
+    return RoutedReport(clock["achieved"], _path(longest, kinds, signals), uses)
 
 
 def _path(
@@ -104,7 +133,7 @@ def _path(
             name = step["from"]["cell"]
             delay = step["delay"] + (0.0 if found else skew)
             found.append(PathStep(_kind(name, kinds), name, "", delay, 0.0))
-    start, end = (_register(step.name, kinds, signals) for step in (found[0], found[-1]))
+    start, end = (_register(step, signals) for step in (found[0], found[-1]))
     return RoutedPath(start, end, tuple(found))
 
 
@@ -115,9 +144,8 @@ def _kind(name: str, kinds: Mapping[str, str]) -> str:
     return kinds.get(name, "")
 
 
-def _register(name: str, kinds: Mapping[str, str], signals: Mapping[str, str]) -> str:
+def _register(step: PathStep, signals: Mapping[str, str]) -> str:
     """The signal that a register holds: Yosys names most after it, with their kind behind."""
-    if name in signals:
-        return signals[name]
-    cell = _kind(name, kinds)
-    return name.partition(f"_{cell}")[0] if cell else name
+    if step.name in signals:
+        return signals[step.name]
+    return step.name.partition(f"_{step.cell}")[0] if step.cell else step.name
