@@ -21,8 +21,8 @@ from tilewright.claims.scoreboard import answer, evaluate, scoreboard_claims
 from tilewright.sim.deca_stream import _stream
 from tilewright.sim.roofsurface import Surface
 from tilewright.sim.serving import Question
+from tilewright.sim.sweep import sweep
 from tilewright.sim.xeon import SYSTEMS
-from tilewright.studies.llm_sweep import run_llm_sweep
 
 POINTS = 1_000_000
 ROUNDS = 3
@@ -63,22 +63,22 @@ def scoreboard() -> None:
 
 
 def sweep_of(model: str, **words: str) -> Callable[[], object]:
-    """A sweep as the command does it, on all cores, whose processes start too."""
+    """A sweep as the command does it."""
     axes = {"batch": range(1, 101), "context": range(100, 10100, 100)}
-    return lambda: run_llm_sweep(Question(model=model, **words), axes)  # type: ignore[arg-type]
+    return lambda: sweep(Question(model=model, **words), axes)  # type: ignore[arg-type]
 
 
 def new_sweep_of(model: str, **words: str) -> Callable[[], object]:
     """The same on an accelerator of whose programs none is known."""
 
-    def sweep() -> None:
+    def run() -> None:
         with (
             tempfile.TemporaryDirectory() as folder,
             patch.dict(os.environ, {"XDG_CACHE_HOME": folder}),
         ):
             sweep_of(model, **words)()
 
-    return sweep
+    return run
 
 
 def process(command: list[str]) -> Callable[[], object]:

@@ -7,13 +7,12 @@ __all__ = ["silicon_mm2"]
 
 
 def silicon_mm2(target: Target) -> float | None:
-    """Return the area of all devices in square millimetres, or None where it is not known.
+    """Return the area in square millimetres, or None where it is not known.
 
     Accelerators are those of their system records, synthesised at 7 nm and not placed; so are the
     DECAs that are added to a server's dies.
     """
-    found = _server(target) if target.server is not None else _accelerator(target)
-    return None if found is None else found * target.parallel.devices
+    return _server(target) if target.server is not None else _accelerator(target)
 
 
 def _server(target: Target) -> float | None:

@@ -39,9 +39,6 @@ def gemm_results(
 
     On an accelerator as built it is that of the programs that the block itself would run.
     """
-    require(
-        target.parallel.devices == 1, f"a GEMM is that of one device, not {target.parallel.devices}"
-    )
     if target.built is not None:
         return _programs(gemms, target, scheme)
     if target.server is not None and target.engine is not None:

@@ -9,12 +9,10 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.names import unknown
 from tilewright.sim import xeon
 from tilewright.sim.area import silicon_mm2
-from tilewright.sim.cost import Cost
 from tilewright.sim.models import resolve_model
 from tilewright.sim.on_accelerator import steps_on_accelerator
-from tilewright.sim.on_server import step_on_server, steps_on_server
+from tilewright.sim.on_server import steps_on_server
 from tilewright.sim.own_format import is_own, read_format
-from tilewright.sim.scale_out import scaled_out
 from tilewright.sim.split_batch import in_turn
 from tilewright.sim.step import Step
 from tilewright.sim.target import Target, resolve_target, system_names
@@ -53,22 +51,19 @@ class LlmResult:
     scheme: str
     kv_format: str
     phase: str
-    tensor: int  # devices that share each layer
-    pipeline: int  # groups of devices with layers of their own
     batch: int
     pass_batch: int  # sequences of one pass: fewer than the batch where they take turns
     context: int  # of the longest sequence
     contexts: tuple[tuple[int, int], ...]  # sequences, and tokens of each of them
     new_tokens: float  # of a sequence, on average
     latency_ms: float
-    formula_ms: float | None  # of an accelerator: the bound beside ``latency_ms``, of one device
+    formula_ms: float | None  # of an accelerator: the bound beside ``latency_ms``
     kind: str  # ``latency_ms`` is "predicted"; of an accelerator that of "programs" or a "formula"
     tokens_per_second: float
     joules_per_token: float
     average_watts: float
     tokens_per_second_per_watt: float
-    tokens_per_second_per_mm2: float | None  # of all dies, where their area is known
-    cost: Cost | None  # dollars of a million tokens, where prices are given
+    tokens_per_second_per_mm2: float | None  # where the area of the dies is known
     utilisation: dict[str, float]  # of each resource, over the whole step
     bound: str
     ms_by_part: dict[str, float]
@@ -86,8 +81,6 @@ def answer(
     block: BlockParams | None = None,
     latency: int | None = None,
     settings: Mapping[str, str] | None = None,
-    tensor: int | None = None,
-    pipeline: int | None = None,
     batch: int | Batch = 1,
     context: int = 1024,
     phase: str = "decode",
@@ -96,8 +89,8 @@ def answer(
     """Return the result of one step: a token for every sequence, or the whole prompt.
 
     ``batch`` sequences have ``context`` tokens each; a :class:`tilewright.sim.workload.Batch` says
-    itself how many each has. ``block``, ``latency``, ``settings``, ``tensor`` and ``pipeline`` are
-    those of :func:`tilewright.sim.target.resolve_target`, ``kv`` is one of
+    itself how many each has. ``block``, ``latency`` and ``settings`` are those of
+     :func:`tilewright.sim.target.resolve_target`, ``kv`` is one of
     ``tilewright.sim.kv_format.KV_FORMATS``.
     """
     target = resolve_target(
@@ -106,8 +99,6 @@ def answer(
         block=block,
         latency=latency,
         settings=settings,
-        tensor=tensor,
-        pipeline=pipeline,
     )
     return answer_on(target, model, scheme=scheme, batch=batch, context=context, phase=phase, kv=kv)
 
@@ -158,27 +149,21 @@ def answer_passes(
     kv: str | None = None,
     turns: bool = False,
 ) -> list[LlmResult]:
-    """Return the results of many passes; those on one socket of a server are computed together.
+    """Return the results of many passes; those on a server are computed together.
 
     With ``turns`` sequences of an accelerator may take turns (:mod:`tilewright.sim.split_batch`).
     """
     if not works:
         return []
-    if target.server is not None and target.parallel.devices == 1:
+    if target.server is not None:
         steps = steps_on_server(model, target, scheme, works, kv)
-    elif target.server is not None:
-
-        def on_sockets(shape: LlmShape, part: Pass) -> Step:
-            return step_on_server(shape, target, scheme, part, kv)
-
-        steps = [scaled_out(on_sockets, model, work, target.parallel) for work in works]
     else:
         run = steps_on_accelerator(target, scheme, kv)
-        rows = target.accelerator(scheme).rows * target.parallel.pipeline
+        rows = target.accelerator(scheme).rows
 
         @cache
         def one(work: Pass) -> Step:
-            return scaled_out(run, model, work, target.parallel)
+            return run(model, work)
 
         spread = model.experts is not None
         steps = [in_turn(one, work, rows, spread=spread) if turns else one(work) for work in works]
@@ -204,8 +189,6 @@ def _result(
         scheme=step.scheme,
         kv_format=step.kv_format,
         phase="prefill" if work.prompt else "decode",
-        tensor=target.parallel.tensor,
-        pipeline=target.parallel.pipeline,
         batch=sequences.sequences,
         pass_batch=step.pass_batch or sequences.sequences,
         context=sequences.longest,
@@ -219,7 +202,6 @@ def _result(
         average_watts=joules / step.seconds,
         tokens_per_second_per_watt=tokens / joules,
         tokens_per_second_per_mm2=None if area is None else tokens / step.seconds / area,
-        cost=None,
         utilisation=step.utilisation,
         bound=step.bound,
         ms_by_part=step.ms_by_part,

@@ -98,9 +98,7 @@ def _step(
         bound=max(share, key=lambda name: share[name]),
         ms_by_part={name: 1e3 * value / machine.clock for name, value in parts.items()},
         joules_by_part=joules,
-        idle_watts=0.0,  # an array that waits costs nothing: see the published watts
         weights=weights,
-        tables=weights - model.linear_weights * machine.weight_bits / 8,
         cache=cache,
         capacity=machine.capacity,
         fits=weights + cache <= machine.capacity,

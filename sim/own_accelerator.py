@@ -11,18 +11,17 @@ PE as ``pe_mode``. Bits of activations and weights are given, or those of a form
 
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tilewright.golden.params.block import require
-from tilewright.golden.params.names import unknown
 from tilewright.sim.accelerator import ANDA_BUFFER_PJ, MEGABYTE, WEIGHT_BITS, Accelerator
 from tilewright.sim.own_format import is_own, read_format
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
-from tilewright.sim.system import Quantity, entry_of, in_base_unit
+from tilewright.sim.system import Quantity, named_in_errors, read_fields
 
-__all__ = ["FIELDS", "is_accelerator", "pe_of", "read_accelerator"]
+__all__ = ["FIELDS", "SETTINGS", "is_accelerator", "pe_of", "read_accelerator"]
 
 KIND = "accelerator"
 FORMATS = {"activation_format": "activation_bits", "weight_format": "weight_bits"}
@@ -32,38 +31,30 @@ FIELDS = {
     "columns": Quantity("of PEs: outputs of as many weights", "count", 1, 1 << 16, True),
     "group": Quantity("multiply-adds of a PE in group_cycles", "count", 1, 1 << 16, True),
     "group_cycles": Quantity("of a group in a PE", "cycles", 0.001, 1e6),
+    "drain": Quantity("in which a tile's outputs leave", "cycles", 0, 1e6, True, default=0),
+    "start": Quantity("of a row of tiles beside its tiles", "cycles", 0, 1e6, default=0),
+    "activation_bits": Quantity(
+        "of an activation, its share of scales in it", "count", 0.1, 64, default=16
+    ),
+    "weight_bits": Quantity(
+        "of a weight, its share of scales in it", "count", 0.1, 64, default=WEIGHT_BITS
+    ),
+    "cache_bits": Quantity("of a cached value", "count", 0.1, 64, default=16),
+    "attention_macs": Quantity(
+        "a cycle in attention; 0: as projections", "count", 0, 1e9, default=0
+    ),
+    "activation_buffer": Quantity("on chip", "B", 1 << 10, 1 << 34, default=MEGABYTE),
+    "weight_buffer": Quantity("on chip", "B", 1 << 10, 1 << 34, default=MEGABYTE),
     "clock": Quantity("of the array", "Hz", 1e6, 1e10),
-    "drain": Quantity("in which a tile's outputs leave", "cycles", 0, 1e6, True),
-    "start": Quantity("of a row of tiles beside its tiles", "cycles", 0, 1e6),
-    "activation_bits": Quantity("of an activation, its share of scales in it", "count", 0.1, 64),
-    "weight_bits": Quantity("of a weight, its share of scales in it", "count", 0.1, 64),
-    "cache_bits": Quantity("of a cached value", "count", 0.1, 64),
-    "attention_macs": Quantity("a cycle in attention; 0: as projections", "count", 0, 1e9),
-    "activation_buffer": Quantity("on chip", "B", 1 << 10, 1 << 34),
-    "weight_buffer": Quantity("on chip", "B", 1 << 10, 1 << 34),
-    "bandwidth": Quantity("of its memory", "B/s", 1e6, 1e14),
-    "capacity": Quantity("of its memory", "B", 1e6, 1e15),
-    "mac_energy": Quantity("of a multiply-add in a PE; 0: not known", "fJ", 0, 1e6),
-    "buffer_energy": Quantity("of a bit from a buffer", "pJ/bit", 0, 1000),
-    "memory_energy": Quantity("of a bit from memory", "pJ/bit", 0, 1000),
-    "area": Quantity("of all of it; 0: not known", "mm2", 0, 1e5),
+    "bandwidth": Quantity("of its memory", "B/s", 1e6, 1e14, default=256e9),
+    "capacity": Quantity("of its memory", "B", 1e6, 1e15, default=16e9),
+    "mac_energy": Quantity("of a multiply-add in a PE; 0: not known", "fJ", 0, 1e6, default=0),
+    "buffer_energy": Quantity("of a bit from a buffer", "pJ/bit", 0, 1000, default=ANDA_BUFFER_PJ),
+    "memory_energy": Quantity("of a bit from memory", "pJ/bit", 0, 1000, default=3.9),
+    "area": Quantity("of all of it; 0: not known", "mm2", 0, 1e5, default=0),
 }
-DEFAULTS = {
-    "drain": 0.0,
-    "start": 0.0,
-    "weight_bits": WEIGHT_BITS,
-    "activation_bits": 16.0,
-    "cache_bits": 16.0,
-    "attention_macs": 0.0,
-    "activation_buffer": float(MEGABYTE),
-    "weight_buffer": float(MEGABYTE),
-    "bandwidth": 256e9,
-    "capacity": 16e9,
-    "mac_energy": 0.0,
-    "buffer_energy": ANDA_BUFFER_PJ,
-    "memory_energy": 3.9,
-    "area": 0.0,
-}
+# Fields that a setting changes, of any accelerator.
+SETTINGS = {name: FIELDS[name] for name in ("clock", "bandwidth", "capacity", "memory_energy")}
 
 
 def is_accelerator(path: Path) -> bool:
@@ -76,34 +67,27 @@ def is_accelerator(path: Path) -> bool:
 
 def read_accelerator(path: Path) -> Accelerator:
     """Read the accelerator that a TOML file describes; its name is that of the file."""
-    data = tomllib.loads(path.read_text())
-    values: dict[str, float] = {}
-    try:
-        for name, value in data.items():
-            if name not in FIELDS and name not in WORDS:
-                raise ValueError(unknown("field", name, (*WORDS, *FIELDS)))
-            plain = entry_of(path, name, value)
-            if name in WORDS:
-                require(isinstance(plain, str), f"{name} must be text, not {plain!r}")
-            else:
-                values[name] = in_base_unit(name, FIELDS[name], plain)
-        missing = [name for name in FIELDS if name not in values and name not in DEFAULTS]
+    with named_in_errors(path):
+        given = read_fields(path, FIELDS, WORDS)
+        missing = [n for n, field in FIELDS.items() if n not in given and field.default is None]
         require(not missing, f"{', '.join(missing)} missing")
-        values |= _bits(path, data, values)
-        recorded = _recorded(path, data, values)
-    except (ValueError, NoRecordError) as error:
-        text = str(error)
-        raise ValueError(text if str(path) in text else f"{path}: {text}") from None
-    return _made(path.stem, DEFAULTS | values | recorded)
+        given |= _bits(path, given)
+        try:
+            given |= _recorded(path, given)
+        except NoRecordError as error:
+            raise ValueError(str(error)) from None
+    return _made(
+        path.stem, {name: given.get(name, field.default) for name, field in FIELDS.items()}
+    )
 
 
-def _bits(path: Path, data: dict[str, object], values: dict[str, float]) -> dict[str, float]:
+def _bits(path: Path, given: Mapping[str, Any]) -> dict[str, float]:
     """Return the bits of operands in formats of the user's own."""
     found = {}
     for word, field in FORMATS.items():
-        name = data.get(word)
-        if isinstance(name, str):
-            require(field not in values, f"{field} is that of {word}; give one of them")
+        name = given.get(word)
+        if name is not None:
+            require(field not in given, f"{field} is that of {word}; give one of them")
             require(is_own(name), f"{word} is FILE.py:CLASS, not {name!r}; else give {field}")
             found[field] = read_format(name, path.parent).bits_per_value
     return found
@@ -118,18 +102,17 @@ def pe_of(path: Path) -> dict[str, Any] | None:
     return _row(path.parent / unit, str(data.get("pe_mode")))
 
 
-def _recorded(path: Path, data: dict[str, object], values: dict[str, float]) -> dict[str, float]:
+def _recorded(path: Path, given: Mapping[str, Any]) -> dict[str, float]:
     """Return area and energy of the array from the records of a PE."""
-    unit, mode = data.get("pe_record"), data.get("pe_mode")
+    unit, mode = given.get("pe_record"), given.get("pe_mode")
     if unit is None:
         require(mode is None, "pe_mode goes with pe_record")
         return {}
     for name in ("area", "mac_energy"):
-        require(name not in values, f"{name} is that of pe_record; give one of them")
-    assert isinstance(unit, str)
+        require(name not in given, f"{name} is that of pe_record; give one of them")
     for word in (unit, str(mode)):
         require(word.isprintable(), f"{word[:40]!r} is no name of a PE or of its mode")
-    pes = values["rows"] * values["columns"]
+    pes = given["rows"] * given["columns"]
     if unit.endswith(".json"):
         row = _row(path.parent / unit, str(mode))
         return {
@@ -138,7 +121,7 @@ def _recorded(path: Path, data: dict[str, object], values: dict[str, float]) -> 
         }
     return {
         "area": pes * area_um2(unit) / 1e6,
-        "mac_energy": energy_fj(unit, mode=None if mode is None else str(mode)),
+        "mac_energy": energy_fj(unit, mode=mode),
     }
 
 
@@ -155,7 +138,7 @@ def _row(path: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def _made(name: str, f: dict[str, float]) -> Accelerator:
+def _made(name: str, f: Mapping[str, Any]) -> Accelerator:
     pes = f["rows"] * f["columns"]
     rate = pes * f["group"] / f["group_cycles"]
     attention = f["attention_macs"] or rate

@@ -12,7 +12,6 @@ from math import isfinite
 from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.area import silicon_mm2
-from tilewright.sim.cost import Cost, Prices
 from tilewright.sim.llm import LlmResult, MemoryBytes, answer_on, answer_passes, step_of
 from tilewright.sim.models import resolve_model
 from tilewright.sim.speculation import Speculation, speculate
@@ -43,8 +42,6 @@ class GenerationResult:
     scheme: str
     kv_format: str
     batch: int
-    tensor: int
-    pipeline: int
     prompt: int  # tokens of the longest
     contexts: tuple[tuple[int, int], ...]  # sequences, and tokens of their prompts
     tokens: int  # that follow, the first of which comes out of the prompt
@@ -58,7 +55,6 @@ class GenerationResult:
     average_watts: float
     tokens_per_second_per_watt: float
     tokens_per_second_per_mm2: float | None
-    cost: Cost | None  # dollars of a million new tokens, where prices are given
     memory_bytes: MemoryBytes  # at the end
     remarks: tuple[str, ...]
 
@@ -78,8 +74,6 @@ class Question:
     block: BlockParams | None = None
     latency: int | None = None  # of the memory of a block, in cycles
     settings: Mapping[str, str] | None = None  # fields of the system and their values
-    tensor: int | None = None  # devices that share each layer
-    pipeline: int | None = None  # groups of devices with layers of their own
     kv: str | None = None
     batch: int | None = None
     context: int | Batch | None = None
@@ -91,7 +85,6 @@ class Question:
     guesses: int | None = None  # of a round
     acceptance: float | None = None  # probability that a guess is right
     within_ms: float | None = None
-    prices: Prices | None = None
 
 
 def ask(question: Question) -> LlmResult | GenerationResult:
@@ -124,15 +117,8 @@ def ask_steps(questions: Sequence[Question]) -> list[LlmResult | GenerationResul
 def _finished(
     question: Question, found: LlmResult | GenerationResult
 ) -> LlmResult | GenerationResult:
-    """Return an answer with what the user changed and what it costs."""
-    if question.settings:
-        found = replace(found, settings=dict(question.settings))
-    if question.prices is None:
-        return found
-    cost = question.prices.cost(
-        found.tokens_per_second, found.joules_per_token, found.tensor * found.pipeline
-    )
-    return replace(found, cost=cost)
+    """Return an answer with what the user changed."""
+    return replace(found, settings=dict(question.settings)) if question.settings else found
 
 
 def _ask(q: Question) -> LlmResult | GenerationResult:
@@ -177,8 +163,6 @@ def _target(q: Question) -> Target:
         block=q.block,
         latency=q.latency,
         settings=q.settings,
-        tensor=q.tensor,
-        pipeline=q.pipeline,
     )
 
 
@@ -294,8 +278,6 @@ def generate(
         scheme=first.scheme,
         kv_format=first.kv_format,
         batch=first.batch,
-        tensor=first.tensor,
-        pipeline=first.pipeline,
         prompt=prompts.longest,
         contexts=prompts.groups,
         tokens=tokens,
@@ -309,7 +291,6 @@ def generate(
         average_watts=1e3 * joules / total,
         tokens_per_second_per_watt=made / joules,
         tokens_per_second_per_mm2=None if area is None else 1e3 * made / total / area,
-        cost=None,
         memory_bytes=last.memory_bytes,
         remarks=distinct_remarks((*last.remarks, *first.remarks)),
     )

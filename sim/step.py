@@ -22,9 +22,7 @@ class Step:
     bound: str
     ms_by_part: dict[str, float]
     joules_by_part: dict[str, float]
-    idle_watts: float  # while the device waits for others
     weights: float  # bytes
-    tables: float  # of these, what belongs to no layer: embeddings and the output head
     cache: float
     capacity: float
     fits: bool

@@ -13,16 +13,16 @@ from typing import Any
 from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
 from tilewright.sim.llm import LlmResult
+from tilewright.sim.own_accelerator import SETTINGS
 from tilewright.sim.serving import GenerationResult, Question, ask_steps
 from tilewright.sim.system import QUANTITIES
-from tilewright.sim.target import ACCELERATOR_FIELDS
 
-__all__ = ["Point", "answers_of", "parse_axis", "points_of", "question_at", "row_of", "sweep"]
+__all__ = ["Point", "parse_axis", "points_of", "question_at", "row_of", "sweep"]
 
-NUMBERS = ("batch", "context", "prompt", "tokens", "tensor", "pipeline", "chunk", "guesses")
+NUMBERS = ("batch", "context", "prompt", "tokens", "chunk", "guesses")
 COLUMNS = ("batch", "context")  # whose values share a model and a system
 WORDS = ("model", "system", "engine", "scheme", "kv", "phase", "draft")
-FIELDS = tuple(dict.fromkeys((*QUANTITIES, *ACCELERATOR_FIELDS)))  # of servers and accelerators
+FIELDS = tuple(dict.fromkeys((*QUANTITIES, *SETTINGS)))  # of servers and accelerators
 MOST_POINTS = 1_000_000
 
 
@@ -102,21 +102,6 @@ def question_at(question: Question, point: Point) -> Question:
     return replace(question, **own)
 
 
-def answers_of(
-    question: Question,
-    points: Sequence[Point],
-    tick: Callable[[Point], None] = lambda point: None,
-) -> list[LlmResult | GenerationResult]:
-    """Return the answers at these points, in their order; ``tick`` is called after each."""
-    found: list[LlmResult | GenerationResult] = []
-    for _, group in groupby(points, key=_shared):
-        part = list(group)
-        found += ask_steps([question_at(question, point) for point in part])
-        for point in part:
-            tick(point)
-    return found
-
-
 def _shared(point: Point) -> list[tuple[str, int | str]]:
     """What of a point decides on model and system."""
     return [(name, value) for name, value in point.items() if name not in COLUMNS]
@@ -127,15 +112,14 @@ def sweep(
     axes: Mapping[str, Sequence[int | str]],
     tick: Callable[[str], None] = lambda doing: None,
 ) -> list[LlmResult | GenerationResult]:
-    """Return the answers at every point of ``axes``; ``tick`` is called after each.
-
-    ``tilewright.studies.llm_sweep`` does the same on many cores, or machines.
-    """
-
-    def done(point: Point) -> None:
-        tick(" ".join(f"{name}={value}" for name, value in point.items()))
-
-    return answers_of(question, points_of(question, axes), done)
+    """Return the answers at every point of ``axes``; ``tick`` is called after each."""
+    found: list[LlmResult | GenerationResult] = []
+    for _, group in groupby(points_of(question, axes), key=_shared):
+        part = list(group)
+        found += ask_steps([question_at(question, point) for point in part])
+        for point in part:
+            tick(" ".join(f"{name}={value}" for name, value in point.items()))
+    return found
 
 
 def row_of(found: LlmResult | GenerationResult) -> dict[str, str | int | float | None]:
@@ -143,28 +127,16 @@ def row_of(found: LlmResult | GenerationResult) -> dict[str, str | int | float |
     plain = {
         field.name: getattr(found, field.name)
         for field in fields(found)
-        if field.name != "cost" and isinstance(getattr(found, field.name), str | int | float | None)
+        if isinstance(getattr(found, field.name), str | int | float | None)
     }
     groups = ",".join(f"{sequences}x{tokens}" for sequences, tokens in found.contexts)
-    memory, cost = found.memory_bytes, found.cost
-    prices: dict[str, float | None] = (
-        {}
-        if cost is None
-        else {
-            "dollars_per_million_tokens": cost.total,
-            "hardware_dollars_per_million_tokens": cost.hardware,
-            "energy_dollars_per_million_tokens": cost.energy,
-        }
-    )
-    return (
-        plain
-        | found.settings
-        | prices
-        | {
-            "contexts": groups,
-            "weight_bytes": memory.weights,
-            "cache_bytes": memory.cache,
-            "capacity_bytes": memory.capacity,
-            "fits": memory.fits,
-        }
-    )
+    memory = found.memory_bytes
+    return {
+        **plain,
+        **found.settings,
+        "contexts": groups,
+        "weight_bytes": memory.weights,
+        "cache_bytes": memory.cache,
+        "capacity_bytes": memory.capacity,
+        "fits": memory.fits,
+    }

@@ -8,8 +8,9 @@ that it does not say from a named server.
 
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from math import isfinite
 from pathlib import Path
@@ -20,9 +21,9 @@ from tilewright.golden.params.names import unknown
 from tilewright.sim.calibration import constant, table
 
 __all__ = [
-    *("QUANTITIES", "Quantity", "Server", "changed_server", "entry_of", "in_base_unit"),
-    "parse_settings",
-    *("read_server", "servers", "sources"),
+    *("QUANTITIES", "Quantity", "Server", "changed_server", "in_base_unit", "named_in_errors"),
+    *("parse_settings", "read_fields", "read_server", "servers", "settings_in_base_units"),
+    "sources",
 ]
 
 FOLDER = Path(__file__).with_name("systems")
@@ -49,7 +50,7 @@ UNITS: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a field of a server is: its base unit, its range and whether it is a whole number."""
+    """What a field of a machine is: its base unit, its range and whether it is a whole number."""
 
     about: str
     unit: str
@@ -57,75 +58,61 @@ class Quantity:
     high: float
     whole: bool = False
     constant: bool = False  # whether it may name a constant of the papers' tables
+    default: float | None = None  # of a field that a file may leave out
 
 
-QUANTITIES = {
-    "sockets": Quantity("processors that share the work of each layer", "count", 1, 64, True),
-    "cores": Quantity("of a socket", "count", 1, 4096, True),
-    "clock": Quantity("of cores, and of a DECA beside each", "Hz", 1e8, 1e10),
-    "matrix_cycles": Quantity("between two matrix operations; 0: no unit", "cycles", 0, 1024),
-    "vector_units": Quantity("of 512 bits, of a core", "count", 1, 16, True),
-    "vector_macs": Quantity("bf16 multiply-adds of a vector instruction", "count", 1, 1024),
-    "issue_width": Quantity("instructions of a core in a cycle", "count", 1, 64, True),
-    "l1_lines": Quantity("that a core loads or stores in a cycle", "count", 1, 16, True),
-    "l2_capacity": Quantity("of a core", "B", 2**16, 2**30),
-    "l2_bandwidth": Quantity("to a core's registers", "B/cycle", 1, 1024, constant=True),
-    "llc_capacity": Quantity("last level, of a socket", "B", 0, 2**40),
-    "llc_bandwidth": Quantity("to a core's registers", "B/cycle", 0.1, 1024, constant=True),
-    "memory_channels": Quantity("of a socket", "count", 1, 1024, True),
-    "channel_bandwidth": Quantity("peak of a channel", "B/s", 1e8, 1e13),
-    "bandwidth": Quantity("of a socket's memory, achievable", "B/s", 1e8, 1e15),
-    "stream": Quantity("share of it that weights reach", "fraction", 0.01, 1, constant=True),
-    "capacity": Quantity("of a socket's memory", "B", 1e8, 1e16),
-    "layer_time": Quantity("of a layer's small kernels", "us", 0, 1e6, constant=True),
-    "link_bandwidth": Quantity("between two sockets, each way", "B/s", 1e6, 1e14),
-    "link_latency": Quantity("of a message between them", "s", 0, 1),
-    "design_power": Quantity("of a socket, all units busy", "W", 1, 1e5),
-    "idle_power": Quantity("share of it with no core at work", "fraction", 0, 1),
-    "core_power": Quantity("share of it that cores at work add", "fraction", 0, 1),
-    "vector_power": Quantity("share that busy vector units add", "fraction", 0, 1),
-    "matrix_power": Quantity("share that busy matrix units add", "fraction", 0, 1),
-    "memory_energy": Quantity("of a bit from memory", "pJ/bit", 0, 1000),
-    "memory_in_package": Quantity("1 where the design power has it", "count", 0, 1, True),
-    "die_area": Quantity("of a socket; 0: not known", "mm2", 0, 1e5),
-}
-WORDS = ("about", "based_on")
+def _field(
+    default: Any, about: str, unit: str, low: float, high: float, *, constant: bool = False
+) -> Any:
+    """A field of :class:`Server`; a whole default says that all its values are whole."""
+    whole = isinstance(default, int)
+    quantity = Quantity(about, unit, low, high, whole=whole, constant=constant)
+    return field(default=default, metadata={"quantity": quantity})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server; ``QUANTITIES`` says what each field is. Defaults are those of the DECA paper."""
+    """A server of one socket; defaults are those of the DECA paper."""
 
     name: str
     about: str = ""
-    sockets: int = 1
-    cores: int = 56
-    clock: float = 2.5e9
-    matrix_cycles: float = 16
-    vector_units: int = 2
-    vector_macs: float = 32
-    issue_width: int = 6
-    l1_lines: int = 2
-    l2_capacity: float = 2 * 2**20
-    l2_bandwidth: float | str = "l2_bytes_per_cycle"
-    llc_capacity: float = 0
-    llc_bandwidth: float | str = "far_bytes_per_cycle"
-    memory_channels: int = 8
-    channel_bandwidth: float = 38.4e9
-    bandwidth: float
-    stream: float | str = 1.0
-    capacity: float
-    layer_time: float | str = "layer_us"
-    link_bandwidth: float = 96e9
-    link_latency: float = 1e-6
-    design_power: float = 350.0
-    idle_power: float = 0.3
-    core_power: float = 0.25
-    vector_power: float = 0.2
-    matrix_power: float = 0.25
-    memory_energy: float = 15.0
-    memory_in_package: int = 0
-    die_area: float = 0
+    cores: int = _field(56, "of the socket", "count", 1, 4096)
+    clock: float = _field(2.5e9, "of cores, and of a DECA beside each", "Hz", 1e8, 1e10)
+    matrix_cycles: float = _field(
+        16.0, "between two matrix operations; 0: no unit", "cycles", 0, 1024
+    )
+    vector_units: int = _field(2, "of 512 bits, of a core", "count", 1, 16)
+    vector_macs: float = _field(
+        32.0, "bf16 multiply-adds of a vector instruction", "count", 1, 1024
+    )
+    issue_width: int = _field(6, "instructions of a core in a cycle", "count", 1, 64)
+    l1_lines: int = _field(2, "that a core loads or stores in a cycle", "count", 1, 16)
+    l2_capacity: float = _field(2.0**21, "of a core", "B", 2**16, 2**30)
+    l2_bandwidth: float | str = _field(
+        "l2_bytes_per_cycle", "to a core's registers", "B/cycle", 1, 1024, constant=True
+    )
+    llc_capacity: float = _field(0.0, "last level, of a socket", "B", 0, 2**40)
+    llc_bandwidth: float | str = _field(
+        "far_bytes_per_cycle", "to a core's registers", "B/cycle", 0.1, 1024, constant=True
+    )
+    memory_channels: int = _field(8, "of a socket", "count", 1, 1024)
+    channel_bandwidth: float = _field(38.4e9, "peak of a channel", "B/s", 1e8, 1e13)
+    bandwidth: float = _field(MISSING, "of a socket's memory, achievable", "B/s", 1e8, 1e15)
+    stream: float | str = _field(
+        1.0, "share of it that weights reach", "fraction", 0.01, 1, constant=True
+    )
+    capacity: float = _field(MISSING, "of a socket's memory", "B", 1e8, 1e16)
+    layer_time: float | str = _field(
+        "layer_us", "of a layer's small kernels", "us", 0, 1e6, constant=True
+    )
+    design_power: float = _field(350.0, "of a socket, all units busy", "W", 1, 1e5)
+    idle_power: float = _field(0.3, "share of it with no core at work", "fraction", 0, 1)
+    core_power: float = _field(0.25, "share of it that cores at work add", "fraction", 0, 1)
+    vector_power: float = _field(0.2, "share that busy vector units add", "fraction", 0, 1)
+    matrix_power: float = _field(0.25, "share that busy matrix units add", "fraction", 0, 1)
+    memory_energy: float = _field(15.0, "of a bit from memory", "pJ/bit", 0, 1000)
+    memory_in_package: int = _field(0, "1 where the design power has it", "count", 0, 1)
+    die_area: float = _field(0.0, "of a socket; 0: not known", "mm2", 0, 1e5)
 
     def __post_init__(self) -> None:
         for name, quantity in QUANTITIES.items():
@@ -160,6 +147,12 @@ class Server:
         return self.cores * self.clock * self.vector_units
 
 
+QUANTITIES: dict[str, Quantity] = {
+    f.name: f.metadata["quantity"] for f in fields(Server) if "quantity" in f.metadata
+}
+WORDS = ("about", "based_on")
+
+
 def _check(name: str, quantity: Quantity, value: float) -> None:
     require(
         isfinite(value) and quantity.low <= value <= quantity.high,
@@ -170,16 +163,10 @@ def _check(name: str, quantity: Quantity, value: float) -> None:
     )
 
 
-def _number(name: str, value: object) -> float | str:
-    """Return a value in the base unit of its field, or the name of a constant."""
-    quantity = QUANTITIES[name]
+def in_base_unit(name: str, quantity: Quantity, value: object) -> Any:
+    """Return the number of a quantity, which may be a text with a unit, or a constant's name."""
     if quantity.constant and isinstance(value, str) and value in table():
         return value
-    return in_base_unit(name, quantity, value)
-
-
-def in_base_unit(name: str, quantity: Quantity, value: object) -> float:
-    """Return the number of a quantity, which may be a text with a unit."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{name} must be a number with a unit, not {value!r}")
     if isinstance(value, str):
@@ -197,39 +184,72 @@ def in_base_unit(name: str, quantity: Quantity, value: object) -> float:
     return int(value) if quantity.whole else value
 
 
-def entry_of(path: Path, name: str, value: object) -> object:
-    """Return what a line of a file says, without its source."""
-    if not isinstance(value, dict):
-        return value
-    other = sorted(value.keys() - {"value", "source"})
-    require(
-        not other and "value" in value, f"{path}: {name} takes value and source, not {other[:3]}"
-    )
-    return value["value"]
+def parse_settings(text: str) -> dict[str, str]:
+    """Return the fields and values of ``cores=86,clock=2.0GHz,...``."""
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        require(
+            bool(name and equals and value),
+            f"settings are FIELD=VALUE,..., such as cores=86,clock=2.0GHz, not {part[:40]!r}",
+        )
+        require(name.isprintable(), f"{name[:40]!r} is no name of a field")
+        require(name not in found, f"{name} is set twice")
+        found[name] = value
+    return found
 
 
-def read_server(path: Path) -> Server:
-    """Read the server that a TOML file describes; its name is that of the file."""
+def settings_in_base_units(
+    kind: str, quantities: Mapping[str, Quantity], settings: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the numbers of settings; ``kind`` of machine is for messages."""
+    for name in settings:
+        if name not in quantities:
+            raise ValueError(unknown(f"field of {kind}", name, quantities))
+    return {name: in_base_unit(name, quantities[name], value) for name, value in settings.items()}
+
+
+@contextmanager
+def named_in_errors(path: Path) -> Iterator[None]:
+    """A ValueError inside the ``with`` statement begins with the file's name."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(text if str(path) in text else f"{path}: {text}") from None
+
+
+def read_fields(
+    path: Path, quantities: Mapping[str, Quantity], words: Collection[str]
+) -> dict[str, Any]:
+    """Return what each line of a TOML file says, numbers in base units, without their sources."""
     try:
         data = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
-    for name in data:
-        if name not in QUANTITIES and name not in WORDS:
-            raise ValueError(f"{path}: " + unknown("field", name, (*WORDS, *QUANTITIES)))
-    values: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name, value in data.items():
-        plain = entry_of(path, name, value)
-        if name in WORDS:
-            require(isinstance(plain, str), f"{path}: {name} must be text, not {plain!r}")
-            values[name] = plain
-            continue
-        try:
-            values[name] = _number(name, plain)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
-    base = values.pop("based_on", None)
-    try:
+        if name not in quantities and name not in words:
+            raise ValueError(unknown("field", name, (*words, *quantities)))
+        if isinstance(value, dict):
+            other = sorted(value.keys() - {"value", "source"})
+            require(
+                not other and "value" in value, f"{name} takes value and source, not {other[:3]}"
+            )
+            value = value["value"]
+        if name in words:
+            require(isinstance(value, str), f"{name} must be text, not {value!r}")
+            found[name] = value
+        else:
+            found[name] = in_base_unit(name, quantities[name], value)
+    return found
+
+
+def read_server(path: Path) -> Server:
+    """Read the server that a TOML file describes; its name is that of the file."""
+    with named_in_errors(path):
+        values = read_fields(path, QUANTITIES, WORDS)
+        base = values.pop("based_on", None)
         if base is not None:
             if base not in servers():
                 raise ValueError(unknown("system", base, servers()))
@@ -237,8 +257,6 @@ def read_server(path: Path) -> Server:
         missing = [name for name in ("bandwidth", "capacity") if name not in values]
         require(not missing, f"{', '.join(missing)} missing; give it, or based_on")
         return Server(name=path.stem, **values)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
 
 
 @cache
@@ -255,28 +273,9 @@ def sources(name: str) -> dict[str, str]:
     return {field: entry["source"] for field, entry in data.items() if isinstance(entry, dict)}
 
 
-def parse_settings(text: str) -> dict[str, str]:
-    """Return the fields and values of ``cores=86,clock=2.0GHz,...``."""
-    found: dict[str, str] = {}
-    for part in text.split(","):
-        name, equals, value = part.strip().partition("=")
-        require(
-            bool(name and equals and value),
-            f"settings are FIELD=VALUE,..., such as cores=86,clock=2.0GHz, not {part[:40]!r}",
-        )
-        require(name.isprintable(), f"{name[:40]!r} is no name of a field")
-        require(name not in found, f"{name} is set twice")
-        found[name] = value
-    return found
-
-
 def changed_server(server: Server, settings: Mapping[str, str]) -> Server:
     """Return the server with some fields set."""
-    values: dict[str, Any] = {}
-    for name, value in settings.items():
-        if name not in QUANTITIES:
-            raise ValueError(unknown("field of a server", name, QUANTITIES))
-        values[name] = _number(name, value)
+    values = settings_in_base_units("a server", QUANTITIES, settings)
     if "bandwidth" in values and not values.keys() & {"channel_bandwidth", "memory_channels"}:
         # Somebody who sets the bandwidth alone means another memory: as many faster channels.
         least = values["bandwidth"] / server.memory_channels

@@ -21,9 +21,8 @@ from tilewright.golden.params.names import unknown
 from tilewright.sim import xeon
 from tilewright.sim.accelerator import ACCELERATORS, BUILT, Accelerator, as_built, published
 from tilewright.sim.measured_software import KERNELS
-from tilewright.sim.own_accelerator import is_accelerator, read_accelerator
-from tilewright.sim.parallel import ALONE, LINK_BANDWIDTH, LINK_LATENCY, LINKS, Parallel
-from tilewright.sim.system import Quantity, Server, changed_server, in_base_unit, read_server
+from tilewright.sim.own_accelerator import SETTINGS, is_accelerator, read_accelerator
+from tilewright.sim.system import Server, changed_server, read_server, settings_in_base_units
 from tilewright.sim.xeon import PAPER_DECA
 
 __all__ = ["DEFAULT_SYSTEM", "LATENCY", "Target", "resolve_target", "system_names"]
@@ -32,16 +31,6 @@ DEFAULT_SYSTEM = "spr-hbm"
 DEFAULT_ENGINE = "deca"
 BLOCKS = ("anda", "deca", "harmonia")
 LONGEST_LATENCY = 1 << 20  # cycles; a longer one is a slip of the keyboard
-# Fields of an accelerator that a setting changes.
-ACCELERATOR_FIELDS = {
-    "clock": Quantity("of the array", "Hz", 1e6, 1e10),
-    "bandwidth": Quantity("of the memory of each", "B/s", 1e6, 1e14),
-    "capacity": Quantity("of the memory of each", "B", 1e6, 1e15),
-    "memory_energy": Quantity("of a bit from memory", "pJ/bit", 0, 1000),
-    "link_bandwidth": Quantity("between two of them, each way", "B/s", 1e6, 1e14),
-    "link_latency": Quantity("of a message between them", "s", 0, 1),
-}
-OWN_FIELDS = ("clock", "bandwidth", "capacity", "memory_energy")
 LENGTHS = re.compile(r"\d+(?:/\d+){0,3}")
 
 
@@ -56,7 +45,6 @@ class Target:
     settings: tuple[tuple[str, float], ...] = ()  # of an accelerator, in base units
     block: DecaParams | MachineParams | None = None
     latency: int = LATENCY  # of the memory of a block that is an accelerator, in cycles
-    parallel: Parallel = ALONE  # how many of these share the work, and how
     formula: bool = False  # whether an accelerator answers by formula, not by its programs
 
     @property
@@ -99,7 +87,7 @@ class Target:
                 self.built, latency=self.latency, interval=float(self.timing.interval)
             )
         names = {"memory_energy": "memory_pj_per_bit"}
-        own = {names.get(k, k): v for k, v in self.settings if k in OWN_FIELDS}
+        own = {names.get(k, k): v for k, v in self.settings}
         if self.built is not None:
             own["bandwidth"] = machine.bandwidth  # that of the port, if the memory's is more
         machine = replace(machine, **own)  # type: ignore[arg-type]
@@ -129,48 +117,13 @@ def resolve_target(
     block: BlockParams | None = None,
     latency: int | None = None,
     settings: Mapping[str, str] | None = None,
-    tensor: int | None = None,
-    pipeline: int | None = None,
 ) -> Target:
     """Return the target of these words; what does not go together is refused.
 
     ``system`` is a name or a TOML file of a server or an accelerator, ``settings`` are fields and
     their values.
-    ``tensor`` sockets or accelerators share each layer, ``pipeline`` groups of them have layers of
-    their own; by default a server has the sockets of its field, and everything else one device.
     """
-    one = _one_device(system, engine, block, latency, settings or {})
-    sockets = 1 if one.server is None else one.server.sockets
-    require(
-        tensor is None or sockets in (1, tensor),
-        f"{one.system} has {sockets} sockets that share each layer; leave tensor out",
-    )
-    links = dict(one.settings)
-    found = Parallel(
-        tensor=sockets if tensor is None else tensor,
-        pipeline=1 if pipeline is None else pipeline,
-        link_bandwidth=links.get("link_bandwidth", LINK_BANDWIDTH)
-        if one.server is None
-        else one.server.link_bandwidth,
-        link_latency=links.get("link_latency", LINK_LATENCY)
-        if one.server is None
-        else one.server.link_latency,
-    )
-    for name in LINKS:
-        require(
-            found.devices > 1 or name not in (settings or {}),
-            f"{name} is between devices; say with tensor or pipeline how many there are",
-        )
-    return replace(one, parallel=found)
-
-
-def _one_device(
-    system: str | None,
-    engine: str | None,
-    block: BlockParams | None,
-    latency: int | None,
-    changes: Mapping[str, str],
-) -> Target:
+    changes = settings or {}
     own = None if system is None else _own(system)
     server = None if system is None or own is not None else _server(system)
     if system is not None and server is None and own is None and system not in ACCELERATORS:
@@ -226,9 +179,4 @@ def _server(name: str) -> Server | None:
 
 
 def _accelerator_settings(settings: Mapping[str, str]) -> tuple[tuple[str, float], ...]:
-    found = []
-    for name, value in settings.items():
-        if name not in ACCELERATOR_FIELDS:
-            raise ValueError(unknown("field of an accelerator", name, ACCELERATOR_FIELDS))
-        found.append((name, in_base_unit(name, ACCELERATOR_FIELDS[name], value)))
-    return tuple(found)
+    return tuple(settings_in_base_units("an accelerator", SETTINGS, settings).items())

@@ -1,15 +1,13 @@
-"""The GEMMs of a model, by phase, batch and context; or those of a CSV file.
+"""The GEMMs of a model, by phase, batch and context.
 
 A GEMM takes ``rows`` activations of ``inner`` values through a matrix of ``inner`` by ``outer``
 values, ``count`` times. For a projection the matrix is a weight matrix, for attention it is the
 keys or values of one sequence that one key-value head keeps.
 """
 
-import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from reprlib import repr as shorten
 
 from tilewright.golden.params.block import require
@@ -17,7 +15,7 @@ from tilewright.golden.params.llm import LlmShape
 
 __all__ = [
     *("EXPERT", "Batch", "Gemm", "Pass", "attention", "decode", "head", "linear", "prefill"),
-    *("read_csv", "total_macs", "work"),
+    *("total_macs", "work"),
 ]
 
 # Beyond these a number is a slip of the keyboard.
@@ -27,7 +25,6 @@ LARGEST_GEMM = 1 << 62  # multiply-adds
 MOST_SEQUENCES, LONGEST_CONTEXT, MOST_TOKENS = 1 << 16, 1 << 24, 1 << 30
 MOST_VERIFIED = 64  # tokens of a sequence that one step verifies; more are a part of a prompt
 GROUP = re.compile(r"([0-9]{1,12})x([0-9]{1,12})")
-LONGEST_NUMBER = 20  # characters of a number in a table
 MODULES = ("qkv", "o", "u", "d", "head", "router", "attention", "other")
 EXPERT = "expert "  # begins the names of products with experts that a router chose
 MODULE_OF = {"o": "o", "gate": "u", "up": "u", "down": "d"}  # by projection; the others are qkv
@@ -271,51 +268,6 @@ def decode(model: LlmShape, batch: int, context: int) -> list[Gemm]:
 def prefill(model: LlmShape, batch: int, context: int) -> list[Gemm]:
     """All of ``context`` tokens of each of ``batch`` sequences at once."""
     return work(model, Pass(Batch(((batch, context),)), None))
-
-
-def read_csv(path: Path) -> list[Gemm]:
-    """Read the GEMMs of a table with the columns name, rows, inner, outer and, at will, count."""
-    with path.open(newline="") as file:
-        try:
-            return list(_rows(path, csv.DictReader(file)))
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise ValueError(f"{path} is not a CSV table: {error}") from None
-
-
-def _rows(path: Path, table: "csv.DictReader[str]") -> Iterator[Gemm]:
-    wanted = ("name", "rows", "inner", "outer")
-    given = table.fieldnames or ()
-    other = [column for column in given if column not in (*wanted, "count")]
-    missing = [column for column in wanted if column not in given]
-    named = " ".join(", ".join(given).split())[:200]  # one line, whatever a quoted cell holds
-    require(bool(given), f"{path} is empty; its first line names columns: {', '.join(wanted)}")
-    require(
-        not missing,
-        f"{path}: no column {', '.join(missing)}; its first line names {named}",
-    )
-    require(
-        not other and len(set(given)) == len(given),
-        f"{path}: columns are {', '.join(wanted)} and count, each once, not {named}",
-    )
-    empty = True
-    for row in table:
-        empty = False
-        require(None not in row, f"{path}, line {table.line_num}: more cells than columns")
-        numbers = {}
-        for column in ("rows", "inner", "outer", "count"):
-            text = row.get(column) or ("1" if column == "count" else "")
-            require(
-                text.strip().isascii() and text.strip().isdigit() and len(text) < LONGEST_NUMBER,
-                f"{path}, line {table.line_num}: {column} must be a number, not {shorten(text)}",
-            )
-            numbers[column] = int(text)
-        name = (row["name"] or "").strip()
-        require(bool(name), f"{path}, line {table.line_num}: the name is empty")
-        try:
-            yield Gemm(name=name, module="other", **numbers)
-        except ValueError as error:
-            raise ValueError(f"{path}, line {table.line_num}: {error}") from None
-    require(not empty, f"{path} has no rows")
 
 
 def total_macs(products: Sequence[Gemm]) -> float:

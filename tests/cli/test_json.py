@@ -33,7 +33,6 @@ INSTEAD = {  # examples that would take long -> the same command on less
 }
 FURTHER = [
     "tilewright claims --classes",
-    "tilewright claims --programs",
     "tilewright claims --paper sparamx --off",
     "tilewright compare pe --tech asap7",
     "tilewright list",

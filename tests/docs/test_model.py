@@ -27,7 +27,6 @@ def test_programs_of_the_page():
 
 
 def test_every_option_of_llm_is_in_an_example_that_runs():
-    """But for --dask, which needs a scheduler, and what every command has."""
     pages = [PAGE, *((DOCS / "how-to" / f"{name}.md").read_text() for name in ("serve-a-model",))]
     shown = {
         word
@@ -39,7 +38,7 @@ def test_every_option_of_llm_is_in_an_example_that_runs():
     parser = argparse.ArgumentParser()
     llm.add_arguments(parser)
     options = {word for action in parser._actions for word in action.option_strings}
-    assert {word for word in options if word.startswith("--")} - shown == {"--help", "--dask"}
+    assert {word for word in options if word.startswith("--")} - shown == {"--help"}
 
 
 def test_counts_of_the_page():

@@ -83,7 +83,6 @@ def test_it_is_set_multiplied_and_compared_as_ours_are(tmp_path):
     path = write(tmp_path, LIKE_FP16)
     slow = answer(MODEL, path, settings={"clock": "100MHz"})
     assert slow.latency_ms > 2 * answer(MODEL, path).latency_ms
-    assert answer(MODEL, path, tensor=2).tensor == 2
     rows = compare_systems("opt-125m", "mxfp4", 1, 64, "decode", [path])
     assert (rows[-1].system, rows[-2].system) == ("mine", "figna-m8")
     server = tmp_path / "server.toml"

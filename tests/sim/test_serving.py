@@ -7,7 +7,6 @@ import pytest
 
 from tilewright.sim import serving
 from tilewright.sim.calibration import constant
-from tilewright.sim.cost import Prices
 from tilewright.sim.llm import answer, answer_on, answer_pass, step_of
 from tilewright.sim.models import resolve_model
 from tilewright.sim.server import _met
@@ -297,10 +296,9 @@ def test_sweeps_that_are_refused(axes, message):
     [
         {},
         {"engine": "software", "system": "spr-ddr", "scheme": "bf8_30%", "kv": "int8"},
-        {"engine": "optimal", "kv": "harmonia", "prices": Prices(energy=0.2)},
+        {"engine": "optimal", "kv": "harmonia"},
         {"system": "turin", "engine": "software", "settings": {"cores": "64"}},
         {"phase": "prefill"},
-        {"tensor": 2, "pipeline": 2},
         {"system": "harmonia", "settings": {"bandwidth": "300GB/s"}},
     ],
     ids=str,

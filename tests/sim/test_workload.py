@@ -1,4 +1,4 @@
-"""Products of a model counted once more by hand, and tables of products."""
+"""Products of a model counted once more by hand."""
 
 import pytest
 
@@ -11,7 +11,6 @@ from tilewright.sim.workload import (
     decode,
     linear,
     prefill,
-    read_csv,
     total_macs,
     work,
 )
@@ -153,45 +152,3 @@ def test_a_product_that_no_model_has_is_refused(rows):
 def test_an_empty_batch_is_refused():
     with pytest.raises(ValueError, match=r"^a batch has at least one sequence$"):
         Batch(())
-
-
-def test_a_table_of_products(tmp_path):
-    path = tmp_path / "shapes.csv"
-    path.write_text("name,rows,inner,outer,count\na,1,2,3,4\nb,5,6,7,\n")
-    first, second = read_csv(path)
-    assert (first.name, first.macs) == ("a", 24)
-    assert (second.rows, second.inner, second.outer, second.count) == (5, 6, 7, 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("name,rows,inner\na,1,2\n", "no column outer; its first line names name, rows, inner"),
-        ("name,rows,inner,outer\n", "has no rows"),
-        ("name,rows,inner,outer\na,1,x,3\n", "line 2: inner must be a number, not 'x'"),
-        ("name,rows,inner,outer\na,1,-2,3\n", "line 2: inner must be a number, not '-2'"),
-        ("name,rows,inner,outer\na,1\n", "line 2: inner must be a number, not ''"),
-        ("name,rows,inner,outer\na,1,2\N{SUPERSCRIPT TWO},3\n", "line 2: inner must be a number"),
-        (f"name,rows,inner,outer\na,1,{'9' * 5000},3\n", "line 2: inner must be a number"),
-        ("name,rows,inner,outer\n,1,2,3\n", "line 2: the name is empty"),
-        ("", "is empty; its first line names columns: name, rows, inner, outer"),
-        ("name,rows,inner,outer\na,0,2,3\n", "shapes.csv, line 2: a: rows must be 1"),
-        ("name,rows,inner,outer\na,1,2,3,4\n", "line 2: more cells than columns"),
-        ("name,rows,inner,outer,cuont\na,1,2,3,4\n", "columns are name, rows, inner, outer and"),
-        ("name,rows,inner,outer,rows\na,1,2,3,4\n", "each once, not name, rows, inner, outer, r"),
-    ],
-)
-def test_a_malformed_table_is_refused(tmp_path, text, message):
-    path = tmp_path / "shapes.csv"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message) as refusal:
-        read_csv(path)
-    assert str(path) in str(refusal.value)
-    assert len(str(refusal.value)) < len(str(path)) + 200
-
-
-def test_a_table_that_is_no_text_is_refused(tmp_path):
-    path = tmp_path / "shapes.csv"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="is not a CSV table"):
-        read_csv(path)

@@ -21,14 +21,12 @@ from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.sparamx import packed as sparamx
 from tilewright.golden.tensorfile import TensorFile
-from tilewright.sim.cost import parse_prices
 from tilewright.sim.kv_format import resolve_kv_format
 from tilewright.sim.models import resolve_model
 from tilewright.sim.own_accelerator import read_accelerator
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.sweep import parse_axis
 from tilewright.sim.system import parse_settings, read_server
-from tilewright.sim.workload import read_csv
 from tilewright.studies.model_files.pack import pack_model
 from tilewright.studies.sweeps.variants import parse_axis as parse_block_axis
 from tilewright.synth.function import parse_function
@@ -51,10 +49,6 @@ SERVER = b"""based_on = "spr-ddr"
 cores = { value = 86, source = "a guess" }
 bandwidth = "200 GB/s"
 clock = "2 GHz"
-"""
-CSV = b"""name,rows,inner,outer,count
-up,4,256,512,2
-down,4,512,256,
 """
 
 
@@ -151,7 +145,6 @@ MAKERS: dict[str, Callable[[], tuple[Callable, tuple[bytes, ...]]]] = {
     "weight scheme": lambda: of_text(resolve_weight_scheme, "nf4_50%", "mxfp4", "bf16", "int4"),
     "cache format": lambda: of_text(resolve_kv_format, "bf16", "int8", "harmonia"),
     "server settings": lambda: of_text(parse_settings, "cores=86,clock=2.0GHz"),
-    "prices": lambda: of_text(parse_prices, "hardware=9000,years=4,energy=0.15", "hour=2"),
     "sweep axis": lambda: of_text(
         parse_axis, "batch=1..64*2", "context=0..64+8", "bandwidth=400GB/s,800GB/s"
     ),
@@ -160,7 +153,6 @@ MAKERS: dict[str, Callable[[], tuple[Callable, tuple[bytes, ...]]]] = {
     "Anda assembly": lambda: of_text(assemble_anda, _example("anda-norm.s")),
     "Harmonia assembly": lambda: of_text(assemble_harmonia, _example("harmonia-attention.s")),
     "config.json": lambda: of_file(lambda p: resolve_model(str(p)), ".json", CONFIG, EXPERTS),
-    "CSV of products": lambda: of_file(read_csv, ".csv", CSV),
     "server": lambda: of_file(read_server, ".toml", SERVER),
     "accelerator": lambda: of_file(read_accelerator, ".toml", _accelerator()),
     "Liberty": lambda: of_file(

@@ -35,8 +35,6 @@ def print_rows(found: Sequence["Answer"]) -> None:
     }
     for name in _differing(found):
         columns[name.upper()] = lambda row, name=name: row.settings.get(name, "-")  # type: ignore[misc]
-    if any(row.tensor * row.pipeline > 1 for row in found):
-        columns["DEVICES"] = lambda row: f"{row.tensor}x{row.pipeline}"
     columns |= {
         "ENGINE": lambda row: row.engine or "-",
         "SCHEME": lambda row: row.scheme,
@@ -47,8 +45,6 @@ def print_rows(found: Sequence["Answer"]) -> None:
         "TOKENS/S": lambda row: f"{row.tokens_per_second:.2f}",
         "J/TOKEN": lambda row: f"{row.joules_per_token:.3g}",
     }
-    if found[0].cost is not None:
-        columns["$/MILLION"] = lambda row: "" if row.cost is None else f"{row.cost.total:.3g}"
     if steps:
         columns["BOUND"] = lambda row: row.bound if isinstance(row, LlmResult) else ""
     columns["MEMORY GB"] = lambda row: (

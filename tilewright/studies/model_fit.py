@@ -15,7 +15,7 @@ fitted to: ``--leave-one-out`` fits without each of them and writes ``leave_one_
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from copy import copy
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -24,11 +24,11 @@ from statistics import fmean
 
 from tilewright.claims import Claim, Compare, papers
 from tilewright.claims.scoreboard import Result, answer_number, fitted_claims, scoreboard_claims
-from tilewright.sim.calibration import changed, constant, constants_read, set_constant, table
+from tilewright.sim.calibration import constant, constants_read, set_constant, table
 
 __all__ = [
-    *("Figures", "LeftOut", "Residual", "Sensitivity", "fitted_constants", "leave_one_out"),
-    *("left_out_record", "residuals", "sensitivities", "settle"),
+    *("Figures", "LeftOut", "Residual", "fitted_constants", "leave_one_out"),
+    *("left_out_record", "residuals", "settle"),
 ]
 
 FIRST_STEP, LAST_STEP = 0.03, 0.002  # shares of a constant
@@ -195,45 +195,6 @@ def _residual(name: str, rows: list[Result]) -> Residual:
         # The distance of two percentages is in points.
         unit="points" if unit == "%" else unit,
     )
-
-
-# One figure for each mechanism, to say how much a constant matters.
-KEY_FIGURES = (
-    *("deca.table1.hbm.in128.n16", "deca.table2.bf8_50.rs", "deca.table2.bf16_20.rs"),
-    "deca.table4.d5.deca.tmul",
-    *("deca.table4.d100.sw.mem", "deca.table5.none", "deca.table5.deca15"),
-    *("deca.table6.llama2_70b.n1.q4.sw", "deca.table6.llama2_70b.n1.q4.deca"),
-    *("deca.table6.opt_66b.n16.q4.deca", "deca.table6.llama2_70b.n64.q4.sw"),
-    *("deca.table6.llama2_70b.n64.q4.deca", "deca.fig11.q8_5_vs_sw"),
-    *("deca.fig16.tepl_gain_5pct", "deca.table2.bf8.rl"),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sensitivity:
-    """What 10% more of a constant does to the key figure that it moves most."""
-
-    constant: str
-    figure: str  # the id of the claim
-    change_percent: float
-
-
-def sensitivities() -> list[Sensitivity]:
-    """Return the sensitivity of every constant, in the order of the calibration table."""
-    wanted = [claim for claim in scoreboard_claims("deca") if claim.id in KEY_FIGURES]
-    before = _key_figures(wanted)
-    found = []
-    for name in table():
-        with changed(name, 1.1):
-            after = _key_figures(wanted)
-        moves = {figure: 100 * (after[figure] / before[figure] - 1) for figure in KEY_FIGURES}
-        most = max(KEY_FIGURES, key=lambda figure: abs(moves[figure]))
-        found.append(Sensitivity(constant=name, figure=most, change_percent=moves[most]))
-    return found
-
-
-def _key_figures(wanted: Iterable[Claim]) -> dict[str, float]:
-    return {claim.id: answer_number(claim) for claim in wanted}
 
 
 def main(arguments: list[str]) -> None:

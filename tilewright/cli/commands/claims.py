@@ -10,20 +10,15 @@ from tilewright.base.errors import CommandError
 
 if TYPE_CHECKING:
     from tilewright.claims.scoreboard import ClassCount, Result, Summary
-    from tilewright.sim.program_residuals import LayerResidual, ProductResidual
-    from tilewright.studies.model_fit import Residual, Sensitivity
+    from tilewright.studies.model_fit import Residual
 
 NAME = "claims"
 HELP = "evaluate the papers' claims: published, ours, deviation, class, verdict"
 EXAMPLE = "tilewright claims --paper deca"
-OF_PAPERS = {  # options that show something else, of the claims of --paper
-    "classes": "how many claims of each class are within tolerance, duplicates counted once",
-    "off": "predictions and measurements that are off, with the reason",
-}
-OF_ALL = {  # options that show something else, for all claims
-    "residuals": "deviations by table, those of figures that constants were fitted to apart",
-    "sensitivity": "what 10%% more of each constant changes most",
-    "programs": "formulas for Anda and Harmonia beside the cycles of their programs",
+VIEWS = {  # options that show something else
+    "classes": "count the claims of each class within tolerance, duplicates once",
+    "off": "list predictions and measurements that are off, with the reason",
+    "residuals": "average the deviations of each table, fitted figures apart, over all papers",
 }
 Table = tuple[Sequence[str], list[Sequence[object]]]  # header, rows
 
@@ -43,25 +38,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--csv", action="store_true", help="comma-separated values, for programs")
     instead = parser.add_mutually_exclusive_group()
-    for name, text in {**OF_PAPERS, **OF_ALL}.items():
+    for name, text in VIEWS.items():
         instead.add_argument(f"--{name}", dest="view", action="store_const", const=name, help=text)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.csv and args.json:
         raise CommandError("--csv and --json exclude each other")
-    for name in ("paper", "verdict"):
-        if args.view in OF_ALL and getattr(args, name):
-            raise CommandError(f"--{name} does not go with --{args.view}, which takes all claims")
+    if args.view == "residuals" and args.paper:
+        raise CommandError("--paper does not go with --residuals, which takes all claims")
     if args.view and args.verdict:
         raise CommandError(f"--verdict does not go with --{args.view}, which takes all verdicts")
-    (_model if args.view in OF_ALL else _scoreboard)(args)
-    return 0
-
-
-def _scoreboard(args: argparse.Namespace) -> None:
     from tilewright.claims import scoreboard as board
     from tilewright.golden.params.names import unknown
+    from tilewright.studies.model_fit import residuals
 
     for verdict in args.verdict or ():
         if verdict not in board.VERDICTS:
@@ -75,6 +65,9 @@ def _scoreboard(args: argparse.Namespace) -> None:
     elif args.view == "off":
         off = board.misses(every)
         _show(args, [r.as_dict() | {"nearest": r.nearest} for r in off], miss_table(off), total)
+    elif args.view == "residuals":
+        deviations = residuals(results)
+        _show(args, deviations, residual_table(deviations))
     else:
         wanted = args.verdict or board.VERDICTS
         shown = {name: [r for r in rows if r.verdict in wanted] for name, rows in results.items()}
@@ -84,34 +77,13 @@ def _scoreboard(args: argparse.Namespace) -> None:
                 print_table(*claim_table(rows))
                 print()
             print_table(*summary_table(papers))
-            return
+            return 0
         data = [
             {"name": name, **asdict(count), "claims": [r.as_dict() for r in shown[name]]}
             for name, count in papers.items()
         ]
         _show(args, data, claim_table(r for rows in shown.values() for r in rows))
-
-
-def _model(args: argparse.Namespace) -> None:
-    """How good the performance model is, and programs: whole layers, then products alone."""
-    from tilewright.claims.scoreboard import evaluate
-    from tilewright.sim.program_residuals import layer_residuals, product_residuals
-    from tilewright.studies.model_fit import residuals, sensitivities
-
-    if args.view == "residuals":
-        rows = residuals(evaluate())
-        _show(args, rows, residual_table(rows))
-    elif args.view == "sensitivity":
-        found = sensitivities()
-        _show(args, found, sensitivity_table(found))
-    else:
-        layers, products = layer_residuals(), product_residuals()
-        if args.json:
-            print_json({"layers": layers, "projections": products})
-            return
-        _show(args, layers, layer_table(layers))
-        print()
-        _show(args, products, program_table(products))
+    return 0
 
 
 def _show(
@@ -184,45 +156,6 @@ def residual_table(rows: "Iterable[Residual]") -> Table:
         (
             *(r.table, r.fitted, _rounded(r.fitted_mean), r.others, _rounded(r.others_mean)),
             *(_rounded(r.largest), r.unit.replace("percent", "%")),
-        )
-        for r in rows
-    ]
-
-
-def sensitivity_table(rows: "Iterable[Sensitivity]") -> Table:
-    """Show one constant a row."""
-    return ("CONSTANT", "MOVES MOST", "BY"), [
-        (s.constant, s.figure, f"{s.change_percent:+.1f}%") for s in rows
-    ]
-
-
-def program_table(rows: "Iterable[ProductResidual]") -> Table:
-    """Show one system, prompt and memory port a row."""
-    header = (
-        *("SYSTEM", "TOKENS", "PORT", "PROGRAMS, MILLION CYCLES"),
-        *("FORMULA FOR THIS PORT", "PROGRAMS OVER THE FORMULA AT 256 GB/S"),
-    )
-    port = "{0.memory_channels} x {0.line_bytes} bytes, {0.outstanding_lines} lines"
-    return header, [
-        (
-            *(r.system, r.tokens, port.format(r), f"{r.program_cycles / 1e6:.3f}"),
-            *(f"{r.formula_deviation_percent:+.1f}%", f"{r.programs_over_formula:.2f}"),
-        )
-        for r in rows
-    ]
-
-
-def layer_table(rows: "Iterable[LayerResidual]") -> Table:
-    """Show one accelerator and kind of step a row."""
-    header = (
-        *("BLOCK", "STEP", "BATCH", "CONTEXT", "FROM", "ONE LAYER, MILLION CYCLES"),
-        *("BOUND", "PROGRAMS OVER THE BOUND", "ATTENTION ALONE"),
-    )
-    return header, [
-        (
-            *(r.block, r.phase, r.batch, r.context, r.kind),
-            *(f"{cycles / 1e6:.3f}" for cycles in (r.program_cycles, r.bound_cycles)),
-            *(_rounded(r.programs_over_bound), _rounded(r.attention_over_bound)),
         )
         for r in rows
     ]

@@ -1,39 +1,32 @@
-"""``tilewright gemm``: time and bounds of single GEMMs."""
+"""``tilewright gemm``: time and bounds of a GEMM."""
 
 import argparse
-from pathlib import Path
 
 from tilewright.base.console import print_json, print_table
 from tilewright.base.errors import CommandError
 from tilewright.cli.targets import add_target_arguments, target_of
 
 NAME = "gemm"
-HELP = "time, rate and bounds of matrix products on a system"
+HELP = "time, rate and bounds of a matrix product on a system"
 EXAMPLE = "tilewright gemm 16 8192 28672 --system spr-hbm --scheme bf8_30%"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "shape", nargs="*", type=int, metavar="SIZE", help="ROWS INNER OUTER of one product"
-    )
-    parser.add_argument(
-        "--csv", type=Path, metavar="FILE", help="a table: name, rows, inner, outer[, count]"
+        "shape", nargs="*", type=int, metavar="SIZE", help="ROWS INNER OUTER of the product"
     )
     add_target_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from tilewright.sim.gemm import gemm_results
-    from tilewright.sim.workload import Gemm, read_csv
+    from tilewright.sim.workload import Gemm
 
-    if args.csv is not None and not args.shape:
-        gemms = read_csv(args.csv)
-    elif args.csv is None and len(args.shape) == 3:
-        rows, inner, outer = args.shape
-        gemms = [Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)]
-    else:
-        raise CommandError("give ROWS INNER OUTER, or --csv FILE")
-    found = gemm_results(gemms, target_of(args), args.scheme)
+    if len(args.shape) != 3:
+        raise CommandError("give ROWS INNER OUTER")
+    rows, inner, outer = args.shape
+    product = Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)
+    found = gemm_results([product], target_of(args), args.scheme)
     if args.json:
         print_json(found)
         return 0

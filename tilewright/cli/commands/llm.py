@@ -11,7 +11,6 @@ from tilewright.cli.llm_tables import contexts_text, print_csv, print_rows, show
 from tilewright.cli.targets import add_target_arguments, block_of, settings_of
 
 if TYPE_CHECKING:
-    from tilewright.sim.cost import Cost
     from tilewright.sim.llm import LlmResult
     from tilewright.sim.serving import GenerationResult, Question
     from tilewright.sim.workload import Batch
@@ -30,13 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a row for each value of batch, context, prompt, tokens, model, system, engine,"
         " scheme, kv, phase, ... or of a field of --set, such as batch=1..64 or 1..64*2 or 1,8 or"
         " bandwidth=400GB/s,800GB/s; repeatable",
-    )
-    parser.add_argument("--jobs", metavar="N", type=int, help="of a sweep, processes [all cores]")
-    parser.add_argument(
-        "--dask", metavar="ADDRESS", help="of a sweep, the workers of this Dask scheduler instead"
-    )
-    parser.add_argument(
-        "--out", metavar="DIR", type=Path, help="of a sweep, a folder from which it can go on"
     )
     parser.add_argument(
         "--plot", metavar="FILE", type=Path, help="draw a sweep as curves (SVG, PNG, PDF)"
@@ -75,13 +67,8 @@ def _axes(args: argparse.Namespace) -> dict[str, tuple[int | str, ...]]:
         if name in axes:
             raise CommandError(f"--sweep names {name} more than once")
         axes[name] = values
-    for option in ("jobs", "dask", "out", "plot"):
-        if not axes and getattr(args, option) is not None:
-            raise CommandError(f"--{option} goes with --sweep")
-    if args.jobs is not None and args.jobs < 1:
-        raise CommandError(f"--jobs must be at least 1, not {args.jobs}")
-    if args.jobs is not None and args.dask:
-        raise CommandError("--jobs is about this machine, not about --dask")
+    if not axes and args.plot is not None:
+        raise CommandError("--plot goes with --sweep")
     return axes
 
 
@@ -89,15 +76,12 @@ def _sweep(
     args: argparse.Namespace, question: "Question", axes: dict[str, tuple[int | str, ...]]
 ) -> "list[LlmResult | GenerationResult]":
     from tilewright.report.llm_plot import check_plot, plot_sweep
-    from tilewright.sim.sweep import points_of
-    from tilewright.studies.llm_sweep import run_llm_sweep
+    from tilewright.sim.sweep import points_of, sweep
 
     if args.plot is not None:
         check_plot(args.plot)
     with progress("sweep", prod(map(len, axes.values()))) as tick:
-        found = run_llm_sweep(
-            question, axes, workers=args.jobs, cluster=args.dask, out=args.out, tick=tick
-        )
+        found = sweep(question, axes, tick)
     if args.plot is not None:
         plot_sweep(found, points_of(question, axes), args.plot)
     return found
@@ -113,12 +97,6 @@ def _add_question_arguments(parser: argparse.ArgumentParser) -> None:
         help="a name (tilewright list models), or a config.json",
     )
     add_target_arguments(parser)
-    parser.add_argument(
-        "--tensor", type=int, metavar="N", help="sockets or accelerators that share each layer [1]"
-    )
-    parser.add_argument(
-        "--pipeline", type=int, metavar="N", help="groups of them with layers of their own [1]"
-    )
     parser.add_argument(
         "--kv", metavar="F", help="keys and values of a server in bf16, fp8, int8, ... [bf16]"
     )
@@ -144,18 +122,10 @@ def _add_question_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--within", type=float, metavar="MS", help="the largest batch that takes no longer"
     )
-    parser.add_argument(
-        "--prices",
-        metavar="NAME=DOLLARS,...",
-        help="for dollars of a million tokens: hardware=9000,years=4 of a socket with its memory or"
-        " of an accelerator, or hour=2.5 of its rent; energy=0.15 of a kWh, overhead=1.3 of the"
-        " building, use=60%% of the time",
-    )
 
 
 def _question_of(args: argparse.Namespace) -> "Question":
     """Return the question that the options ask."""
-    from tilewright.sim.cost import parse_prices
     from tilewright.sim.serving import Question
 
     return Question(
@@ -166,8 +136,6 @@ def _question_of(args: argparse.Namespace) -> "Question":
         block=block_of(args),
         latency=args.latency,
         settings=settings_of(args),
-        tensor=args.tensor,
-        pipeline=args.pipeline,
         kv=args.kv,
         batch=args.batch,
         context=_tokens("--context", args.context),
@@ -179,7 +147,6 @@ def _question_of(args: argparse.Namespace) -> "Question":
         guesses=args.guesses,
         acceptance=args.acceptance,
         within_ms=args.within,
-        prices=None if args.prices is None else parse_prices(args.prices),
     )
 
 
@@ -205,15 +172,12 @@ def _print_answer(found: "LlmResult | GenerationResult") -> None:
     if found.active_parameters < 0.75 * found.parameters:
         active = f", {found.active_parameters / 1e9:.2f} billion for a token"
     memory = found.memory_bytes
-    if found.tensor * found.pipeline > 1:
-        engine += f", tensor {found.tensor} x pipeline {found.pipeline}"
     rows = [
         ("model", f"{found.model}, {found.parameters / 1e9:.2f} billion parameters{active}"),
         ("system", f"{found.system}{engine}, scheme {found.scheme}"),
         *([("block", found.block)] if found.block else []),
         *(_step(found) if isinstance(found, LlmResult) else _generation(found)),
         ("efficiency", _efficiency(found)),
-        *([("cost", _cost(found.cost))] if found.cost is not None else []),
         (
             "memory",
             f"weights {memory.weights / 1e9:.2f} GB, cache {memory.cache / 1e9:.3f} GB"
@@ -232,13 +196,6 @@ def _efficiency(found: "LlmResult | GenerationResult") -> str:
     area = found.tokens_per_second_per_mm2
     dies = "area not known" if area is None else f"{area:.3g} tokens/s/mm2"
     return f"{found.tokens_per_second_per_watt:.3g} tokens/s/W, {dies}"
-
-
-def _cost(cost: "Cost") -> str:
-    return (
-        f"${cost.total:.3g} a million tokens: hardware ${cost.hardware:.3g},"
-        f" energy ${cost.energy:.3g}"
-    )
 
 
 def _step(found: "LlmResult") -> list[tuple[str, str]]:

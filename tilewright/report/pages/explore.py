@@ -87,10 +87,7 @@ def _measured(found: Sequence[MeasuredModel]) -> Markup:
             row.model,
             row.batch,
             f"{row.measured_ms:.1f}",
-            *(
-                f"{ms:.1f} ({row.percent(ms):+.0f}%)"
-                for ms in (row.ours_ms, row.roofline_ms, row.viewer_ms)
-            ),
+            *(f"{ms:.1f} ({row.percent(ms):+.0f}%)" for ms in (row.ours_ms, row.roofline_ms)),
         )
         for row in found
     ]
@@ -98,13 +95,11 @@ def _measured(found: Sequence[MeasuredModel]) -> Markup:
         "Beside what was measured",
         paragraph(
             "Llama 3 8B decodes on a processor with AMX: milliseconds of a step, measured, and as"
-            " predicted by this model, by a roofline of its products and by LLM-Viewer's formula."
+            " predicted by this model and by a roofline of its products."
             " Nothing was fitted to these steps. Stock bf16 is PyTorch's own, the others are our"
             " kernels, of which that of mxfp4 decodes by look-up, unlike the papers' software.",
         ),
-        table(
-            ("model", "batch", "measured", "predicted", "roofline", "LLM-Viewer's formula"), rows
-        ),
+        table(("model", "batch", "measured", "predicted", "roofline"), rows),
         note("Source:", code("tilewright/kernels/records"), "and docs/model.md."),
     )
 

@@ -55,8 +55,6 @@ def serving_sim_files(
     """
     _check(model)
     target = replace(target, formula=target.server is None)
-    parallel = target.parallel
-    require(parallel.devices == 1, "a bundle is that of one device; leave tensor and pipeline out")
 
     def run(sequences: int, tokens: int, new: int | None, shape: LlmShape = model) -> LlmResult:
         work = Pass(Batch(((sequences, tokens),)), new)
