@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.golden.llm.chat import Chat
 from tilewright.golden.llm.lazy import LazyLayers, LazyRows
 from tilewright.golden.llm.model import Gemma, Layer, Linear, Model, ModelError, Norm
 from tilewright.golden.llm.tokenizer import Tokenizer
@@ -111,6 +112,7 @@ def assemble(
     tied: bool,
     tokenizer: Tokenizer | None,
     start: int | None = None,
+    chat: Chat | None = None,
     rope_factors: Floats | None = None,
     position_offset: int = 0,
     lazy: bool = False,
@@ -194,4 +196,5 @@ def assemble(
         rope_factors=rope_factors,
         tokenizer=tokenizer,
         start=start,
+        chat=chat or Chat(),
     )

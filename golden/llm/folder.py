@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.llm.assemble import Names, Tensors, assemble
+from tilewright.golden.llm.chat import chat_of_folder
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.start import start_of_folder
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
@@ -78,6 +79,7 @@ def _model(
             tied=bool(content.get("tie_word_embeddings", False)),
             tokenizer=_tokenizer(path),
             start=start_of_folder(path).before_text,
+            chat=chat_of_folder(path),
             rope_factors=rope_factors,
             lazy=lazy,
         )
@@ -89,6 +91,7 @@ def _model(
             tied=bool(content.get("tie_word_embeddings", True)),
             tokenizer=_tokenizer(path),
             start=start_of_folder(path).before_text,
+            chat=chat_of_folder(path),
             position_offset=OPT_POSITION_OFFSET,
             lazy=lazy,
         )

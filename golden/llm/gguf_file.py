@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.llm.assemble import GEMMA_PERIOD, Names, Reader, Tensors, assemble
+from tilewright.golden.llm.chat import chat_of_gguf
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.start import Start, start_of_gguf
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
@@ -66,6 +67,7 @@ def read_gguf(path: str | Path, *, lazy: bool = False) -> Model:
         tied=True,
         tokenizer=_tokenizer(path, fields),
         start=start_of_gguf(fields).before_text,
+        chat=chat_of_gguf(fields),
         rope_factors=rope_factors,
         lazy=lazy,
     )

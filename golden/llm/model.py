@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.golden.llm.chat import Chat
 from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.weights import Weights
@@ -95,6 +96,7 @@ class Model:
     rope_factors: NDArray[np.float32] | None = None  # (head_dim / 2,): divide the frequencies
     tokenizer: Tokenizer | None = field(default=None, repr=False)
     start: int | None = None  # the token that its tokenizer puts before every text, if any
+    chat: Chat = field(default_factory=Chat, repr=False)
 
     def with_linears(self, layer: int, **linears: Linear) -> "Model":
         """This model with some projections of one layer replaced: ``with_linears(3, query=w)``."""

@@ -171,6 +171,33 @@ def test_sampling_follows_its_seed(small):
     assert tokens(1, "B") == found[1:]
 
 
+def test_a_sequence_stops_at_its_end(small):
+    """The other one goes on, with the tokens that it has alone."""
+    alone = [session(Runner(small), prompt).generate(5)[0].tokens for prompt in ("AB", "C")]
+    end = next(token for token in alone[0] if token not in alone[1])
+    at = alone[0].index(end)
+    told = {0: [], 1: []}
+    both = session(Runner(small), "AB", "C").generate(
+        5, ends=[end], tell=lambda sequence, token: told[sequence].append(token)
+    )
+    assert [own.tokens for own in both] == [alone[0][: at + 1], alone[1]]
+    assert told == {0: alone[0][:at], 1: alone[1]}
+    assert [own.ended for own in both] == [True, False]
+    assert both[0].decode.tokens == at + 4
+
+
+def test_refused_before_the_first_token(small):
+    runner = Runner(small)
+    context = runner.plan.context
+    for asked, message in (
+        ({"tokens": context}, rf"^a prompt of 2 tokens and {context} new ones need a context of"),
+        ({"tokens": 2, "temperature": -5}, r"^temperature must be at least 0, not -5"),
+    ):
+        with pytest.raises(CommandError, match=message):
+            session(runner, "AB").generate(**asked)
+    assert runner.runs == []
+
+
 def test_refused_tokens(small):
     """Refused before the first of them enters."""
     runner = Runner(small)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -203,6 +204,8 @@ class CompiledLLM(Reported):
         *,
         temperature: float = 0.0,
         seed: int = 0,
+        chat: bool = False,
+        ignore_end: bool = False,
         latency: int | None = None,
         rtl: bool = False,
         stream: Callable[[str], None] | None = None,
@@ -217,9 +220,13 @@ class CompiledLLM(Reported):
         prompt
             A text, or several for a batch.
         tokens
-            New tokens of each sequence.
+            New tokens of each sequence at the most.
         temperature
             0 takes the most likely token; more chooses at random, by ``seed``.
+        chat
+            Take the prompt as a user's message and lay it out by the model's chat template.
+        ignore_end
+            Go on after the token that ends an answer.
         latency
             Cycles of the external memory.
         stream
@@ -236,14 +243,20 @@ class CompiledLLM(Reported):
 
             kind = RtlRunner
         runner = kind(self.folder, latency=LATENCY if latency is None else latency)
-        session = Session(runner, prompt, accelerator_of(runner.machine))
+        encode = None
+        if chat:
+            from tilewright.studies.chat import chat_tokens
+
+            encode = partial(chat_tokens, self.folder.chat, self.folder.tokenizer)
+        session = Session(runner, prompt, accelerator_of(runner.machine), encode=encode)
+        ends = () if ignore_end else self.folder.chat.ends
         text = Text(self.folder.tokenizer)
 
         def tell(sequence: int, token: int) -> None:
             if sequence == 0 and stream is not None:
                 stream(text.add(token))
 
-        done = session.generate(tokens, temperature=temperature, seed=seed, tell=tell)
+        done = session.generate(tokens, temperature=temperature, seed=seed, ends=ends, tell=tell)
         return Generated(tuple(done))
 
     def show(self, view: str = "schedule") -> str:

@@ -3,15 +3,15 @@
 import csv
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tilewright.base.table import Table
 
-__all__ = ["print_csv", "print_json", "print_table", "progress", "remark"]
+__all__ = ["growing_text", "print_csv", "print_json", "print_table", "progress", "remark"]
 
 
 def print_json(data: Any) -> None:
@@ -65,6 +65,39 @@ def progress(what: str, total: int) -> Iterator["Ticker"]:
     )
     with bar:
         yield Ticker(bar, bar.add_task(what, total=total), what)
+
+
+@contextmanager
+def growing_text(file: TextIO) -> Iterator[Callable[[str, str], None]]:
+    """Text written piece by piece; ``add(piece, status)`` shows a status line below it.
+
+    The status line is shown only where a person watches, and disappears at the end.
+    """
+    if not file.isatty():
+
+        def plain(piece: str, status: str = "") -> None:
+            print(piece, end="", flush=True, file=file)
+
+        try:
+            yield plain
+        finally:
+            print(file=file)
+        return
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.text import Text
+
+    text = Text()
+    with Live(console=Console(file=file), auto_refresh=False, vertical_overflow="visible") as live:
+
+        def add(piece: str, status: str = "") -> None:
+            text.append(piece)
+            live.update(Group(text, Text(status, style="dim")), refresh=True)
+
+        try:
+            yield add
+        finally:
+            live.update(text, refresh=True)
 
 
 class Ticker:

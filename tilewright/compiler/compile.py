@@ -236,6 +236,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         "activations": machine.activations,
         "formats": machine.about(),
         "start": model.start,
+        "chat": asdict(model.chat),
         "shape": asdict(model.config),
         "line_bytes": params.line_bytes,
         "program_lines": lines.program_lines,

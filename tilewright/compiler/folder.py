@@ -21,6 +21,7 @@ from tilewright.base.errors import CommandError
 from tilewright.compiler.image import Lines
 from tilewright.compiler.machine import Machine, machine_of
 from tilewright.compiler.plan import Plan
+from tilewright.golden.llm.chat import Chat
 from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.golden.llm.tokenizer_file import tokenizer_of
 from tilewright.golden.params.llm import LlmShape
@@ -99,6 +100,11 @@ class ModelFolder:
         """The token that every text begins with, if the model's files say so."""
         token: int | None = self.manifest.get("start")
         return token
+
+    @cached_property
+    def chat(self) -> Chat:
+        """How an answer ends and a conversation is laid out, as far as the model's files say."""
+        return Chat.of(self.manifest.get("chat"))
 
     def memory(self) -> NDArray[np.uint8]:
         """External memory at the start; changes stay in this process."""

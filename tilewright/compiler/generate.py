@@ -1,6 +1,6 @@
 """Text that continues prompts, its cost on the accelerator, and runs that are continued."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -68,6 +68,10 @@ class Cost:
         }
 
 
+def _complete(own: Sequence[int], tokens: int, ends: Collection[int]) -> bool:
+    return len(own) >= tokens or bool(own and own[-1] in ends)
+
+
 def _summed(parts: Sequence[dict[_Key, int]]) -> dict[_Key, int]:
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: sum(part.get(name, 0) for part in parts) for name in names}
@@ -83,7 +87,8 @@ class Generation:
     sequences: int  # that were generated at once
     prompt: list[int]
     tokens: list[int]
-    text: str
+    text: str  # without the token that ended it
+    ended: bool  # by a token that ends an answer
     prefill: Cost | None  # up to the logits of the first token; None where a run was continued
     decode: Cost | None  # all tokens but the first, of all sequences
     programs: list[ProgramRun]  # in which the sequence took part
@@ -91,7 +96,11 @@ class Generation:
 
 
 class Session:
-    """Prompts on one accelerator; ``state`` is a file that holds the run after every token."""
+    """Prompts on one accelerator.
+
+    ``encode`` turns a prompt into tokens, by default as the text that is to be continued.
+    ``state`` is a file that holds the run after every token.
+    """
 
     def __init__(
         self,
@@ -99,24 +108,22 @@ class Session:
         prompts: str | Sequence[str],
         accelerator: Powered,
         *,
+        encode: Callable[[str], list[int]] | None = None,
         state: Path | None = None,
     ):
         self.runner, self.accelerator, self._state = runner, accelerator, state
-        self.prompts = [
-            prompt_tokens(
-                prompt,
-                runner.folder.tokenizer,
-                start=runner.folder.start,
-                vocabulary=runner.plan.shape.vocab_size,
-            )
-            for prompt in ([prompts] if isinstance(prompts, str) else prompts)
-        ]
+        encode = encode or self._encode
+        self.prompts = [encode(p) for p in ([prompts] if isinstance(prompts, str) else prompts)]
         self.begun: list[list[int]] = [[] for _ in self.prompts]  # tokens of an earlier run
         if state is not None and state.exists():
             saved = load_state(state, runner)
             if saved.prompts != self.prompts:
                 raise CommandError(f"{state} is the state of another prompt")
             self.begun = saved.tokens
+
+    def _encode(self, prompt: str) -> list[int]:
+        folder, vocabulary = self.runner.folder, self.runner.plan.shape.vocab_size
+        return prompt_tokens(prompt, folder.tokenizer, start=folder.start, vocabulary=vocabulary)
 
     def timing(self, *, trace: bool = False) -> Timing:
         """A listener that records, from now on, where the cycles of programs go."""
@@ -128,53 +135,76 @@ class Session:
         *,
         temperature: float = 0.0,
         seed: int = 0,
+        ends: Collection[int] = (),
         memory_error: int | None = None,
         tell: Callable[[int, int], None] = lambda sequence, token: None,
     ) -> list[Generation]:
         """Feed the prompts, then tokens of all sequences at once, up to ``tokens`` of each.
 
-        The machine chooses the most likely token; with a ``temperature`` the host chooses at
-        random. ``tell`` hears of each sequence's token as it is chosen. With ``memory_error`` a
-        line of a layer's weights answers with an error while the token of that number, from 0, is
-        computed.
+        A sequence is complete after ``tokens`` tokens, or after one of ``ends``. The machine
+        chooses the most likely token; with a ``temperature`` the host chooses at random. ``tell``
+        is called with every token of a sequence, except its end. With ``memory_error`` a line of a
+        layer's weights answers with an error while the token of that number, from 0, is computed.
         """
         runner, found = self.runner, [list(own) for own in self.begun]
-        complete = len(found[0])
-        if tokens <= complete:
-            raise CommandError(f"tokens must be at least {complete + 1}, not {tokens}")
-        if memory_error is not None and memory_error < complete:
-            raise CommandError(f"token {memory_error} is complete already")
+        before = [len(own) for own in found]
+        self.check(tokens, temperature=temperature, memory_error=memory_error)
         first = prefilled = len(runner.runs)
-        while len(found[0]) < tokens:
-            if len(found[0]) == memory_error:
+        while active := [k for k, own in enumerate(found) if not _complete(own, tokens, ends)]:
+            step = len(found[active[0]])
+            if step == memory_error:
                 layer = runner.plan.shape.num_hidden_layers // 2
                 runner.break_line(layer * runner.lines.layer + runner.lines.of_layer("up"))
-            fed = [own[-1:] or prompt for own, prompt in zip(found, self.prompts, strict=True)]
-            logits = runner.feed(dict(enumerate(fed)))
-            if not found[0]:
+            logits = runner.feed({k: found[k][-1:] or self.prompts[k] for k in active})
+            if step == 0:
                 prefilled = len(runner.runs)
-            for sequence, own in enumerate(found):
+            for sequence in active:
                 # A generator for each place, so that an interrupted run chooses the same tokens.
-                rng = np.random.default_rng((seed, len(own)))
+                rng = np.random.default_rng((seed, step))
                 token = runner.choices[sequence]
                 if temperature > 0:
                     token = chosen(logits[sequence], temperature, rng)
-                own.append(token)
+                found[sequence].append(token)
             if self._state is not None:
                 save_state(self._state, runner, SavedRun(self.prompts, found))
-            for sequence, own in enumerate(found):
-                tell(sequence, own[-1])
-        count = len(found) * (tokens - max(1, complete))
-        return self._generations(found, runner.runs[first:prefilled], prefilled, count)
+            for sequence in active:
+                if found[sequence][-1] not in ends:
+                    tell(sequence, found[sequence][-1])
+        count = sum(len(own) - max(1, n) for own, n in zip(found, before, strict=True))
+        return self._generations(found, runner.runs[first:prefilled], prefilled, count, ends)
+
+    def check(
+        self, tokens: int, *, temperature: float = 0.0, memory_error: int | None = None
+    ) -> None:
+        """Refuse what :meth:`generate` cannot generate."""
+        complete = max(map(len, self.begun))
+        if tokens <= complete:
+            raise CommandError(f"tokens must be at least {complete + 1}, not {tokens}")
+        if temperature < 0:
+            raise CommandError(f"temperature must be at least 0, not {temperature:g}")
+        if memory_error is not None and memory_error < complete:
+            raise CommandError(f"token {memory_error} is complete already")
+        context, longest = self.runner.plan.context, max(map(len, self.prompts))
+        if longest + tokens - 1 > context:
+            raise CommandError(
+                f"a prompt of {longest} tokens and {tokens} new ones need a context of"
+                f" {longest + tokens - 1}; it was compiled for {context}: give --context"
+            )
 
     def _generations(
-        self, found: list[list[int]], prefill: list[ProgramRun], prefilled: int, count: int
+        self,
+        found: list[list[int]],
+        prefill: list[ProgramRun],
+        prefilled: int,
+        count: int,
+        ends: Collection[int],
     ) -> list[Generation]:
         runner, accelerator = self.runner, self.accelerator
         decode, done = runner.runs[prefilled:], []
         cost = Cost.of(runner, decode, count, accelerator) if decode else None
         for sequence, prompt in enumerate(self.prompts):
             own = [run for run in prefill if sequence in run.sequences]
+            ended = found[sequence][-1] in ends
             done.append(
                 Generation(
                     model=runner.folder.manifest["model"],
@@ -183,7 +213,8 @@ class Session:
                     sequences=len(self.prompts),
                     prompt=prompt,
                     tokens=found[sequence],
-                    text=decoded(runner.folder.tokenizer, found[sequence]),
+                    text=decoded(runner.folder.tokenizer, found[sequence][: -1 if ended else None]),
+                    ended=ended,
                     prefill=Cost.of(runner, own, len(prompt), accelerator) if own else None,
                     decode=cost,
                     programs=[*own, *decode],

@@ -4,10 +4,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, print_table, progress, remark
+from tilewright.base.console import growing_text, print_json, print_table, progress, remark
 from tilewright.base.errors import CommandError
 from tilewright.cli.compiled_options import (
     add_compile_options,
@@ -27,7 +28,7 @@ NAME = "run"
 HELP = "generate text with a language model on Harmonia, on Anda, or on a CPU with a DECA"
 EXAMPLE = "tilewright run tiny-llama --on harmonia:small --context 32 --prompt Hello --tokens 3"
 _OF_CPUS = {"scheme": "scheme", "head-scheme": "head_scheme", "system": "system"}
-_OF_ACCELERATORS = ("latency", "layers", "trace", "state", "memory_error")
+_OF_ACCELERATORS = (*("latency", "layers", "trace", "state", "memory_error", "chat", "ignore_end"),)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +55,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--prompts", type=Path, metavar="FILE", help="the same from a file, one prompt a line"
     )
     parser.add_argument(
-        "--tokens", type=int, default=16, metavar="N", help="tokens to generate [16]"
+        "--tokens",
+        type=int,
+        default=16,
+        metavar="N",
+        help="largest number of tokens to generate [16]; the model may end its answer earlier",
+    )
+    parser.add_argument(
+        "--chat",
+        action="store_true",
+        help="take each prompt as a user's message, laid out by the model's chat template",
+    )
+    parser.add_argument(
+        "--ignore-end", action="store_true", help="continue after the model ends its answer"
     )
     parser.add_argument(
         "--temperature",
@@ -136,7 +149,15 @@ def run(args: argparse.Namespace) -> int:
 
         runner_class = RtlRunner
     runner = runner_class(folder, latency=latency)
-    session = Session(runner, prompts, accelerator_of(runner.machine), state=args.state)
+    encode = None
+    if args.chat:
+        from tilewright.studies.chat import chat_tokens
+
+        encode = partial(chat_tokens, folder.chat, folder.tokenizer)
+    if folder.tokenizer is None:
+        remark("tilewright: the model has no tokenizer: bytes of the prompt are its tokens")
+    accelerator = accelerator_of(runner.machine)
+    session = Session(runner, prompts, accelerator, encode=encode, state=args.state)
     timing = session.timing(trace=args.trace is not None) if args.layers or args.trace else None
     done = _generated(args, session, prompts)
     if args.json:
@@ -168,42 +189,61 @@ def _generated(
     """Generate; a single text is shown as it grows, several after the last token."""
     from tilewright.compiler.text import Text
 
-    shown = sys.stderr if args.json else sys.stdout
-    texts = [Text(session.runner.folder.tokenizer) for _ in prompts]
+    runner = session.runner
+    session.check(args.tokens, temperature=args.temperature, memory_error=args.memory_error)
+    texts = [Text(runner.folder.tokenizer) for _ in prompts]
     whole = [
-        prompt + "".join(map(text.add, begun))
+        ("" if args.chat else prompt) + "".join(map(text.add, begun))
         for prompt, text, begun in zip(prompts, texts, session.begun, strict=True)
     ]
+    timed = 0  # programs that the last status counted
 
-    def add(sequence: int, token: int) -> None:
-        piece = texts[sequence].add(token)
-        whole[sequence] += piece
+    def status() -> str:
+        nonlocal timed
+        runs, timed = runner.runs[timed:], len(runner.runs)
+        rate = session.accelerator.clock / sum(run.cycles for run in runs)
+        block = runner.folder.manifest["target"]
+        return f"{runner.position} tokens in the cache, {rate:.0f} tokens/s on {block}"
+
+    with growing_text(sys.stderr if args.json else sys.stdout) as show:
+
+        def add(sequence: int, token: int) -> None:
+            piece = texts[sequence].add(token)
+            whole[sequence] += piece
+            if len(prompts) == 1:
+                show(piece, status())
+
         if len(prompts) == 1:
-            print(piece, end="", flush=True, file=shown)
-
-    if len(prompts) == 1:
-        print(whole[0], end="", flush=True, file=shown)
-    try:
-        return session.generate(
+            show(whole[0], f"reading a prompt of {len(session.prompts[0])} tokens")
+        done = session.generate(
             args.tokens,
             temperature=args.temperature,
             seed=args.seed,
+            ends=() if args.ignore_end else runner.folder.chat.ends,
             memory_error=args.memory_error,
             tell=add,
         )
-    finally:
-        print("\n".join(whole) if len(prompts) > 1 else "", file=shown)
+        if len(prompts) > 1:
+            show("\n".join(whole), "")
+    return done
 
 
 def _folder(args: argparse.Namespace, sequences: int) -> "ModelFolder":
-    from tilewright.compiler.compile import compiled_folder
+    from tilewright.compiler.compile import CONTEXT, compiled_folder
     from tilewright.compiler.folder import open_folder
 
+    if args.tokens < 1:
+        raise CommandError(f"--tokens must be at least 1, not {args.tokens}")
     path = Path(args.model)
     if (path / "manifest.json").is_file():
         refuse_compile_options(args, f"{path} is compiled already")
         return open_folder(path, target=args.on)
     options = options_of(args, args.on or "harmonia")
+    if args.tokens > (options.context or CONTEXT):
+        raise CommandError(
+            f"--tokens {args.tokens} exceeds the context of {options.context or CONTEXT}; give a"
+            " larger --context"
+        )
     if args.sequences is None:
         options = replace(options, sequences=sequences)
     with progress("compiling", 1) as tick:

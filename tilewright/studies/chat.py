@@ -1,0 +1,49 @@
+"""A message as the tokens of a conversation, by the chat template of a model's own files."""
+
+import re
+
+from tilewright.base.errors import CommandError
+from tilewright.golden.llm.chat import Chat
+from tilewright.golden.llm.tokenizer import Tokenizer
+
+__all__ = ["chat_tokens"]
+
+
+def chat_tokens(chat: Chat, tokenizer: Tokenizer | None, message: str) -> list[int]:
+    """Return the tokens of a user's message, up to where the answer begins."""
+    if chat.template is None or tokenizer is None:
+        raise CommandError("--chat: the model's files have no chat template; leave --chat out")
+    text = _rendered(chat, message)
+    if not chat.control:
+        return [int(token) for token in tokenizer.encode(text)]
+    longest_first = sorted(chat.control, key=len, reverse=True)
+    tokens: list[int] = []
+    for piece in re.split(f"({'|'.join(map(re.escape, longest_first))})", text):
+        if piece in chat.control:
+            tokens.append(chat.control[piece])
+        elif piece:
+            tokens += [int(token) for token in tokenizer.encode(piece)]
+    return tokens
+
+
+def _rendered(chat: Chat, message: str) -> str:
+    try:
+        from jinja2 import TemplateError
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+    except ImportError:
+        raise CommandError("--chat needs Jinja: pip install jinja2") from None
+
+    def refuse(reason: str) -> None:
+        raise CommandError(f"--chat: the model's template refuses the message: {reason}")
+
+    # As Transformers sets it up; templates come with models, so they run in a sandbox.
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment.globals["raise_exception"] = refuse
+    try:
+        return environment.from_string(chat.template or "").render(
+            messages=[{"role": "user", "content": message}],
+            add_generation_prompt=True,
+            **{"bos_token": "", "eos_token": "", **chat.names},
+        )
+    except TemplateError as error:
+        raise CommandError(f"--chat: the model's template cannot be used: {error}") from None
