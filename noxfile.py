@@ -160,7 +160,7 @@ def peers(session: nox.Session) -> None:
     LLMServingSim is no package; LLMSERVINGSIM names a checkout of it.
     """
     install(session, "test")
-    session.install("zigzag-dse", "stream-dse", "accelforge", "pandas")
+    session.install("zigzag-dse", "pandas")
     session.install("six")  # ZigZag imports it without saying so
     # Warnings of theirs are no errors of ours.
     tests = "tests/studies/test_exports_load.py"

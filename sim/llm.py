@@ -19,7 +19,7 @@ from tilewright.sim.target import Target, resolve_target, system_names
 from tilewright.sim.workload import Batch, Pass
 
 __all__ = [
-    *("PHASES", "LlmResult", "MemoryBytes", "answer", "answer_on", "answer_pass"),
+    *("PHASES", "Answer", "LlmResult", "MemoryBytes", "answer", "answer_on", "answer_pass"),
     *("answer_passes", "compare_systems", "step_of"),
 ]
 
@@ -38,38 +38,44 @@ class MemoryBytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmResult:
-    """One step of a model on a system: a token for every sequence, or the whole prompt."""
+class Answer:
+    """What every answer has: the model, the system, rates, energy and memory."""
 
     model: str
     parameters: int
-    active_parameters: int  # that one token meets
+    active_parameters: int  # of one token
     system: str
     settings: dict[str, str]  # fields of the system that were changed
     block: str | None  # the slug of the block, where one was asked for
     engine: str | None  # of a server
     scheme: str
     kv_format: str
-    phase: str
     batch: int
-    pass_batch: int  # sequences of one pass: fewer than the batch where they take turns
-    context: int  # of the longest sequence
-    contexts: tuple[tuple[int, int], ...]  # sequences, and tokens of each of them
-    new_tokens: float  # of a sequence, on average
-    latency_ms: float
-    formula_ms: float | None  # of an accelerator: the bound beside ``latency_ms``
-    kind: str  # ``latency_ms`` is "predicted"; of an accelerator that of "programs" or a "formula"
-    tokens_per_second: float
+    contexts: tuple[tuple[int, int], ...]  # sequences, and tokens of each before the first new one
+    tokens_per_second: float  # new ones, of all sequences
     joules_per_token: float
     average_watts: float
     tokens_per_second_per_watt: float
     tokens_per_second_per_mm2: float | None  # where the area of the dies is known
+    memory_bytes: MemoryBytes  # at the end
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmResult(Answer):
+    """One step of a model on a system: a token for every sequence, or the whole prompt."""
+
+    phase: str
+    pass_batch: int  # sequences of one pass: fewer than the batch where they take turns
+    context: int  # of the longest sequence
+    new_tokens: float  # of a sequence, on average
+    latency_ms: float
+    formula_ms: float | None  # of an accelerator: the bound beside ``latency_ms``
+    kind: str  # ``latency_ms`` is "predicted"; of an accelerator that of "programs" or a "formula"
     utilisation: dict[str, float]  # of each resource, over the whole step
     bound: str
     ms_by_part: dict[str, float]
     joules_by_part: dict[str, float]  # of the step
-    memory_bytes: MemoryBytes
-    remarks: tuple[str, ...]
 
 
 def answer(

@@ -13,7 +13,7 @@ from tilewright.sim.records import NoRecordError
 
 __all__ = [
     *("batch_seconds", "layer_seconds", "long_context_seconds", "model_seconds"),
-    *("pruned_cache_bound", "record", "sparsity_seconds"),
+    *("record", "sparsity_seconds"),
 ]
 
 RECORD = Path(__file__).parents[1] / "kernels" / "records" / "xeon-amx-16.json"
@@ -61,25 +61,6 @@ def long_context_seconds(attention: str) -> float:
         if (row["model"], row["attention"]) == ("sparse bf16", attention):
             return measured(f"silicon.attention_{attention}", float(row["seconds"]))
     raise NoRecordError(f"no measurement of the attention {attention!r} in a whole model")
-
-
-def pruned_cache_bound() -> float:
-    """The most that pruning a cache of 16K tokens can gain in a whole sparse Llama 3 8B.
-
-    A token with a short cache, as measured, and the bytes of the long one, dense over pruned, read
-    at the rate at which this machine reads: no kernel could have less time.
-    """
-    model, layers = _record(MODEL_RECORD), _record(RECORD)
-    caches = {row["kernel"]: row for row in layers["attention"]}
-    token = model_seconds("sparse bf16", 1)
-    dense, pruned = (
-        token
-        + model["plan"]["num_hidden_layers"]
-        * caches[kernel]["bytes"]
-        / caches["read"]["bytes_per_second"]
-        for kernel in ("dense", "pruned")
-    )
-    return dense / pruned
 
 
 def layer_seconds(layer: str, batch: int, kernel: str) -> float:

@@ -411,3 +411,11 @@ def test_llm_needs_no_hardware_description():
     loaded = modules_after("llm", "opt-125m")
     assert "numpy" in loaded
     assert not loaded & {"amaranth", "pyosys", "matplotlib", "rich", "tilewright.claims.scoreboard"}
+
+
+def test_a_model_with_weights_has_the_names_of_its_shape():
+    from tilewright.cli import command_parser
+
+    for command, *words in (["run", "--prompt", "x"], ["compile"], ["search"], ["kv"]):
+        args = command_parser(command).parse_args(["smollm2-135m", *words])
+        assert args.model == "smollm2"

@@ -1,7 +1,6 @@
 """Questions about serving: what is added up, what is looked for, and what is swept."""
 
 import re
-from itertools import pairwise
 
 import pytest
 
@@ -14,7 +13,6 @@ from tilewright.sim.serving import GenerationResult, Question, ask
 from tilewright.sim.sweep import parse_axis, points_of, question_at, row_of, sweep
 from tilewright.sim.target import resolve_target
 from tilewright.sim.workload import Batch
-from tilewright.sim.xeon import SYSTEMS
 
 SMALL = "llama-3.2-1b"
 
@@ -129,12 +127,15 @@ def test_prompts_of_several_lengths():
     assert short.total_ms < mixed.total_ms < long.total_ms
 
 
-@pytest.mark.parametrize("system", ["spr-hbm", "harmonia"])
-def test_the_largest_batch_is_the_last_that_is_fast_enough(system):
-    question = Question(model=SMALL, system=system, within_ms=60, context=512)
-    found = ask(question)
+@pytest.mark.parametrize(
+    ("system", "model", "ms", "context"),
+    [("spr-hbm", SMALL, 60, 512), ("harmonia", "smollm2-135m", 12, 40)],
+)
+def test_the_largest_batch_is_the_last_that_is_fast_enough(system, model, ms, context):
+    found = ask(Question(model=model, system=system, within_ms=ms, context=context))
+    more = answer(resolve_model(model), system, batch=found.batch + 1, context=context)
     assert found.batch > 1
-    assert found.latency_ms <= 60 < latency(system=system, batch=found.batch + 1, context=512)
+    assert found.latency_ms <= ms < more.latency_ms
     assert found.remarks[0].endswith("time bounds it")
 
 
@@ -328,17 +329,14 @@ MODELS = (  # dense, tiny, windows, latent attention, experts, both
 )
 
 
-@pytest.mark.parametrize("engine", ["software", "deca"])
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(
+    ("system", "engine"), [("spr-hbm", "software"), ("spr-hbm", "deca"), ("turin", "software")]
+)
 @pytest.mark.parametrize("model", MODELS)
 def test_batches_never_fall_off_a_cliff(model, system, engine):
-    """A fault that was: 355 tokens a second at batch 63 and 246 at batch 64."""
+    """With a matrix unit and without. 355 tokens a second at batch 63 once were 246 at 64."""
     question = Question(model=model, system=system, engine=engine, context=512)
-    found = sweep(question, {"batch": range(1, 513)})
-    times = [row.latency_ms for row in found]
-    assert times == sorted(times)
-    rates = [row.tokens_per_second for row in found]
-    assert all(after > 0.95 * before for before, after in pairwise(rates))
+    never_falls(question, range(1, 513))
 
 
 def never_falls(question, batches):
@@ -366,7 +364,7 @@ def test_batches_on_an_array_never_fall_off_a_cliff(model):
 @pytest.mark.parametrize("system", ["anda", "harmonia"])
 def test_batches_of_programs_never_fall_off_a_cliff(system):
     """Around whole token tiles."""
-    batches = (1, 2, 3, 8, 9, 15, 16, 17, 32, 33)
+    batches = (1, 2, 8, 9, 16, 17)
     found = never_falls(Question(model="smollm2-135m", system=system, context=40), batches)
     assert "formula" not in {row.kind for row in found}
 

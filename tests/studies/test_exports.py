@@ -12,9 +12,7 @@ from tilewright.sim.accelerator import anda, baseline, harmonia
 from tilewright.sim.llm import answer, answer_on
 from tilewright.sim.models import resolve_model
 from tilewright.sim.target import resolve_target
-from tilewright.studies.exports.accelforge import accelforge_files
 from tilewright.studies.exports.serving_sim import serving_sim_files
-from tilewright.studies.exports.stream import stream_files
 from tilewright.studies.exports.zigzag import zigzag_files
 
 MODEL = resolve_model("llama-3.2-1b")
@@ -98,40 +96,6 @@ def test_zigzag_has_our_array_and_memories(machine):
     assert mapping[0]["spatial_mapping"]["D1"] == [f"K, {machine.columns}"]
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_stream_has_zigzags_core_and_the_memory_behind_a_link(machine):
-    files = {name: yaml.safe_load(text) for name, text in stream_files(machine).items()}
-    whole = yaml.safe_load(zigzag_files(machine)["hardware.yaml"])
-    memories = files["core.yaml"]["memories"] | files["offchip.yaml"]["memories"]
-    assert memories == whole["memories"] and "dram" not in files["core.yaml"]["memories"]
-    assert files["core.yaml"]["operational_array"] == whole["operational_array"]
-    top = files["accelerator.yaml"]
-    assert top["cores"] == {0: "core.yaml", 1: "offchip.yaml"} and top["offchip_core_id"] == 1
-    (link,) = top["core_connectivity"]
-    assert link["bandwidth"] == pytest.approx(8 * machine.bandwidth / machine.clock, rel=1e-5)
-
-
-class Tagged(yaml.SafeLoader):
-    """Takes accelforge's kinds of node for plain tables."""
-
-
-Tagged.add_multi_constructor("!", lambda loader, tag, node: loader.construct_mapping(node, True))
-
-
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_accelforge_has_our_rates_and_energies(machine):
-    nodes = yaml.load(accelforge_files(machine)["arch.yaml"], Tagged)["arch"]["nodes"]
-    by_name = {node["name"]: node for node in nodes}
-    (compute,) = by_name["PE"]["actions"]
-    pes = machine.rows * machine.columns
-    rate = float(compute["throughput"]) * pes
-    assert rate == pytest.approx(machine.mac_rate * machine.clock, rel=1e-4)
-    assert float(compute["energy"]) * rate == pytest.approx(sum(machine.power.values()), rel=1e-4)
-    read = by_name["MainMemory"]["actions"][0]
-    assert float(read["throughput"]) == 8 * machine.bandwidth
-    assert float(read["energy"]) == pytest.approx(machine.memory_pj_per_bit * 1e-12)
-
-
 def test_the_command_writes_files(capsys, tmp_path):
     out = tmp_path / "out"
     code, text, _ = run(capsys, "export", "zigzag", "--system", "anda", "--out", str(out))
@@ -147,7 +111,7 @@ def test_the_command_writes_files(capsys, tmp_path):
     [
         (("serving-sim",), "serving-sim needs --model, whose kernels are timed"),
         (("zigzag", "--model", "opt-125m"), "--model is of serving-sim, not of zigzag"),
-        (("accelforge",), "accelforge takes accelerators; spr-hbm is a server"),
+        (("zigzag",), "zigzag takes accelerators; spr-hbm is a server"),
         (
             ("serving-sim", "--model", "deepseek-v2-lite"),
             "deepseek-v2-lite has latent attention, for which LLMServingSim 2 has no architecture",

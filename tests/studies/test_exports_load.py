@@ -18,9 +18,7 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.own_accelerator import read_accelerator
 from tilewright.sim.target import resolve_target
 from tilewright.sim.workload import Gemm
-from tilewright.studies.exports.accelforge import accelforge_files
 from tilewright.studies.exports.serving_sim import serving_sim_files
-from tilewright.studies.exports.stream import stream_files
 from tilewright.studies.exports.zigzag import zigzag_files
 
 pytestmark = pytest.mark.full
@@ -67,29 +65,6 @@ def test_zigzag_counts_about_our_cycles(machine, tmp_path):
     product = Gemm(name="gemm", module="qkv", rows=512, inner=1024, outer=1024)
     (ours,) = gemm_results([product], resolve_target(own))
     assert 1.0 < cycles / (ours.milliseconds * machine.clock / 1e3) < 1.2
-
-
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_stream_reads_core_and_memory(machine, tmp_path):
-    pytest.importorskip("stream", reason="to get it: pip install stream-dse six")
-    from stream.stages.parsing.accelerator_parser import parse_accelerator
-
-    written(stream_files(machine), tmp_path)
-    found = parse_accelerator(str(tmp_path / "accelerator.yaml"))
-    assert (found.name, found.offchip_core_id) == (machine.name, 1)
-    assert [core.core_type for core in found.cores.node_list] == [
-        "zigzag.compute",
-        "zigzag.offchip",
-    ]
-
-
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_accelforge_reads_the_architecture(machine, tmp_path):
-    accelforge = pytest.importorskip("accelforge", reason="to get it: pip install accelforge")
-    written(accelforge_files(machine), tmp_path)
-    found = accelforge.Spec.from_yaml(str(tmp_path / "arch.yaml")).arch
-    names = [node.name for node in found.nodes]
-    assert names == ["MainMemory", "ActivationBuffer", "WeightBuffer", "Array", "PE"]
 
 
 @pytest.mark.parametrize(

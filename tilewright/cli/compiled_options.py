@@ -9,12 +9,17 @@ from tilewright.base.errors import CommandError
 if TYPE_CHECKING:
     from tilewright.compiler.compile import Options
 
-__all__ = ["add_compile_options", "options_of", "refuse_compile_options"]
+__all__ = ["add_compile_options", "model_name", "options_of", "refuse_compile_options"]
 
 _FIELDS = {
     **{"context": "context", "weights": "weight_bits", "head": "head_bits", "group": "group"},
     **{"recipe": "recipe", "mantissas": "mantissas", "sequences": "sequences"},
 }
+
+
+def model_name(text: str) -> str:
+    """Return the name of a model with weights: the table of shapes has its size in it."""
+    return "smollm2" if text.lower() == "smollm2-135m" else text
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import remark
+from tilewright.cli.compiled_options import model_name
 
 if TYPE_CHECKING:
     from tilewright.studies.accuracy.subject import Smoothing, Subject
@@ -19,6 +20,7 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which model is measured, on which text and how."""
     parser.add_argument(
         "model",
+        type=model_name,
         metavar="MODEL",
         help="smollm2, gemma-3-270m, a GGUF file, or a Hugging Face folder",
     )

@@ -18,37 +18,38 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--system",
         metavar="S",
-        help="a name (tilewright list systems), or the TOML file of a server or an accelerator of"
-        " your own [spr-hbm]",
+        help="name (see tilewright list systems), or a TOML file that describes a server or an"
+        " accelerator [spr-hbm]",
     )
     parser.add_argument(
         "--set",
         metavar="FIELD=VALUE,...",
         dest="settings",
-        help="change the system, such as cores=86,clock=2.0GHz,bandwidth=844GB/s; fields of a"
-        " server: tilewright list NAME",
+        help="override fields of the system, such as cores=86,clock=2.0GHz,bandwidth=844GB/s;"
+        " tilewright list NAME shows those of a server",
     )
     parser.add_argument(
-        "--engine", metavar="E", help="of a server: deca, software, optimal, ... [deca]"
+        "--engine",
+        metavar="E",
+        help="what decompresses on a server: deca, software, optimal, ... [deca]",
     )
     parser.add_argument(
         "--scheme",
         metavar="X",
-        help="of a server: mxfp4, bf8_30%%, ... or FILE.py:CLASS, a format of your own [mxfp4];"
-        " of anda: mantissa lengths like 7/7/6/5",
+        help="weight format on a server: mxfp4, bf8_30%%, ... or FILE.py:CLASS of yours [mxfp4];"
+        " on anda, mantissa lengths such as 7/7/6/5",
     )
     parser.add_argument(
         "--block",
         metavar="BLOCK",
-        help="a DECA of this size beside every core of a server, such as deca,lanes=16,luts=4; or"
-        " anda or harmonia as built, with the array, buffers and memory port of this block, such"
-        " as harmonia,line_bytes=256,dma_lines=64; gemm counts the cycles of its programs",
+        help="size of the hardware: the DECA of each core, such as deca,lanes=16,luts=4, or an"
+        " accelerator as built, such as harmonia,line_bytes=256,dma_lines=64",
     )
     parser.add_argument(
         "--latency",
         type=int,
         metavar="N",
-        help=f"of the memory of block anda or harmonia, in cycles [{LATENCY}]",
+        help=f"memory latency of block anda or harmonia, in cycles [{LATENCY}]",
     )
 
 

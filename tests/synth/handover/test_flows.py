@@ -102,7 +102,7 @@ def test_the_command_writes_files(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("anda_apu",), "'anda_apu' is none of serving-sim, zigzag, stream, accelforge; a block"),
+        (("anda_apu",), "'anda_apu' is none of serving-sim, zigzag; a block"),
         (("anda_apu", "--flow", "librelane", "--tech", "asap7"), "librelane takes sky130hd, not"),
         (("anda_apu", "--flow", "orfs", "--system", "anda"), "--system is of a system; --flow"),
         (("zigzag", "--clock", "800"), "--clock is of a block, which goes with --flow"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
-from tilewright.cli.compiled_options import add_compile_options, options_of
+from tilewright.cli.compiled_options import add_compile_options, model_name, options_of
 
 if TYPE_CHECKING:
     from tilewright.compiler.compile import CompiledModel
@@ -21,6 +21,7 @@ _VIEWS = ("graph", "schedule", "program", "memory")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
+        type=model_name,
         metavar="MODEL",
         help="smollm2, tiny-llama, a GGUF file or a Hugging Face folder of the LLaMA family; with"
         " --show and --svg a config.json is enough",

@@ -10,7 +10,7 @@ from tilewright.base.files import write_atomic
 from tilewright.cli.targets import add_target_arguments, target_of
 
 NAME = "export"
-HELP = "write a system for LLMServingSim, ZigZag, Stream or accelforge, or a block for a chip flow"
+HELP = "write a system for LLMServingSim or ZigZag, or a block for a chip flow"
 EXAMPLE = "tilewright export serving-sim --model llama-3.1-8b --system spr-hbm --out perf"
 MORE_EXAMPLES = (
     "tilewright export anda_apu --flow orfs --out build/anda_apu",
@@ -18,7 +18,7 @@ MORE_EXAMPLES = (
     "tilewright export deca --flow orfs --tech asap7 --clock 500 --out build/deca",
     "tilewright export anda:small --header --out build/driver",
 )
-TOOLS = ("serving-sim", "zigzag", "stream", "accelforge")
+TOOLS = ("serving-sim", "zigzag")
 FLOWS = ("orfs", "librelane")
 _OF_SYSTEMS = ("system", "settings", "engine", "scheme", "block", "latency", "model", "kv")
 
@@ -29,8 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "subject", metavar="TOOL|BLOCK", help=f"{', '.join(TOOLS)}; or with --flow, a block"
     )
     add_target_arguments(parser)
-    parser.add_argument("--model", metavar="MODEL", help="of serving-sim: its times are of a model")
-    parser.add_argument("--kv", metavar="F", help="of serving-sim: format of keys and values")
+    parser.add_argument(
+        "--model", metavar="MODEL", help="for serving-sim: model whose kernels are timed"
+    )
+    parser.add_argument("--kv", metavar="F", help="for serving-sim: format of the KV cache")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write to")
     parser.add_argument("--flow", choices=FLOWS, help="that takes a block to a layout")
     text = "a C header with the registers of a block: anda, harmonia or deca"
@@ -99,17 +101,14 @@ def _export_system(args: argparse.Namespace) -> list[Path]:
         model = resolve_model(args.model)
         files = serving_sim_files(target, model, scheme=args.scheme, kv=args.kv)
     else:
-        from tilewright.studies.exports.accelforge import accelforge_files
-        from tilewright.studies.exports.stream import stream_files
         from tilewright.studies.exports.zigzag import zigzag_files
 
         for option in ("model", "kv"):
             if getattr(args, option) is not None:
-                raise CommandError(f"--{option} is of serving-sim, not of {args.subject}")
+                raise CommandError(f"--{option} is of serving-sim, not of zigzag")
         if target.server is not None:
-            raise CommandError(f"{args.subject} takes accelerators; {target.system} is a server")
-        write = {"zigzag": zigzag_files, "stream": stream_files, "accelforge": accelforge_files}
-        files = write[args.subject](target.accelerator(args.scheme))
+            raise CommandError(f"zigzag takes accelerators; {target.system} is a server")
+        files = zigzag_files(target.accelerator(args.scheme))
     for name, text in files.items():
         write_atomic(args.out / name, text)
     return [args.out / name for name in files]

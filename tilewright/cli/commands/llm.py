@@ -30,10 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " scheme, kv, phase, ... or of a field of --set, such as batch=1..64 or 1..64*2 or 1,8 or"
         " bandwidth=400GB/s,800GB/s; repeatable",
     )
-    parser.add_argument(
-        "--plot", metavar="FILE", type=Path, help="draw a sweep as curves (SVG, PNG, PDF)"
-    )
-    parser.add_argument("--csv", action="store_true", help="print a table for other programs")
+    parser.add_argument("--plot", metavar="FILE", type=Path, help="plot the sweep (SVG, PNG, PDF)")
+    parser.add_argument("--csv", action="store_true", help="print comma-separated values")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,33 +92,38 @@ def _add_question_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="MODEL",
-        help="a name (tilewright list models), or a config.json",
+        help="name (see tilewright list models) or config.json",
     )
     add_target_arguments(parser)
     parser.add_argument(
-        "--kv", metavar="F", help="keys and values of a server in bf16, fp8, int8, ... [bf16]"
+        "--kv", metavar="F", help="format of a server's KV cache: bf16, fp8, int8, ... [bf16]"
     )
-    parser.add_argument("--batch", type=int, metavar="N", help="sequences [1]")
+    parser.add_argument("--batch", type=int, metavar="N", help="number of sequences [1]")
     parser.add_argument(
-        "--context", metavar="C", help="tokens of each sequence, or of several: 8x128,2x4096 [1024]"
+        "--context", metavar="C", help="tokens per sequence, or groups such as 8x128,2x4096 [1024]"
     )
     parser.add_argument("--phase", help="decode (one more token) or prefill [decode]")
     parser.add_argument(
-        "--prompt", metavar="P", help="tokens of a prompt that --tokens follow; instead of a step"
+        "--prompt", metavar="P", help="length of a prompt; with --tokens, in place of one step"
     )
-    parser.add_argument("--tokens", type=int, metavar="N", help="that follow the prompt")
+    parser.add_argument("--tokens", type=int, metavar="N", help="tokens generated after --prompt")
     parser.add_argument(
-        "--chunk", type=int, metavar="N", help="tokens of a prompt in one pass [all of them]"
-    )
-    parser.add_argument(
-        "--draft", metavar="MODEL", help="model that guesses tokens, which MODEL verifies at once"
-    )
-    parser.add_argument("--guesses", type=int, metavar="N", help="of a round of --draft [4]")
-    parser.add_argument(
-        "--acceptance", type=float, metavar="P", help="probability that a guess of it is right"
+        "--chunk", type=int, metavar="N", help="process the prompt N tokens at a time [all at once]"
     )
     parser.add_argument(
-        "--within", type=float, metavar="MS", help="the largest batch that takes no longer"
+        "--draft", metavar="MODEL", help="small model that drafts tokens for speculative decoding"
+    )
+    parser.add_argument(
+        "--guesses", type=int, metavar="N", help="tokens drafted per verification step [4]"
+    )
+    parser.add_argument(
+        "--acceptance", type=float, metavar="P", help="probability that a drafted token is accepted"
+    )
+    parser.add_argument(
+        "--within",
+        type=float,
+        metavar="MS",
+        help="find the largest batch whose step takes at most MS",
     )
 
 

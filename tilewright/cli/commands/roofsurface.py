@@ -23,20 +23,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--system", default="spr-hbm", metavar="S", help="a server's name or TOML file [spr-hbm]"
     )
     parser.add_argument(
-        "--set", metavar="FIELD=VALUE,...", dest="settings", help="change it, such as cores=86"
+        "--set",
+        metavar="FIELD=VALUE,...",
+        dest="settings",
+        help="override its fields, such as cores=86",
     )
     parser.add_argument(
         "--block",
         metavar="BLOCK",
-        help="decompression by a DECA, such as deca,lanes=16,luts=4; without, by the cores",
+        help="decompress with a DECA, such as deca,lanes=16,luts=4 [the cores decompress]",
     )
-    parser.add_argument("--rows", type=int, metavar="N", help="batch [16]")
-    parser.add_argument("--vectors", type=float, metavar="X", help="vector units, x [1]")
+    parser.add_argument("--rows", type=int, metavar="N", help="batch size [16]")
+    parser.add_argument(
+        "--vectors", type=float, metavar="X", help="scale the vector units by X [1]"
+    )
     parser.add_argument(
         "--scheme",
         action="append",
         metavar="X",
-        help="or FILE.py:CLASS, a format of your own; repeatable [the paper's twelve]",
+        help="weight format, or FILE.py:CLASS for your own; repeatable [the paper's twelve]",
     )
     parser.add_argument(
         "--with",
@@ -44,13 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="S",
         dest="beside",
-        help="an accelerator beside it, by its name or as a TOML file of your own; repeatable",
+        help="compare with an accelerator, by name or as a TOML file; repeatable",
     )
     parser.add_argument(
-        "--plot", metavar="FILE", type=Path, help="draw regions and accelerators (SVG, PNG, PDF)"
+        "--plot", metavar="FILE", type=Path, help="plot the regions (SVG, PNG, PDF)"
     )
     parser.add_argument(
-        "--explore", action="store_true", help="every size of a DECA, and the smallest that does"
+        "--explore",
+        action="store_true",
+        help="sweep DECA sizes; report the smallest sufficient one",
     )
 
 

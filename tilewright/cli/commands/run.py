@@ -12,6 +12,7 @@ from tilewright.base.console import growing_text, print_json, print_table, progr
 from tilewright.base.errors import CommandError
 from tilewright.cli.compiled_options import (
     add_compile_options,
+    model_name,
     options_of,
     refuse_compile_options,
 )
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add prompts, accelerator, and outputs."""
     parser.add_argument(
         "model",
+        type=model_name,
         metavar="DIR|MODEL",
         help="a folder that tilewright compile has written, or a model, which is compiled first",
     )

@@ -1,1 +1,1 @@
-"""Our systems in the forms of other tools: LLMServingSim, ZigZag and accelforge."""
+"""Our systems in the forms of other tools: LLMServingSim and ZigZag."""
