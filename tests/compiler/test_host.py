@@ -204,7 +204,7 @@ def test_refused_tokens(small):
     for tokens, message in (
         ([1, 128], "token 128 is not in the model's vocabulary of 128"),
         ([1, -1], "token -1 is not in the model's vocabulary of 128"),
-        ([1] * 17, "17 tokens exceed the context of 16"),
+        ([1] * 17, "1 tokens and 17 new ones need a context of 17"),
         ({5: [1]}, "sequence 5 exceeds the 5 that the model was compiled for"),
     ):
         with pytest.raises(CommandError, match=message):
@@ -357,7 +357,7 @@ def test_states_of_others(small, tmp_path):
         (["--prompt", ""], "--prompt is empty"),
         (["--prompt", "é"], "its prompt has bytes below 128"),
         (["--prompt", "a", "--tokens", "0"], "tokens must be at least 1, not 0"),
-        (["--prompt", "a", "--tokens", "17"], "17 tokens exceed the context of 16"),
+        (["--prompt", "a", "--tokens", "17"], "1 tokens and 17 new ones need a context of 17"),
         (["--prompt", "a"] * 6, "sequence 5 exceeds the 5"),
         (["--prompt", "a", "--weights", "4"], "--weights goes with a model to be compiled"),
         (["--prompt", "a", "--latency", "0"], "latency must be at least 1, not 0"),
