@@ -35,7 +35,7 @@ from tilewright.synth.netlist import Instance, Net, Netlist, gate_of_each
 from tilewright.synth.technology import State
 from tilewright.synth.yosys import run_yosys
 
-__all__ = ["Equivalence", "Verdict", "check_equivalence", "equivalence_entry"]
+__all__ = ["Equivalence", "Verdict", "check_equivalence"]
 
 
 class Verdict(Enum):
@@ -58,11 +58,6 @@ class Equivalence:
     def as_dict(self) -> dict[str, Any]:
         """As records and ``synth --json`` have it."""
         return {**vars(self), "verdict": self.verdict.value}
-
-
-def equivalence_entry(found: Equivalence) -> dict[str, Any]:
-    """Return what the record of a netlist says about its proof."""
-    return found.as_dict
 
 
 @dataclass(frozen=True)
@@ -109,7 +104,7 @@ def _found(rtlil: str, top: str, netlist: _Logic, seconds: int) -> dict[str, Any
         found = _check(rtlil, top, netlist, (f"synth -flatten -top {top} -noabc",), seconds)
         if found.verdict is Verdict.PROVED:
             found = replace(found, verdict=Verdict.PROVED_FROM_GATES)
-    return equivalence_entry(found)
+    return found.as_dict
 
 
 def _check(

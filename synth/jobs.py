@@ -4,6 +4,7 @@
 :func:`run_jobs` runs them side by side. Writing records is left to the caller.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from tilewright.synth.flow import (
     synthesise,
     synthesise_for_clock,
 )
+from tilewright.synth.full_adders import find_full_adder
 from tilewright.synth.record import (
     SYNTHESIS,
     block_record,
@@ -32,9 +34,9 @@ from tilewright.synth.record import (
     load_kind,
     sha256,
 )
-from tilewright.synth.requirements import require_full_adder
 from tilewright.synth.system import system_record
 from tilewright.synth.technology import Technology
+from tilewright.synth.yosys import SynthesisError
 
 __all__ = [
     "Job",
@@ -44,11 +46,13 @@ __all__ = [
     "has_fresh_record",
     "plan",
     "prove",
+    "require_full_adder",
     "run_jobs",
     "system_areas",
 ]
 
 WORKERS = 2  # Yosys runs at a time; each is one process
+_ARITHMETIC = re.compile(r"^\s*cell \$(?:add|sub|neg|mul|lt|le|gt|ge) ", re.MULTILINE)
 
 
 class Request(NamedTuple):
@@ -141,6 +145,19 @@ def plan(
             if clock is None:
                 require_full_adder(rtlil, technology, goal)
             yield Job(spec, params, rtlil, technology, goal, clock, keep_hierarchy, gating)
+
+
+def require_full_adder(rtlil: str, technology: Technology, goal: Goal) -> None:
+    """Refuse a library without a full adder for the goal that is about full adders.
+
+    Gates in their place would give an area that says nothing about the library.
+    """
+    wanted = goal is Goal.AREA and _ARITHMETIC.search(rtlil) is not None
+    if wanted and technology.liberty and find_full_adder(technology) is None:
+        raise SynthesisError(
+            f"{technology.name}: lacks a full adder, a cell with sum and carry of three inputs;"
+            " the goals balanced and fastest do without"
+        )
 
 
 def has_fresh_record(job: Job, *, with_verdict: bool = False) -> bool:

@@ -16,16 +16,7 @@ from tilewright.synth.function import parse_function, truth_table
 from tilewright.synth.technology import Arc, Cell, ClockGate, Edge, State, Table, Technology
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = [
-    "Group",
-    "LibertyScale",
-    "parse_liberty",
-    "read_clock_gate",
-    "read_liberty",
-    "read_setup",
-    "read_table",
-    "read_text",
-]
+__all__ = ["Group", "parse_liberty", "read_liberty", "read_text"]
 
 _ITEM = re.compile(
     r"""(?:\s|\\\n|/\*.*?\*/|//[^\n]*)*+
@@ -110,7 +101,7 @@ def read_liberty(
     groups = [
         (group, scale)
         for library, path in zip(libraries, paths, strict=True)
-        for scale in [LibertyScale(library, str(path))]
+        for scale in [_Scale(library, str(path))]
         for group in library.of_kind("cell")
     ]
     cells = {cell.name: cell for cell in (_cell(*entry) for entry in groups) if cell is not None}
@@ -131,7 +122,7 @@ def read_liberty(
     for group, scale in groups:
         cell = cells.get(group.names[0])
         if cell is not None and cell.state is not None:
-            cells[cell.name] = replace(cell, setup=read_setup(group, scale, clock_slew))
+            cells[cell.name] = replace(cell, setup=_setup(group, scale, clock_slew))
     driver = cells[like.drive_cell] if like else buffer or inverter
     return Technology(
         name=name,
@@ -153,7 +144,7 @@ def _names(arguments: str) -> tuple[str, ...]:
     return tuple(part.strip().strip('"') for part in arguments.split(",") if part.strip())
 
 
-class LibertyScale:
+class _Scale:
     """Factors from a file's units to ps, fF and nW, and the axes its tables refer to."""
 
     def __init__(self, library: Group, source: str):
@@ -162,9 +153,7 @@ class LibertyScale:
         load = library.attributes.get("capacitive_load_unit", "1, pf")
         self.load = self._read("capacitive_load_unit", load.replace(",", ""), "f", source) / 1e-15
         self.templates = {
-            group.names[0]: group.attributes
-            for kind in ("lu_table_template", "power_lut_template")
-            for group in library.of_kind(kind)
+            group.names[0]: group.attributes for group in library.of_kind("lu_table_template")
         }
 
     def _factor(self, library: Group, name: str, default: str, unit: str, source: str) -> float:
@@ -182,7 +171,7 @@ class LibertyScale:
 _GATES = ("latch_posedge", "latch_posedge_precontrol")
 
 
-def read_clock_gate(group: Group, scale: LibertyScale) -> Cell | None:
+def _clock_gate(group: Group, scale: _Scale) -> Cell | None:
     """A cell that gates a clock, without its setup time; None if it is none of the kinds known."""
     if group.attributes.get("clock_gating_integrated_cell") not in _GATES:
         return None
@@ -220,10 +209,10 @@ def read_clock_gate(group: Group, scale: LibertyScale) -> Cell | None:
     )
 
 
-def _cell(group: Group, scale: LibertyScale) -> Cell | None:
+def _cell(group: Group, scale: _Scale) -> Cell | None:
     """A plain gate, flip-flop, latch or clock gate; None for what synthesis cannot use."""
     if "clock_gating_integrated_cell" in group.attributes:
-        return read_clock_gate(group, scale)
+        return _clock_gate(group, scale)
     pins = {pin.names[0]: pin for pin in group.of_kind("pin")}
     inputs, outputs, clock_pin = {}, {}, None
     for name, pin in pins.items():
@@ -286,13 +275,13 @@ def _clock_pin(state: State, inputs: dict[str, float]) -> str | None:
     return pins[0] if len(pins) == 1 and pins[0] in inputs else None
 
 
-def _arcs(timing: Group, target: str, scale: LibertyScale) -> Iterator[Arc]:
+def _arcs(timing: Group, target: str, scale: _Scale) -> Iterator[Arc]:
     kind = timing.attributes.get("timing_type", "combinational")
     edge = kind in ("rising_edge", "falling_edge")
     if not edge and kind != "combinational":
         return
     tables = {
-        name: read_table(table, scale)
+        name: _table(table, scale)
         for name in ("cell_rise", "rise_transition", "cell_fall", "fall_transition")
         for table in timing.of_kind(name)
     }
@@ -308,7 +297,7 @@ def _arcs(timing: Group, target: str, scale: LibertyScale) -> Iterator[Arc]:
         yield Arc(source, target, sense, rise, fall)
 
 
-def read_table(group: Group, scale: LibertyScale) -> Table:
+def _table(group: Group, scale: _Scale) -> Table:
     template = scale.templates.get(group.names[0] if group.names else "", {})
     axes = [_numbers(group.attributes.get(k, template.get(k, ""))) for k in ("index_1", "index_2")]
     values = _numbers(group.attributes.get("values", ""))
@@ -343,27 +332,25 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise SynthesisError(f"{text[:40]!r} is no list of numbers") from None
 
 
-def read_setup(
-    group: Group, scale: LibertyScale, clock_slew: float, kind: str = "setup"
-) -> dict[str, float]:
-    """Worst setup time (or ``hold``) per data pin, data and clock both with the clock's slew."""
+def _setup(group: Group, scale: "_Scale", clock_slew: float) -> dict[str, float]:
+    """Worst setup time per data pin, data and clock both with the clock's slew."""
     found: dict[str, float] = {}
     for pin in group.of_kind("pin"):
         for timing in pin.of_kind("timing"):
-            if not timing.attributes.get("timing_type", "").startswith(f"{kind}_"):
+            if not timing.attributes.get("timing_type", "").startswith("setup_"):
                 continue
             for table in (*timing.of_kind("rise_constraint"), *timing.of_kind("fall_constraint")):
                 # Both axes are slews, so the second one is scaled as time here.
-                surface = read_table(table, _TimeOnly(scale))
+                surface = _table(table, _TimeOnly(scale))
                 value = surface.at(clock_slew, clock_slew)
                 found[pin.names[0]] = max(value, found.get(pin.names[0], value))
     return found
 
 
-class _TimeOnly(LibertyScale):
+class _TimeOnly(_Scale):
     """Scale of a table whose axes are both times."""
 
-    def __init__(self, scale: LibertyScale):
+    def __init__(self, scale: _Scale):
         self.time = self.load = scale.time
         self.templates = scale.templates
 

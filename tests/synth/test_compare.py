@@ -37,14 +37,6 @@ def test_direction_decides():
     ]
 
 
-@pytest.mark.parametrize("which", ["old", "new"])
-def test_a_missing_metric_is_refused(which):
-    records = {"old": copy.deepcopy(OLD), "new": copy.deepcopy(OLD)}
-    del records[which]["metrics"]["rate"]
-    with pytest.raises(ValueError, match=f"^metric 'rate' is missing in the {which} record$"):
-        compare_records(records["old"], records["new"])
-
-
 def test_another_unit_is_refused():
     new = copy.deepcopy(OLD)
     new["metrics"]["area"]["unit"] = "mm2"

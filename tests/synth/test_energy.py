@@ -1,8 +1,5 @@
 """Energy of cells, clocks and memories, by hand and on golden's data."""
 
-import tomllib
-from math import sqrt
-
 import numpy as np
 import pytest
 
@@ -13,7 +10,7 @@ from tilewright.synth.emit import to_rtlil
 from tilewright.synth.energy import energy_of
 from tilewright.synth.flow import synthesise
 from tilewright.synth.netlist import Instance, Netlist
-from tilewright.synth.technology import TECHNOLOGIES, TECHNOLOGY_FOLDER, load_technology
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
 from tilewright.verify.benches.pe import FignaAlignerBench
 from tilewright.verify.stimuli.dots import BENCH_BEATS
 
@@ -76,44 +73,3 @@ def test_energy_of_an_access_by_hand():
     line = 4 * memory.bit_line * 0.7
     assert read == pytest.approx(common + 16 * line * memory.swing)
     assert write == pytest.approx(common + 12 * line * memory.swing + 4 * line * 0.7)
-
-
-def test_deep_memories_are_banks():
-    memory = ASAP7.memory
-    deepest = memory.valid_words[1]
-    one, other = (memory.access_energy(depth, 32, 0.7) for depth in (deepest, 4 * deepest))
-    assert other[0] - one[0] == pytest.approx(2 * memory.address)
-
-
-@pytest.mark.parametrize(
-    ("name", "transistors", "pitch", "latch", "inverter"),
-    [
-        ("asap7", 6, (0.27, 0.108), "DFFHQNx1_ASAP7_75t_R", "INVx1_ASAP7_75t_R"),
-        ("sky130hd", 4, None, "sky130_fd_sc_hd__dfxtp_1", "sky130_fd_sc_hd__inv_1"),
-    ],
-)
-def test_lines_of_memories_are_as_the_table_says(name, transistors, pitch, latch, inverter):
-    """The comments above ``[memory]`` in numbers."""
-    technology = load_technology(name)
-    memory, cells = technology.memory, technology.cells
-    column, row = pitch or (sqrt(memory.per_bit), sqrt(memory.per_bit))
-    load, wire = technology.fanout_of_four_load, technology.wire_capacitance
-    gate = load / 4 / transistors
-    assert memory.word_line == pytest.approx(2 * gate + column * wire, rel=1e-3)
-    assert memory.bit_line == pytest.approx(gate / 2 + row * wire, rel=1e-3)
-    assert memory.swing == pytest.approx(0.15 * technology.supply)
-    flop = cells[latch]
-    assert memory.latch == pytest.approx(flop.clock_energy + sum(flop.energy.values()), rel=1e-3)
-    stage = cells[inverter].energy["Y"] + load * technology.supply**2 / 2
-    assert memory.address == pytest.approx(4 * stage, rel=1e-3)
-
-
-@pytest.mark.parametrize("name", TECHNOLOGIES)
-def test_published_sizes_are_those_of_the_list(name):
-    table = tomllib.loads((TECHNOLOGY_FOLDER / f"{name}.toml").read_text())
-    layouts = [entry for entry in table["sram"] if entry["basis"] == "layout"]
-    memory = load_technology(name).memory
-    for key, valid in (("words", memory.valid_words), ("bits", memory.valid_bits)):
-        sizes = [entry[key] for entry in layouts]
-        assert valid == (min(sizes), max(sizes))
-    assert not memory.is_published_size(32, 513)

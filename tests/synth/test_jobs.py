@@ -2,32 +2,17 @@
 
 import pytest
 
-from tilewright.studies.synthesis import prove_or_bench, store_system
+from tilewright.studies.synthesis import prove_or_bench, store_whole
 from tilewright.synth import jobs
 from tilewright.synth.equivalence import Equivalence, Verdict
 from tilewright.synth.flow import Goal
-from tilewright.synth.jobs import Request, every_request, has_fresh_record, plan, run_jobs
+from tilewright.synth.jobs import Request, has_fresh_record, plan, run_jobs
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.liberty_reader import read_liberty
-from tilewright.synth.record import SYNTHESIS, committed_form, find_record, load_kind
+from tilewright.synth.record import committed_form, find_record
 from tilewright.synth.technology import load_technology
 
 ASAP7, SKY130 = (load_technology(name) for name in ("asap7", "sky130hd"))
-
-
-def test_every_request_has_presets_and_records():
-    requests = every_request()
-    assert Request("popcount:odd") in requests
-    assert len(set(requests)) == len(requests)
-    wanted = {(r.block, r.goal, r.gating) for r in requests}
-    for record in load_kind(SYNTHESIS).values():
-        assert (record["spec"], Goal(record["goal"]), record["clock_gating"]) in wanted
-
-
-def test_a_goal_is_of_presets_alone():
-    requests = every_request(Goal.FASTEST)
-    assert requests
-    assert {(r.goal, r.technology) for r in requests} == {(Goal.FASTEST, None)}
 
 
 def test_plan_follows_the_technology_of_a_request():
@@ -90,4 +75,4 @@ def test_records_of_a_users_library_are_refused(tmp_path):
     path = tmp_path / "own.lib"
     path.write_text(to_liberty(SKY130))
     with pytest.raises(ValueError, match=r"^records are of the project's technologies$"):
-        store_system("popcount", read_liberty([path]), {})
+        store_whole("system", "popcount", read_liberty([path]), {})

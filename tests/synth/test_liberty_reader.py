@@ -5,13 +5,12 @@ import re
 
 import pytest
 
-from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import Goal, synthesise
+from tilewright.synth.jobs import require_full_adder
 from tilewright.synth.liberty import to_liberty
-from tilewright.synth.liberty_reader import parse_liberty, read_liberty
-from tilewright.synth.requirements import require_full_adder
+from tilewright.synth.liberty_reader import read_liberty
 from tilewright.synth.technology import load_technology
 from tilewright.synth.yosys import SynthesisError
 
@@ -124,44 +123,30 @@ def test_a_library_without_full_adder_is_no_measure_of_adders(tmp_path):
     require_full_adder(adds, read_liberty([path]), Goal.AREA)
 
 
-def test_the_command_refuses_a_library_without_full_adder(tmp_path, capsys):
-    path = tmp_path / "gates.lib"
-    text = to_liberty(load_technology("asap7"))
-    path.write_text(re.sub(r"  cell \(FAx.*?\n  }\n", "", text, flags=re.DOTALL))
-    assert main(["synth", "popcount:odd", "--liberty", str(path)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("tilewright: gates.lib: lacks a full adder")
-    assert error.count("\n") == 1
-
-
 def test_what_does_not_parse_is_shown_with_its_line(tmp_path):
     path = write(tmp_path, INVERTER, "  cell (X) { area = 3; }\n")
     line = path.read_text().split("area = 3")[0].count("\n") + 1
     assert refusal(path) == f"{path}: line {line}: cannot read 'area = 3; }}'"
 
 
-def test_cut_file(tmp_path):
-    path = tmp_path / "cut.lib"
-    path.write_text(HEAD + INVERTER.rstrip()[:-1])
-    assert refusal(path) == f"{path}: ends inside cell INV"
-
-
-def test_no_library(tmp_path):
-    path = tmp_path / "none.lib"
-    path.write_text("/* nothing */\n")
-    assert refusal(path) == f"{path}: has no library group"
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + INVERTER.rstrip()[:-1], "ends inside cell INV"),
+        ("/* nothing */\n", "has no library group"),
+        (HEAD.replace('"1ns"', '"1 week"') + INVERTER + "}\n", "cannot read time_unit '1 week'"),
+    ],
+)
+def test_files_that_are_refused(text, message, tmp_path):
+    path = tmp_path / "odd.lib"
+    path.write_text(text)
+    assert refusal(path) == f"{path}: {message}"
 
 
 def test_not_text(tmp_path):
     path = tmp_path / "binary.lib"
     path.write_bytes(b"\xff\xfe\x00")
     assert refusal(path).startswith(f"{path}: not a Liberty file (")
-
-
-def test_unknown_unit(tmp_path):
-    path = tmp_path / "unit.lib"
-    path.write_text((HEAD + INVERTER + "}\n").replace('"1ns"', '"1 week"'))
-    assert refusal(path) == f"{path}: cannot read time_unit '1 week'"
 
 
 def test_a_library_without_flip_flop_cannot_hold_registers(tmp_path):
@@ -187,10 +172,3 @@ end
         SynthesisError, match=r"^comb\.lib has no cell for a flip-flop on the rising clock edge$"
     ):
         synthesise(rtlil, "held", technology)
-
-
-def test_nested_groups():
-    library = parse_liberty(HEAD + INVERTER + "}", "text")
-    (cell,) = library.of_kind("cell")
-    assert cell.names == ("INV",)
-    assert [pin.names for pin in cell.of_kind("pin")] == [("A",), ("Y",)]

@@ -45,19 +45,6 @@ def test_sky130_model_lies_among_the_layouts():
         assert area == pytest.approx(entry["area"], rel=0.36)
 
 
-def test_wide_words_are_macros_side_by_side():
-    model = load_technology("asap7").memory
-    assert model.area(64, 512) == pytest.approx(8 * model.area(64, 64))
-    assert model.area(64, 70) == pytest.approx(model.area(64, 64) + model.area(64, 6))
-    assert model.access_time(64, 512) == model.access_time(64, 64)
-
-
-def test_small_memories_are_registers_where_that_is_smaller():
-    model = load_technology("sky130hd").memory
-    assert model.area(4, 8) == pytest.approx(4 * 8 * model.per_bit_registers)
-    assert model.area(1024, 32) < 1024 * 32 * model.per_bit_registers
-
-
 def macro_rtlil(depth, width, granularity=None):
     memory = Sram(depth, width, granularity)
     return rtlil.convert(memory, name="top", platform=BlackBoxMemories(), emit_src=False)

@@ -24,10 +24,10 @@ def netlist_verilog(spec, technology, goal=Goal.AREA):
     return with_cells(synthesise(rtlil, params.slug, load_technology(technology), goal))
 
 
-def run(spec, verilog, simulator="icarus"):
+def run(spec, verilog, simulator="icarus", cases=60):
     """Icarus Verilog starts at once, and shows what is not reset as unknown."""
     params = resolve(spec)
-    job = Job(spec, cases=60, stalls=(0.0, 0.5)).as_dict()  # gates are slow to simulate
+    job = Job(spec, cases=cases, stalls=(0.0, 0.5)).as_dict()  # gates are slow to simulate
     return run_bench(verilog, params.slug, cocotb_tests(params), simulator=simulator, job=job)
 
 
@@ -62,6 +62,30 @@ def test_a_wrong_cell_is_noticed():
 @pytest.mark.parametrize("spec", ALL)
 def test_every_netlist_passes(spec, technology):
     result = run(spec, netlist_verilog(spec, technology))
+    assert result.passed, result.failure
+
+
+@pytest.mark.parametrize("spec", ["anda_apu:small", "harmonia_pe:small"])
+def test_small_pes_pass_in_cells_and_a_wrong_adder_does_not(spec):
+    verilog = netlist_verilog(spec, "asap7")
+    result = run(spec, verilog, cases=12)
+    assert result.passed, result.failure
+    broken = re.sub(r"(module FAx1.*?assign SN = )", r"\1~", verilog, flags=re.DOTALL)
+    assert broken != verilog
+    assert not run(spec, broken, cases=12).passed
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *("anda_compressor_lane:small", "anda_compressor_lane", "anda_apu", "anda_apu:bare"),
+        *("harmonia_pe", "harmonia_pe:single", "harmonia_converter"),
+    ],
+)
+def test_units_of_the_published_size_pass(spec, technology):
+    result = run(spec, netlist_verilog(spec, technology), "verilator")
     assert result.passed, result.failure
 
 

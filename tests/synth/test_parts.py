@@ -58,10 +58,6 @@ TEXT = rtlil.convert(Design(), name="top", platform=BlackBoxMemories(), emit_src
 TABLE = ASAP7.memory.area(8, 8)
 
 
-def test_names_go_two_levels_down():
-    assert part_names(TEXT, "top") == ["counter", "product", "counter.table"]
-
-
 @pytest.fixture(scope="module")
 def flattened():
     return synthesise(TEXT, "top", ASAP7)

@@ -11,7 +11,7 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.sim.pe_units import pe_ratio, registers_outside
 from tilewright.studies.pe.compare import compare_in
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy
-from tilewright.studies.pe.workload import KINDS, STREAMS, per_bit, words_of, workload
+from tilewright.studies.pe.workload import KINDS, STREAMS, words_of, workload
 from tilewright.synth.activity import Activity, UnsupportedCellError, measure
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.energy import COMPONENTS, energy_of, wire_capacitance
@@ -121,13 +121,6 @@ def test_three_kinds_of_data_give_three_energies_and_parts_add_up():
         assert len(energy.by_part) > 2
         totals[kind] = energy.total
     assert totals["zero"] < totals["real"] < totals["random"]
-
-
-def test_payloads_by_bit_and_back():
-    (port,) = resolve("register_slice").inputs
-    words = np.random.default_rng(2).integers(0, 1 << 32, (5, 3))
-    beats = per_bit(port, {"data": words})
-    assert np.array_equal(words_of(beats, 3), words.T)
 
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)

@@ -1,19 +1,16 @@
 """The committed records: fresh, complete, reproducible, and within what the tables promise."""
 
 import json
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from math import exp, log
 
 import pytest
 
 from tilewright.base.records import load_table, table_text, updated_table
-from tilewright.golden.params.arith import ARITH_BLOCKS
 from tilewright.golden.params.resolve import resolve
-from tilewright.golden.params.stream import STREAM_BLOCKS
 from tilewright.synth.deviation import DEVIATION_RECORD
 from tilewright.synth.emit import to_rtlil
-from tilewright.synth.flow import DEFAULT_GOAL, Goal, synthesise
+from tilewright.synth.flow import synthesise
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.record import (
     RECORDS,
@@ -22,7 +19,6 @@ from tilewright.synth.record import (
     committed_form,
     find_record,
     load_records,
-    record_name,
     sha256,
     stale_records,
     store_record,
@@ -43,14 +39,6 @@ def test_no_record_is_stale():
     )
 
 
-def test_every_record_stands_for_its_block():
-    for name, record in ALL.items():
-        params = resolve(record["spec"])
-        assert name == record_name(params, record["technology"], Goal(record["goal"]))
-        assert record["parameters"] == params.as_dict()
-        assert record["clock_gating"]
-
-
 def test_records_without_clock_gates_stand_beside_those_with_them():
     """Of the same blocks, with the same registers."""
     ungated = load_records(gating=False)
@@ -62,17 +50,6 @@ def test_records_without_clock_gates_stand_beside_those_with_them():
             assert record[key] == gated[key], name
         registers = (r["metrics"]["register_bits"]["value"] for r in (record, gated))
         assert len(set(registers)) == 1, name
-
-
-def test_both_technologies_have_every_unit():
-    """Systems, which take minutes, may be of the technology their paper speaks of."""
-    units = {cls.block for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS)}
-    recorded = [record for record in ALL.values() if record["block"] in units]
-    counts = Counter((record["spec"], record["goal"]) for record in recorded)
-    assert set(counts.values()) == {len(TECHNOLOGIES)}
-    assert {f"{cls.block}:{p}" for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS) for p in cls.PRESETS} == {
-        spec for spec, goal in counts if goal == DEFAULT_GOAL.value
-    }
 
 
 def write(folder, name, record):

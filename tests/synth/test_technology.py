@@ -9,7 +9,7 @@ import pytest
 from tilewright.synth.function import parse_function
 from tilewright.synth.liberty import cached_liberty, to_liberty
 from tilewright.synth.liberty_reader import read_liberty
-from tilewright.synth.technology import TECHNOLOGIES, Plane, Table, load_technology
+from tilewright.synth.technology import TECHNOLOGIES, Table, load_technology
 
 TECH = Path(__file__).parents[2] / "synth" / "tech"
 
@@ -49,10 +49,6 @@ def test_cells_are_consistent(name):
                 assert edge.slew.at(technology.clock_slew, 0.0) > 0
 
 
-def test_plane():
-    assert Plane(2.0, 3.0, 0.5).at(slew=4.0, load=10.0) == 34.0
-
-
 def test_table_is_bilinear_inside_and_beyond():
     """f(s, c) = 1 + 2 s + 3 c + 4 s c is its own bilinear interpolation."""
 
@@ -64,10 +60,6 @@ def test_table_is_bilinear_inside_and_beyond():
     for s in (0.0, 1.0, 1.5, 3.0, 4.0, 6.0):
         for c in (0.0, 2.5, 5.0, 8.0):
             assert table.at(s, c) == pytest.approx(f(s, c), rel=1e-12)
-
-
-def test_table_of_one_value():
-    assert Table((0.0,), (0.0,), ((7.5,),)).at(3.0, 4.0) == 7.5
 
 
 @pytest.mark.parametrize("name", TECHNOLOGIES)

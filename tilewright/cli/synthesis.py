@@ -16,8 +16,7 @@ from tilewright.studies.synthesis import (
     prove_or_bench,
     store_deviation,
     store_result,
-    store_system,
-    store_system_clock,
+    store_whole,
 )
 from tilewright.synth.compare import Change, compare_record_files
 from tilewright.synth.deviation import technology_deviation
@@ -34,7 +33,8 @@ from tilewright.synth.jobs import (
 from tilewright.synth.liberty_reader import read_liberty
 from tilewright.synth.record import record_name, store_record
 from tilewright.synth.reference import REFERENCE_DESIGNS
-from tilewright.synth.system_clock import clock_record
+from tilewright.synth.system import SYSTEM
+from tilewright.synth.system_clock import SYSTEM_CLOCK, clock_record
 from tilewright.synth.technology import TECHNOLOGIES, Technology, load_technology
 
 __all__ = ["check_technology", "compare", "map_blocks", "map_system", "measure_energy"]
@@ -191,7 +191,7 @@ def _measure_areas(args: argparse.Namespace) -> int:
         for technology, record in system_areas(args.block, technologies):
             records.append(record)
             if args.update_records:
-                store_system(args.block, technology, record)
+                store_whole(SYSTEM, args.block, technology, record)
             tick(technology.name)
     print_json(records) if args.json else _print_system(records)
     return 0
@@ -204,7 +204,7 @@ def _time_system(args: argparse.Namespace) -> int:
         for technology in technologies:
             records.append(clock_record(args.block, technology, args.clock))
             if args.update_records:
-                store_system_clock(args.block, technology, records[-1])
+                store_whole(SYSTEM_CLOCK, args.block, technology, records[-1])
             tick(technology.name)
     print_json(records) if args.json else _print_clocks(records)
     return 0

@@ -6,12 +6,10 @@ from typing import Any
 from tilewright.base.records import updated_table
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.deviation import DEVIATION_RECORD
-from tilewright.synth.equivalence import Equivalence, Verdict, equivalence_entry
+from tilewright.synth.equivalence import Equivalence, Verdict
 from tilewright.synth.flow import Synthesis
 from tilewright.synth.jobs import Job, JobResult, prove
 from tilewright.synth.record import record_name, store_record, store_synthesis
-from tilewright.synth.system import SYSTEM
-from tilewright.synth.system_clock import SYSTEM_CLOCK
 from tilewright.synth.technology import Technology
 from tilewright.verify.netlist import bench_netlist
 from tilewright.verify.simulators import BenchResult, MissingToolError
@@ -20,8 +18,7 @@ __all__ = [
     "prove_or_bench",
     "store_deviation",
     "store_result",
-    "store_system",
-    "store_system_clock",
+    "store_whole",
 ]
 
 COUNTED = ("cases", "cycles")  # of a bench; its seconds differ from run to run
@@ -51,21 +48,12 @@ def _ran(bench: BenchResult) -> str:
 
 def store_result(result: JobResult) -> None:
     """Write the record of a job, and its proof if it has one, into ``synth/records``."""
-    proof = None if result.proof is None else equivalence_entry(result.proof)
+    proof = None if result.proof is None else result.proof.as_dict
     store_synthesis(result.record, proof)
 
 
-def store_system(block: str, technology: Technology, record: dict[str, Any]) -> None:
-    """Write the areas of the parts of an accelerator into ``synth/records``."""
-    _store(SYSTEM, block, technology, record)
-
-
-def store_system_clock(block: str, technology: Technology, record: dict[str, Any]) -> None:
-    """Write the clock of a whole accelerator into ``synth/records``."""
-    _store(SYSTEM_CLOCK, block, technology, record)
-
-
-def _store(kind: str, block: str, technology: Technology, record: dict[str, Any]) -> None:
+def store_whole(kind: str, block: str, technology: Technology, record: dict[str, Any]) -> None:
+    """Write what is known of a whole accelerator (``SYSTEM`` or ``SYSTEM_CLOCK``)."""
     if technology.liberty:
         raise ValueError("records are of the project's technologies")
     store_record(kind, technology.name, record_name(resolve(block), technology.name), record)

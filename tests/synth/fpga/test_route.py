@@ -38,12 +38,6 @@ def test_a_tiny_block_is_placed_and_routed():
     assert fpga_record(found) == fpga_record(place_and_route(TINY))
 
 
-def test_a_family_is_its_largest_device():
-    assert [find_device(name).name for name in ("ecp5", "nexus", "gatemate")] == [
-        *("ecp5-85k", "nexus-40k", "gatemate-a1")
-    ]
-
-
 @pytest.mark.full
 @needs_nextpnr
 def test_what_does_not_fit_is_refused_in_one_line(monkeypatch):

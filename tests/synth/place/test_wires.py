@@ -17,41 +17,6 @@ from tilewright.synth.technology import load_technology
 from tilewright.synth.timing import longest_paths
 
 
-def spanning(points):
-    """Length of the shortest spanning tree."""
-    inside, total = {0}, 0.0
-    while len(inside) < len(points):
-        distance, k = min(
-            (abs(points[i][0] - points[j][0]) + abs(points[i][1] - points[j][1]), j)
-            for i in inside
-            for j in range(len(points))
-            if j not in inside
-        )
-        inside, total = inside | {k}, total + distance
-    return total
-
-
-def steiner(points):
-    """Length of the shortest Steiner tree: every choice of crossings of lines through the pins."""
-    crossings = [(x, y) for x in {p[0] for p in points} for y in {p[1] for p in points}]
-    crossings = [c for c in crossings if c not in points]
-    most = len(points) - 2
-    choices = (c for n in range(most + 1) for c in itertools.combinations(crossings, n))
-    return min(spanning([*points, *chosen]) for chosen in choices)
-
-
-@pytest.mark.parametrize("pins", [3, 4, 5])
-def test_half_perimeter_with_its_factor_is_a_steiner_tree_on_average(pins):
-    random = np.random.default_rng(pins)
-    estimated = exact = 0.0
-    for _ in range(40 if pins < 5 else 8):
-        points = [tuple(p) for p in random.uniform(0, 1, (pins, 2))]
-        x, y = zip(*points, strict=True)
-        estimated += (max(x) - min(x) + max(y) - min(y)) * steiner_factor(pins)
-        exact += steiner(points)
-    assert estimated == pytest.approx(exact, rel=0.05)
-
-
 def test_the_factor_grows_with_pins():
     factors = [steiner_factor(pins) for pins in range(2, 200)]
     assert factors[0] == 1.0

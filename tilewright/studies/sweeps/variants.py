@@ -25,10 +25,6 @@ class Variants:
     specs: tuple[str, ...]
     left_out: dict[str, str]  # spec -> why
 
-    def settings(self, spec: str) -> dict[str, str]:
-        """The values that a variant has on each axis."""
-        return dict(item.split("=", 1) for item in spec.split(",")[1:])
-
 
 MOST_VALUES = 100_000  # of a range: more than any sweep ends with
 LONGEST = 18  # digits of a number
