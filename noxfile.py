@@ -145,12 +145,7 @@ def bench(session: nox.Session) -> None:
     """Speed of the golden models, beside their peers where those are installed."""
     install(session, "test")
     with_language_model(session)
-    session.run("python", "-m", "benchmarks.golden_bench", *session.posargs)
-    session.run("python", "-m", "benchmarks.anda_bench")
-    session.run("python", "-m", "benchmarks.pack_bench")
-    session.run("python", "-m", "benchmarks.model_bench")
-    session.run("python", "-m", "benchmarks.synth_bench")
-    session.run("python", "-m", "benchmarks.host_bench")
+    session.run("python", "-m", "benchmarks", *session.posargs)
 
 
 @nox.session(python="3.12")  # which two of them need

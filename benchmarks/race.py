@@ -1,15 +1,9 @@
-"""The race of every benchmark: contestants take turns, so that a busy moment hits all of them.
+"""The race of every benchmark: contestants take turns, so that a busy moment hits all of them."""
 
-A benchmark measures a list of ``Figure``, some of which have a limit; ``main`` prints them,
-as text or as JSON, and fails where a limit is exceeded.
-"""
-
-import argparse
 import json
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import quantiles
@@ -18,7 +12,7 @@ from typing import Any
 
 from tilewright.base.files import write_atomic
 
-__all__ = ["Contestant", "Figure", "Lap", "main", "now", "race", "rounded", "seconds", "write"]
+__all__ = ["Call", "Contestant", "Figure", "Lap", "now", "race", "rounded", "seconds", "write"]
 
 Call = Callable[[], object]
 CALM = 0.15  # scatter of a race that need not be run again
@@ -46,6 +40,14 @@ class Lap:
     seconds: float
     scatter: float  # (third quartile - first) / median
     least: float
+
+    def row(self, tokens: int) -> dict[str, float]:
+        """The same of one token of a call that decodes so many, as records have it."""
+        return {
+            "seconds": self.seconds / tokens,
+            "scatter": self.scatter,
+            "least": self.least / tokens,
+        }
 
 
 def race(
@@ -131,19 +133,6 @@ class Figure:
         )
 
 
-def main(text: str, measure: Callable[[], Iterable[Figure]]) -> int:
-    """The program of a benchmark: print each figure; 1 where a limit is exceeded."""
-    parser = argparse.ArgumentParser(description=text.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    as_json, figures = parser.parse_args().json, []
-    for figure in measure():
-        figures.append(figure)
-        print(figure, file=sys.stderr if as_json else sys.stdout, flush=True)
-    if as_json:
-        print(json.dumps([asdict(f) | {"good": f.good} for f in figures], indent=1))
-    return 0 if all(figure.good for figure in figures) else 1
-
-
 def now() -> str:
     """The time, as records have it."""
     return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime())
@@ -160,20 +149,10 @@ def rounded(data: Any) -> Any:
 
 def write(path: Path, record: dict[str, Any]) -> None:
     """Write a record, one row of its tables a line."""
-    write_atomic(path, _text(rounded(record)) + "\n")
-
-
-def _text(data: Any, depth: int = 2, new_line: str = "\n") -> str:
-    """JSON with line breaks down to some depth."""
-    if not depth or not data or not isinstance(data, dict | list):
-        return json.dumps(data)
-    inner = new_line + " "
-    texts = [
-        _text(each, depth - 1, inner)
-        for each in (data.values() if isinstance(data, dict) else data)
-    ]
-    if isinstance(data, dict):
-        texts = [f"{json.dumps(key)}: {text}" for key, text in zip(data, texts, strict=True)]
-    return ("{%s}" if isinstance(data, dict) else "[%s]") % (
-        inner + f",{inner}".join(texts) + new_line
-    )
+    parts = []
+    for name, value in rounded(record).items():
+        text = json.dumps(value)
+        if isinstance(value, list):
+            text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+        parts.append(f"{json.dumps(name)}: {text}")
+    write_atomic(path, "{\n " + ",\n ".join(parts) + "\n}\n")

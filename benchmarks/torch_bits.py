@@ -55,7 +55,7 @@ def check(
     """Elements compared and how many differ, by conversion; random groups end with the time."""
     rows = [_every_pattern(device), *_weights(device)]
     if device == "cuda":
-        rows.append(_compiled(device, tick))
+        rows.append(_compiled(device))
     for row in rows:
         tick(f"{row['conversion']}: {row.get('differ')} of {row.get('elements')} differ")
     rows.append(_random_groups(device, groups, seconds, tick))
@@ -99,7 +99,7 @@ def _every_pattern(device: str) -> dict[str, Any]:
     return _row("block floating point, every fp16 pattern", elements, differ, groups=None)
 
 
-def _compiled(device: str, tick: Callable[[str], None]) -> dict[str, Any]:
+def _compiled(device: str) -> dict[str, Any]:
     """What the compiler makes of plain PyTorch, whose casts and divisions it may shorten."""
     import torch
 
@@ -113,13 +113,7 @@ def _compiled(device: str, tick: Callable[[str], None]) -> dict[str, Any]:
     fused = torch.compile(lambda x: to_block_float(x, 64, 9), fullgraph=True)
     wanted = golden_blocks(words, 64, 9)
     name = "block floating point of float32, compiled"
-    try:
-        got = fused(torch.from_numpy(narrow).to(device))
-        differ = _differ(got, wanted)
-        unequal = int((got.cpu() != torch.from_numpy(wanted.view(np.float32))).sum())
-        tick(f"{name}: {differ} patterns differ, {unequal} values")
-    except Exception as error:  # no compiler on this machine: the rest goes on
-        return {"conversion": name, "error": f"{type(error).__name__}: {error}"[:300]}
+    differ = _differ(fused(torch.from_numpy(narrow).to(device)), wanted)
     return _row(name, wanted.size, differ, wanted.size // 64)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -25,14 +26,14 @@ SEED = 9
 # After a turn. Threads of ours spin for 0.1 ms before they sleep, those of PyTorch for some 20 ms.
 REST, STOCK_REST = 0.002, 0.05
 
-Packed = TypeVar("Packed", Matrix, DecaMatrix, CodedMatrix, Cache)
+Packed = TypeVar("Packed", Matrix, DecaMatrix, CodedMatrix)
 
 
 def copies_of(first: Packed, working_set: int) -> list[Packed]:
     """As many copies as have ``working_set`` bytes together."""
     copies = [first]
     while len(copies) * first.size < working_set:
-        copies.append(first.copy())
+        copies.append(deepcopy(first))
     return copies
 
 
@@ -117,23 +118,6 @@ def stock(copies: "Sequence[torch.Tensor]", batch: int, threads: int) -> Contest
 
     x = torch.randn(batch, copies[0].shape[1], dtype=torch.bfloat16)
     calls = [partial(torch.nn.functional.linear, x, weight) for weight in copies]
-    return _stock(calls, 2 * copies[0].numel(), threads)
-
-
-def onednn(copies: "Sequence[torch.Tensor]", batch: int, threads: int) -> Contestant | None:
-    """The same by oneDNN with its own layout of weights; None where PyTorch is without it."""
-    import torch
-
-    x = torch.randn(batch, copies[0].shape[1], dtype=torch.bfloat16)
-    try:
-        with torch.inference_mode(False), torch.no_grad():
-            reorder = torch.ops.mkldnn._reorder_linear_weight
-            packed = [reorder(weight.to_mkldnn(), batch) for weight in copies]
-            multiply = torch.ops.mkldnn._linear_pointwise
-            calls = [partial(multiply, x, weight, None, "none", [], "") for weight in packed]
-            calls[0]()
-    except (AttributeError, RuntimeError, NotImplementedError):
-        return None
     return _stock(calls, 2 * copies[0].numel(), threads)
 
 

@@ -5,15 +5,13 @@ its turn comes again.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.kernels.contestants import (
     SEED,
@@ -22,7 +20,6 @@ from benchmarks.kernels.contestants import (
     in_model,
     int8_of,
     matrices,
-    onednn,
     operator,
     random_weights,
     reading,
@@ -56,8 +53,6 @@ FORMATS = {
 }
 
 Row = dict[str, Any]  # of the record: plain JSON data
-Copies = dict[str, list[Matrix]]
-Race = Callable[[Mapping[str, Contestant]], dict[str, Lap]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,11 +113,10 @@ def sections(plan: Plan) -> dict[str, Callable[[Row], Row]]:
     """Measurements by name: each takes the record so far and gives its part of it."""
     return {
         "roofs": lambda record: measured_roofs(plan),
-        "packing": lambda record: {"packing": measure_packing(plan)},
         "layers": lambda record: measure_layers(plan),
-        "sparsity": lambda record: measure_sparsities(plan),
-        "batch": lambda record: {"batch": measure_batches(plan)},
-        "threads": lambda record: {"threads": measure_threads(plan)},
+        "sparsity": lambda record: {"sparsity": list(measure_sparsities(plan))},
+        "batch": lambda record: {"batch": list(measure_batches(plan))},
+        "threads": lambda record: {"threads": list(measure_threads(plan))},
         "attention": lambda record: {"attention": measure_attention(plan)},
         "roof_surface": lambda record: {
             "roof_surface": measure_schemes(plan, Roofs(**record["roofs"])),
@@ -139,39 +133,67 @@ def measured_roofs(plan: Plan) -> Row:
     return {"roofs": asdict(measure_roofs(max(plan.threads), size, plan.rounds, turns))}
 
 
-def packed(plan: Plan, sparsity: float, names: tuple[str, ...], shape: tuple[int, int]) -> Copies:
-    """Copies of a layer in the named forms."""
-    weights = random_weights(shape, sparsity)
-    found = {}
-    for name in names:
-        is_int8 = FORMATS[name].element is ElementType.INT8
-        matrix = Matrix.pack(FORMATS[name], int8_of(weights) if is_int8 else weights)
-        found[name] = copies_of(matrix, plan.working_set)
-    return found
+class Layer:
+    """Copies of one layer in several forms, and in stock PyTorch where that is installed."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        shape: tuple[int, int],
+        sparsity: float,
+        names: Iterable[str],
+        *,
+        stock: bool = True,
+    ):
+        self.plan, self.shape, self.sparsity = plan, shape, sparsity
+        weights = random_weights(shape, sparsity)
+        self.copies: dict[str, list[Matrix]] = {}
+        for name in names:
+            is_int8 = FORMATS[name].element is ElementType.INT8
+            matrix = Matrix.pack(FORMATS[name], int8_of(weights) if is_int8 else weights)
+            self.copies[name] = copies_of(matrix, plan.working_set)
+        self.tensors = stock_copies(weights, plan.working_set) if stock else []
+
+    def alone(
+        self, batch: int, threads: int, more: Mapping[str, Contestant] | None = None
+    ) -> Iterator[Row]:
+        """A race with the threads that only read; a row for each contestant."""
+        entered = self._entered(batch, threads) | dict(more or {})
+        entered["read"] = reading(self.plan.working_set, threads)
+        about = (self.shape, batch, self.sparsity, threads)
+        return race_rows(self.plan, entered, *about)
+
+    def in_model(self, batch: int, threads: int) -> Iterator[Row]:
+        """The same as in a model: a small operator of PyTorch follows each call, nobody rests.
+
+        The operator's own time, measured in the same rounds, is taken off.
+        """
+        entered = self._entered(batch, threads)
+        running = {name: in_model(c, threads) for name, c in entered.items()}
+        running["operator"] = operator(max(len(c.calls) for c in entered.values()), threads)
+        about = (self.shape, batch, self.sparsity, threads)
+        return race_rows(self.plan, running, *about, between="operator")
+
+    def _entered(self, batch: int, threads: int) -> dict[str, Contestant]:
+        entered = {name: matrices(c, batch, threads) for name, c in self.copies.items()}
+        if self.tensors:
+            entered["stock bf16"] = stock(self.tensors, batch, threads)
+        return entered
 
 
 def race_rows(
-    run: Race,
+    plan: Plan,
     entered: Mapping[str, Contestant],
     shape: tuple[int, int],
     batch: int,
     sparsity: float | None,
     threads: int,
     *,
-    modelled: bool = False,
+    between: str | None = None,
 ) -> Iterator[Row]:
-    """A race with a row for each contestant.
-
-    With ``modelled`` as in a model: a small operator of PyTorch follows each call and nobody rests.
-    The operator's own time, measured in the same rounds, is taken off.
-    """
-    running = dict(entered)
-    if modelled:
-        most = max(len(c.calls) for c in entered.values())
-        running = {name: in_model(c, threads) for name, c in entered.items()}
-        running["operator"] = operator(most, threads)
-    laps = run(running)
-    between = laps.pop("operator").seconds if modelled else 0.0
+    """A race with a row for each contestant; the time of the one ``between`` is taken off."""
+    laps = plan.race(entered)
+    off = laps.pop(between).seconds if between is not None else 0.0
     for name, lap in laps.items():
         yield {
             "kernel": name,
@@ -180,29 +202,12 @@ def race_rows(
             "batch": batch,
             "sparsity": sparsity,
             "threads": threads,
-            "seconds": lap.seconds - between,
+            "seconds": lap.seconds - off,
             "scatter": lap.scatter,
             "bytes": entered[name].size,
             "copies": len(entered[name].calls),
-            "bytes_per_second": entered[name].size / (lap.seconds - between),
+            "bytes_per_second": entered[name].size / (lap.seconds - off),
         }
-
-
-def measure_packing(plan: Plan) -> list[Row]:
-    """Seconds to pack one layer, half of its weights zero, from float32 and from int8."""
-    weights, threads = random_weights(plan.curve_shape, 0.5), max(plan.threads)
-    sources: dict[ElementType, NDArray] = {
-        ElementType.BF16: (weights.astype(np.uint32) << 16).view(np.float32),
-        ElementType.INT8: int8_of(weights),
-    }
-    rows = []
-    for element, source in sources.items():
-        pack = partial(Matrix.pack, WeightFormat(element=element), source, threads=threads)
-        found = race({"pack": pack}, min(plan.rounds, 5))["pack"].seconds
-        inputs, outputs = plan.curve_shape
-        about = {"inputs": inputs, "outputs": outputs, "threads": threads}
-        rows.append({"element": element.value, **about, "seconds": found})
-    return rows
 
 
 def measure_layers(plan: Plan) -> Row:
@@ -211,71 +216,38 @@ def measure_layers(plan: Plan) -> Row:
     alone: list[Row] = []
     modelled: list[Row] = []
     for shape in plan.shapes:
-        ours = packed(plan, 0.5, tuple(FORMATS), shape)
-        tensors = stock_copies(random_weights(shape, 0.5), plan.working_set)
+        layer = Layer(plan, shape, 0.5, FORMATS)
         for batch in [b for b in (1, 16, 32) if b <= max(plan.batches)]:
-            entered = {name: matrices(c, batch, threads) for name, c in ours.items()}
-            others = {"read": reading(plan.working_set, threads)}
-            if tensors:
-                entered["stock bf16"] = stock(tensors, batch, threads)
-                modelled += race_rows(plan.race, entered, shape, batch, 0.5, threads, modelled=True)
-                other = onednn(tensors, batch, threads)
-                others |= {"oneDNN bf16": other} if other else {}
-            alone += race_rows(plan.race, entered | others, shape, batch, 0.5, threads)
+            alone += layer.alone(batch, threads)
+            if layer.tensors:
+                modelled += layer.in_model(batch, threads)
     return {"layers": alone, "in_model": modelled}
 
 
-def measure_sparsities(plan: Plan) -> Row:
+def measure_sparsities(plan: Plan) -> Iterator[Row]:
     """Sparse kernels along the share of zeros; at the first also dense bf16 and stock PyTorch."""
-    shape, threads = plan.curve_shape, max(plan.threads)
-    alone: list[Row] = []
-    modelled: list[Row] = []
-    has_torch = find_spec("torch") is not None
     for sparsity in plan.sparsities:
         first = sparsity == plan.sparsities[0]
         names = ("sparse bf16", "sparse int8", *(("dense bf16",) if first else ()))
-        copies = packed(plan, sparsity, names, shape)
-        entered = {name: matrices(c, 1, threads) for name, c in copies.items()}
-        if has_torch and first:
-            tensors = stock_copies(random_weights(shape, sparsity), plan.working_set)
-            entered["stock bf16"] = stock(tensors, 1, threads)
-        if has_torch:
-            modelled += race_rows(plan.race, entered, shape, 1, sparsity, threads, modelled=True)
-        entered["read"] = reading(plan.working_set, threads)
-        alone += race_rows(plan.race, entered, shape, 1, sparsity, threads)
-    return {"sparsity": alone, "sparsity_in_model": modelled}
+        layer = Layer(plan, plan.curve_shape, sparsity, names, stock=first)
+        yield from layer.alone(1, max(plan.threads))
 
 
-def measure_batches(plan: Plan) -> list[Row]:
+def measure_batches(plan: Plan) -> Iterator[Row]:
     """Both orders of the sparse kernel, the dense one and stock PyTorch."""
-    shape, threads = plan.curve_shape, max(plan.threads)
-    ours = packed(plan, 0.5, ("sparse bf16", "dense bf16"), shape)
-    tensors = stock_copies(random_weights(shape, 0.5), plan.working_set)
-    rows: list[Row] = []
+    threads = max(plan.threads)
+    layer = Layer(plan, plan.curve_shape, 0.5, ("sparse bf16", "dense bf16"))
     for batch in plan.batches:
-        other = Order.TILE if batch <= VECTOR_BATCH else Order.VECTOR
-        entered = {name: matrices(c, batch, threads) for name, c in ours.items()}
-        entered["read"] = reading(plan.working_set, threads)
-        if tensors:
-            entered["stock bf16"] = stock(tensors, batch, threads)
-        entered["sparse bf16, other order"] = matrices(ours["sparse bf16"], batch, threads, other)
-        rows += race_rows(plan.race, entered, shape, batch, 0.5, threads)
-    return rows
+        order = Order.TILE if batch <= VECTOR_BATCH else Order.VECTOR
+        other = matrices(layer.copies["sparse bf16"], batch, threads, order)
+        yield from layer.alone(batch, threads, {"sparse bf16, other order": other})
 
 
-def measure_threads(plan: Plan) -> list[Row]:
+def measure_threads(plan: Plan) -> Iterator[Row]:
     """Sparse and dense kernels and stock PyTorch on one thread to all."""
-    shape = plan.curve_shape
-    ours = packed(plan, 0.5, ("sparse bf16", "dense bf16"), shape)
-    tensors = stock_copies(random_weights(shape, 0.5), plan.working_set)
-    rows: list[Row] = []
+    layer = Layer(plan, plan.curve_shape, 0.5, ("sparse bf16", "dense bf16"))
     for threads in plan.threads:
-        entered = {name: matrices(c, 1, threads) for name, c in ours.items()}
-        entered["read"] = reading(plan.working_set, threads)
-        if tensors:
-            entered["stock bf16"] = stock(tensors, 1, threads)
-        rows += race_rows(plan.race, entered, shape, 1, 0.5, threads)
-    return rows
+        yield from layer.alone(1, threads)
 
 
 def measure_attention(plan: Plan) -> list[Row]:
@@ -285,13 +257,15 @@ def measure_attention(plan: Plan) -> list[Row]:
     shares = {"pruned": (KEY_SPARSITY, VALUE_SPARSITY), "dense": (0.0, 0.0)}
     entered = {}
     for name, (key_share, value_share) in shares.items():
-        cache = Cache(keys, values, key_sparsity=key_share, value_sparsity=value_share)
-        entered[name] = attention(copies_of(cache, plan.working_set), queries, threads)
+        make = partial(Cache, keys, values, key_sparsity=key_share, value_sparsity=value_share)
+        caches = [make()]
+        caches += [make() for _ in range(-(-plan.working_set // caches[0].size) - 1)]
+        entered[name] = attention(caches, queries, threads)
     entered["read"] = reading(plan.working_set, threads)
     theirs = stock_attention(plan.cache, plan.working_set, threads)
     if theirs is not None:
         entered["stock"] = theirs
-    return list(race_rows(plan.race, entered, (dim, tokens), queries, None, threads))
+    return list(race_rows(plan, entered, (dim, tokens), queries, None, threads))
 
 
 # --- the Roof-Surface
@@ -316,7 +290,8 @@ def measure_schemes(plan: Plan, roofs: Roofs) -> list[Row]:
             plan, roofs, name, density, _decompressing(plan, roofs, name, density)
         )
     for density in [d for name, d in plan.schemes if name == "bf16" and d is not None]:
-        (copies,) = packed(plan, 1 - density, ("sparse bf16",), plan.scheme_shape).values()
+        layer = Layer(plan, plan.scheme_shape, 1 - density, ("sparse bf16",), stock=False)
+        copies = layer.copies["sparse bf16"]
         entered = {
             f"SparAMX, {order.value} order": Surface(
                 matrices(copies, 1, roofs.threads, order),

@@ -21,9 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.kernels.contestants import random_weights, stock, stock_copies
-from benchmarks.kernels.layers import race_rows
-from benchmarks.race import Contestant, race
+from benchmarks.race import race
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
 from tilewright.golden.sparamx.coded import repeated
 from tilewright.kernels.caches import SparseCache
@@ -55,11 +53,7 @@ class ModelPlan:
         *(("bf8", 0.5), ("mxfp4", 0.0), ("mxfp4", 0.5)),
     )
     sparsities: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9)  # bf16, batch 1
-    layers: tuple[tuple[int, int], ...] = ((4096, 4096), (4096, 1024), (4096, 14336), (14336, 4096))
-    layer_batches: tuple[int, ...] = (1, 4, 8, 16, 32, 64, 128, 256)
-    working_set: int = 400_000_000  # bytes of weights that each kernel goes through, at least
     batches: tuple[int, ...] = (1, 16, 32)
-    prompt: int = 256  # tokens of a prompt, for its own time
     context: int = 128  # tokens in the cache when decoding starts
     long_context: int = 16384  # the same where keys and values are pruned, and where they are not
     tokens: int = 4  # of a turn
@@ -74,11 +68,7 @@ QUICK = ModelPlan(  # shows that it runs, says nothing about speed
     num_hidden_layers=2,
     vocab_size=100,
     sparsities=(0.5, 0.9),
-    layers=((64, 48),),
-    layer_batches=(1, 3),
-    working_set=20_000,
     batches=(1, 3),
-    prompt=5,
     context=8,
     long_context=40,
     tokens=2,
@@ -103,8 +93,6 @@ def run(plan: ModelPlan) -> Iterator[tuple[str, Row]]:
     models: Models = {STOCK: random_model(plan), name_of(*plan.forms[0]): first}
     for form, sparsity in plan.forms[1:]:
         models[name_of(form, sparsity)] = packed_twin(models[STOCK], form, sparsity)
-    weights = [{"model": n, "bytes": weight_bytes_of(m)} for n, m in models.items()]
-    yield "models", {"weights": weights}
     decode: list[Row] = []
     operators: list[Row] = []
     with torch.inference_mode():
@@ -116,8 +104,6 @@ def run(plan: ModelPlan) -> Iterator[tuple[str, Row]]:
             yield f"decode, batch {batch}", {"decode": decode, "operators": operators}
         yield "long context", {"long_context": measure_long_context(plan, models)}
         yield "sparsities", {"sparsity": measure_sparsities(plan, models)}
-        yield "prompt", {"prompt": measure_prompt(plan, models)}
-    yield "layers", {"layers": list(measure_layers(plan))}
 
 
 def name_of(form: str, sparsity: float) -> str:
@@ -232,17 +218,6 @@ def copy_of(layer: SparseLinear) -> SparseLinear:
     return SparseLinear(layer.form, shape, parts, layer.scales, layer.bias, gated=layer.gated)
 
 
-def weight_bytes_of(model: nn.Module) -> int:
-    """Bytes that a token reads: all linear layers, packed or not."""
-    total = 0
-    for module in model.modules():
-        if isinstance(module, SparseLinear):
-            total += sum(part.numel() for _, part in module.named_parts())
-        elif isinstance(module, nn.Linear):
-            total += module.weight.numel() * module.weight.element_size()
-    return total
-
-
 def peak_memory(*, reset: bool = False) -> int:
     """Bytes that this process has had at most, since the last reset; 0 where nobody tells."""
     try:
@@ -286,14 +261,7 @@ class Decoder:
 def decode_times(plan: ModelPlan, decoders: Mapping[str, Decoder]) -> dict[str, Row]:
     """Seconds per token (a step of the whole batch) of all models, in turn."""
     laps = race({n: partial(d.decode, plan.tokens) for n, d in decoders.items()}, plan.rounds)
-    return {
-        name: {
-            "seconds": lap.seconds / plan.tokens,
-            "scatter": lap.scatter,
-            "least": lap.least / plan.tokens,
-        }
-        for name, lap in laps.items()
-    }
+    return {name: lap.row(plan.tokens) for name, lap in laps.items()}
 
 
 def measure_decode(plan: ModelPlan, decoders: Mapping[str, Decoder], batch: int) -> list[Row]:
@@ -324,11 +292,9 @@ def measure_long_context(plan: ModelPlan, models: Models) -> list[Row]:
 
     def packed(key_share: float, value_share: float) -> Any:
         cache = SparseCache(config, key_sparsity=key_share, value_sparsity=value_share)
-        first = cache.layers[0]
-        first.update(keys, values)
-        first.pack()
-        for layer in cache.layers[1:]:
-            layer.take(first)
+        for layer in cache.layers:
+            layer.update(keys, values)
+            layer.pack()
         return cache
 
     sparse = name_of("bf16", 0.5)
@@ -346,18 +312,6 @@ def measure_long_context(plan: ModelPlan, models: Models) -> list[Row]:
     ]
 
 
-def measure_prompt(plan: ModelPlan, models: Models) -> list[Row]:
-    """Seconds of the first pass over a prompt."""
-    torch.manual_seed(4)
-    prompt = torch.randint(0, plan.vocab_size, (1, plan.prompt))
-    calls = {
-        name: partial(model, prompt, use_cache=True, logits_to_keep=1)
-        for name, model in models.items()
-    }
-    laps = race(calls, max(2, plan.rounds // 2))
-    return [{"model": n, "tokens": plan.prompt, **asdict(lap)} for n, lap in laps.items()]
-
-
 def measure_sparsities(plan: ModelPlan, models: Models) -> list[Row]:
     """Seconds per token at batch 1 along the share of zeros, and of stock in the same rounds."""
     known = {0.5: models["sparse bf16"]}
@@ -369,28 +323,6 @@ def measure_sparsities(plan: ModelPlan, models: Models) -> list[Row]:
     for row, share in zip(rows, (None, *plan.sparsities), strict=True):
         row |= {"model": STOCK if share is None else "sparse bf16", "sparsity": share}
     return rows
-
-
-def measure_layers(plan: ModelPlan) -> Iterator[Row]:
-    """Seconds of one linear layer as in a model: a small operator of PyTorch follows each."""
-    threads = torch.get_num_threads()
-    for shape in plan.layers:
-        tensors = stock_copies(random_weights(shape, 0.0), plan.working_set)
-        layer = nn.Linear(*shape, bias=False, device="meta")
-        layer.weight = nn.Parameter(tensors[0], requires_grad=False)
-        copies = {}
-        for form in ("bf16", "int8"):
-            packed = SparseLinear.of(layer, 0.5, form)
-            count = -(-plan.working_set // weight_bytes_of(packed))
-            copies[f"sparse {form}"] = [copy_of(packed) for _ in range(count)]
-        for batch in plan.layer_batches:
-            x = torch.randn(batch, shape[0]).to(torch.bfloat16)
-            entered = {STOCK: stock(tensors, batch, threads)}
-            for name, layers in copies.items():
-                calls = [partial(each.forward, x) for each in layers]
-                entered[name] = Contestant(calls, weight_bytes_of(layers[0]))
-            run_race = partial(race, rounds=plan.rounds)
-            yield from race_rows(run_race, entered, shape, batch, 0.5, threads, modelled=True)
 
 
 def measure_operators(plan: ModelPlan, name: str, decoder: Decoder, batch: int) -> list[Row]:

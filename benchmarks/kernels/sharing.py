@@ -58,14 +58,7 @@ def measure(about: dict[str, Any]) -> dict[str, Any]:
         for process in children:
             assert process.stdin is not None
             process.stdin.close()
-    return {
-        name: {
-            "seconds": lap.seconds / tokens,
-            "scatter": lap.scatter,
-            "least": lap.least / tokens,
-        }
-        for name, lap in laps.items()
-    }
+    return {name: lap.row(tokens) for name, lap in laps.items()}
 
 
 def child(about: dict[str, Any]) -> "subprocess.Popen[str]":

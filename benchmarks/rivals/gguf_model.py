@@ -1,9 +1,6 @@
-"""Writes a GGUF file of a Llama's shape with random weights: speed needs no trained ones.
+"""Writes a GGUF file of a Llama's shape with random weights: speed needs no trained ones."""
 
-python gguf_model.py FILE TYPE LAYERS VOCABULARY, where TYPE is bf16, q8_0 or q4_0. Needs gguf.
-"""
-
-import sys
+from pathlib import Path
 
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter
@@ -32,8 +29,8 @@ def random_tensor(kind: str, rows: int, columns: int, rng: np.random.Generator) 
     return np.tile(data, (-(-rows // piece), 1))[:rows]
 
 
-def write(path: str, kind: str, layers: int, vocabulary: int) -> None:
-    """Write the file."""
+def write_model(path: Path, kind: str, layers: int, vocabulary: int) -> None:
+    """Write the file; ``kind`` is bf16, q8_0 or q4_0."""
     rng = np.random.default_rng(0)
     writer = GGUFWriter(path, "llama")
     writer.add_context_length(32768)
@@ -72,7 +69,3 @@ def write(path: str, kind: str, layers: int, vocabulary: int) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-
-
-if __name__ == "__main__":
-    write(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -41,8 +41,8 @@ def test_a_quick_run_has_everything_and_sections_are_measured_again(tmp_path, ca
     assert all(again[n] == record[n] for n in record if n not in ("sections", "threads"))
     with pytest.raises(SystemExit):
         main([*common, "--only", "speed"])
-    assert "no section 'speed': there are roofs, packing," in capsys.readouterr().err
-    write(path, again | {"plan": {}})
+    assert "no section 'speed': there are roofs, layers," in capsys.readouterr().err
+    path.write_text(json.dumps(again | {"plan": {}}))
     with pytest.raises(SystemExit):
         main([*common, "--only", "threads"])
     assert "is a record of another machine or another plan" in capsys.readouterr().err

@@ -17,7 +17,6 @@ from tilewright.golden.params.formats import BF16, FP32
 from tilewright.golden.params.sparamx import ElementType, Order, WeightFormat
 from tilewright.golden.sparamx import attend, pack, prune_cache
 from tilewright.golden.sparamx.attention import SparseCache
-from tilewright.golden.tensorfile import TensorFileError
 from tilewright.kernels import Cache, DecaMatrix, Matrix, Path, available_paths, multiply_all
 from tilewright.kernels.build import COMMON_FLAGS, PORTABLE, BuildError, build, compiler
 from tilewright.kernels.memory import HUGE_PAGE, weight_bytes
@@ -114,15 +113,6 @@ def test_products_side_by_side():
         multiply_all([], [])
 
 
-def test_copies_have_memory_of_their_own():
-    for fmt in FORMATS:
-        matrix = Matrix.pack(fmt, weights(fmt, (20, 64), 0.5))
-        twin = matrix.copy()
-        x = activations(fmt, 1, 64)
-        assert np.array_equal(twin.multiply(x), matrix.multiply(x))
-        assert not np.shares_memory(twin.packed.values, matrix.packed.values)
-
-
 def test_pickles_and_deep_copies():
     x = activations(BF16_SPARSE, 1, 64)
     dense = np.ones((16, 64), np.float32)
@@ -133,6 +123,8 @@ def test_pickles_and_deep_copies():
         values = x if matrix.result_dtype == np.uint32 else x.astype(np.int8)
         for twin in (deepcopy(matrix), pickle.loads(pickle.dumps(matrix))):
             assert np.array_equal(twin.multiply(values), matrix.multiply(values))
+            if isinstance(matrix, Matrix):
+                assert not np.shares_memory(twin.packed.values, matrix.packed.values)
 
 
 def test_threads_of_python_may_share_a_matrix():
@@ -174,18 +166,6 @@ def test_large_arrays_begin_on_a_large_page():
     assert weight_bytes(100).ctypes.data % 64 == 0
 
 
-def test_file_round_trip(tmp_path):
-    for fmt in FORMATS:
-        matrix = Matrix.pack(fmt, weights(fmt, (20, 70), 0.5))
-        matrix.save(tmp_path / "w")
-        again = Matrix.load(tmp_path / "w")
-        x = activations(fmt, 2, 70)
-        assert np.array_equal(again.multiply(x), matrix.multiply(x))
-    (tmp_path / "w").write_bytes((tmp_path / "w").read_bytes()[:-3])
-    with pytest.raises(TensorFileError, match=r"truncated: 3 bytes are missing$"):
-        Matrix.load(tmp_path / "w")
-
-
 # --- refusals
 
 NAN = np.zeros((40, 9), np.float32)
@@ -202,19 +182,16 @@ INF_BITS[17, 2] = 0x7F80
         (np.zeros(3, np.uint16), r"^a weight matrix has 2 dimensions, not shape \(3,\)$"),
         (np.zeros((0, 4), np.uint16), r"^a weight matrix of shape \(0, 4\) has no weights$"),
         (np.zeros((2, 2)), r"^bf16 weights are uint16 or float32 here, not float64$"),
+        (NAN, r"^int8 weights are int8 here, not float32$"),
         (NAN, r"^weight nan at row 33, column 4 is no finite bf16$"),
         (HUGE, r"^weight 3\.39\d*e\+38 at row 1, column 0 is no finite bf16$"),
         (INF_BITS, r"^weight 0x7f80 at row 17, column 2 is NaN or infinite$"),
     ],
 )
 def test_bad_weights_are_refused(matrix, text):
+    fmt = WeightFormat(element=ElementType.INT8) if text.startswith("^int8") else BF16_SPARSE
     with pytest.raises(ValueError, match=text):
-        Matrix.pack(BF16_SPARSE, matrix)
-
-
-def test_int8_takes_int8_only():
-    with pytest.raises(ValueError, match=r"^int8 weights are int8 here, not float32$"):
-        Matrix.pack(WeightFormat(element=ElementType.INT8), NAN)
+        Matrix.pack(fmt, matrix)
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +200,8 @@ def matrix():
 
 
 X = np.zeros((2, 32), np.uint16)
+FROZEN = np.zeros((2, 8), np.uint32)
+FROZEN.flags.writeable = False
 
 
 @pytest.mark.parametrize(
@@ -237,6 +216,7 @@ X = np.zeros((2, 32), np.uint16)
         (X, {"out": np.zeros((2, 7), np.uint32)}, r"^out is uint32 of \(2, 7\), not uint32 of \(2"),
         (X, {"out": np.zeros((2, 8), np.int8)}, r"^out is int8 of \(2, 8\), not uint32 of"),
         (X, {"out": np.zeros((2, 16), np.uint32)[:, ::2]}, r"^out must be writable, its rows"),
+        (X, {"out": FROZEN}, r"^out must be writable, its rows contiguous$"),
         (X, {"bias": np.zeros(7, np.float32)}, r"^bias is float32 of \(7,\), not contiguous"),
         (
             X,
@@ -248,13 +228,6 @@ X = np.zeros((2, 32), np.uint16)
 def test_bad_operands_are_refused(matrix, x, options, text):
     with pytest.raises(ValueError, match=text):
         matrix.multiply(x, **options)
-
-
-def test_read_only_output_is_refused(matrix):
-    out = np.zeros((2, 8), np.uint32)
-    out.flags.writeable = False
-    with pytest.raises(ValueError, match=r"^out must be writable, its rows contiguous$"):
-        matrix.multiply(X, out=out)
 
 
 def test_int8_takes_no_bias():
@@ -307,11 +280,11 @@ def test_attention_has_goldens_bits(tail, order):
     golden = SparseCache.of(prune_cache(keys, 0.3), prune_cache(values, 0.5))
     golden_tail = SparseCache.of(*late, sparse=False) if tail else None
     cache = Cache(keys, values)
-    got = cache.attend(queries, *(late if tail else ()), threads=2, order=order)
+    if tail:
+        cache.append(*late)
+    got = cache.attend(queries, threads=2, order=order)
     assert np.array_equal(got, attend(golden, queries, golden_tail, order=order))
     assert cache.size < keys.nbytes  # both, in bf16 with 60% of the values: less than fp32 keys
-    with pytest.raises(ValueError, match=r"^a tail has keys and values$"):
-        cache.attend(queries, late[0])
 
 
 def test_attention_refusals():

@@ -21,7 +21,7 @@ using namespace tilewright;
 extern "C" {
 int32_t tw_join_openmp();
 int64_t tw_pack(int32_t, int32_t, int32_t, const uint8_t *, int64_t, int64_t, int64_t, int64_t,
-                int64_t, uint8_t *, int64_t *, const int64_t *, uint8_t *, int32_t *, int32_t);
+                int64_t, uint8_t *, int64_t *, const int64_t *, uint8_t *, int32_t);
 void tw_prune(uint16_t *, int64_t, int64_t, int32_t);
 void tw_count_segments(const uint8_t *, int64_t, int64_t, int64_t, int64_t, int64_t *, int32_t);
 void tw_token(const void *);
@@ -53,7 +53,7 @@ struct Layer {
         const auto *bytes = reinterpret_cast<const uint8_t *>(weights.data());
         const auto pack = [&](const int64_t *from, uint8_t *to) {
             return tw_pack(kBf16, 1, 0, bytes, 2 * inputs, outputs, inputs, strips, tiles,
-                           metadata.data(), counts.data(), from, to, nullptr, threads);
+                           metadata.data(), counts.data(), from, to, threads);
         };
         require(pack(nullptr, nullptr) == -1, "weights are numbers");
         for (int64_t s = 0; s < strips; s++) starts[s + 1] = starts[s] + counts[s];

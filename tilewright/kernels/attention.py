@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from ctypes import Array, addressof
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,30 +165,12 @@ class Cache:
             np.concatenate([prune_cache(part, share) for part in np.split(all_, sequences)])
             for all_, share in ((keys, key_sparsity), (values, value_sparsity))
         )
-        self._set(self._packed(keys_, values_, sparse=sparse))
-
-    def _set(self, cache: SparseCache) -> None:
-        self._cache = cache
+        self._cache = self._packed(keys_, values_, sparse=sparse)
         self.tail = Tail(self.heads, self.dim)
         self._c_keys, self._c_values = (
             (CWeights * self.heads)(*(self._matrices[id(part)].c_weights for part in parts))
             for parts in (self._cache.keys, self._cache.values)
         )
-
-    def copy(self) -> Self:
-        """The same keys and values in memory of their own, without a tail."""
-        twin = type(self).__new__(type(self))
-        twin.heads, twin.tokens, twin.dim = self.heads, self.tokens, self.dim
-        twin._matrices = {}
-
-        def again(part: PackedWeights) -> PackedWeights:
-            matrix = self._matrices[id(part)].copy()
-            twin._matrices[id(matrix.packed)] = matrix
-            return matrix.packed
-
-        keys, values = self._cache.keys, self._cache.values
-        twin._set(SparseCache([again(part) for part in keys], [again(part) for part in values]))
-        return twin
 
     @property
     def size(self) -> int:
@@ -213,8 +194,6 @@ class Cache:
     def attend(
         self,
         queries: NDArray[np.uint16],
-        tail_keys: NDArray[np.uint16] | None = None,
-        tail_values: NDArray[np.uint16] | None = None,
         *,
         threads: int | None = None,
         path: Path | None = None,
@@ -223,18 +202,11 @@ class Cache:
     ) -> NDArray:
         """(query heads, dim) bf16 patterns to fp32 patterns; see ``golden.sparamx.attend``.
 
-        ``tail_keys`` and ``tail_values``, (heads, tokens, dim) bf16 patterns, stand in for what was
-        appended. ``out`` receives the result where given; as uint16 it receives bf16 patterns. By
-        default the order is ``Order.TILE`` where there is AMX and a head of the cache has at most
-        16 queries, and ``Order.VECTOR`` elsewhere.
+        ``out`` receives the result where given; as uint16 it receives bf16 patterns. By default the
+        order is ``Order.TILE`` where there is AMX and a head of the cache has at most 16 queries,
+        and ``Order.VECTOR`` elsewhere.
         """
         path, threads = checked_path(path), checked_threads(threads)
-        if (tail_keys is None) != (tail_values is None):
-            raise ValueError("a tail has keys and values")
-        tail = self.tail
-        if tail_keys is not None and tail_values is not None:
-            tail = Tail(self.heads, self.dim)
-            tail.append(tail_keys, tail_values)
         require(
             queries.ndim == 2
             and queries.shape[1] == self.dim
@@ -257,9 +229,9 @@ class Cache:
             f"out must be a contiguous array of fp32 or bf16 of {queries.shape}",
         )
         if order is Order.TILE and rows <= MOST_QUERIES and path is not Path.AVX512:
-            self._attend(np.ascontiguousarray(queries), rows, tail, out, threads, path)
+            self._attend(np.ascontiguousarray(queries), rows, out, threads, path)
             return out
-        result = self._attend_by_products(queries, tail, threads, path, order)
+        result = self._attend_by_products(queries, threads, path, order)
         if out.dtype == np.uint16:
             bits = result.astype(np.uint64)
             out[...] = (bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) >> np.uint64(16)
@@ -268,15 +240,9 @@ class Cache:
         return out
 
     def _attend(
-        self,
-        queries: NDArray[np.uint16],
-        rows: int,
-        tail: Tail,
-        out: NDArray,
-        threads: int,
-        path: Path,
+        self, queries: NDArray[np.uint16], rows: int, out: NDArray, threads: int, path: Path
     ) -> None:
-        tail_keys, tail_values = tail.structures()
+        tail_keys, tail_values = self.tail.structures()
         call = CAttention(
             keys=addressof(self._c_keys),
             values=addressof(self._c_values),
@@ -286,7 +252,7 @@ class Cache:
             rows=rows,
             dim=self.dim,
             tokens=self.tokens,
-            tail_tokens=tail.tokens,
+            tail_tokens=self.tail.tokens,
             queries=address(queries),
             out=address(out),
             out_bf16=out.dtype == np.uint16,
@@ -296,11 +262,11 @@ class Cache:
         library().tw_attend(addressof(call))
 
     def _attend_by_products(
-        self, queries: NDArray[np.uint16], later: Tail, threads: int, path: Path, order: Order
+        self, queries: NDArray[np.uint16], threads: int, path: Path, order: Order
     ) -> NDArray[np.uint32]:
         tail = None
-        if later.tokens:
-            tail = self._packed(*later.keys_and_values(), sparse=False)
+        if self.tail.tokens:
+            tail = self._packed(*self.tail.keys_and_values(), sparse=False)
 
         def products(
             weights: Sequence[PackedWeights], activations: Sequence[NDArray]

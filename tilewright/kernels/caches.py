@@ -119,13 +119,6 @@ class SparseLayer(DynamicLayer):
         self.sequences = len(self.keys)
         self.keys = self.values = self.keys[:, :, :0].clone()  # its memory goes
 
-    def take(self, other: SparseLayer) -> None:
-        """The packed tokens of another layer, in memory of their own; for measurements."""
-        assert other.packed is not None
-        self.dtype, self.device, self.is_initialized = other.dtype, other.device, True
-        self.keys = self.values = other.keys
-        self.packed, self.sequences = other.packed.copy(), other.sequences
-
     def append(self, keys: Tensor, values: Tensor) -> None:
         """More tokens behind the packed ones."""
         assert self.packed is not None

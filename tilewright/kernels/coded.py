@@ -69,10 +69,6 @@ class CodedMatrix(Multiplier):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.coded,)
 
-    def copy(self) -> "CodedMatrix":
-        """The same weights in memory of their own."""
-        return CodedMatrix(self.coded)
-
     @property
     def size(self) -> int:
         """Bytes that a multiplication reads of it."""

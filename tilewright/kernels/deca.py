@@ -73,10 +73,6 @@ class DecaMatrix(Multiplier):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.compressed,)
 
-    def copy(self) -> "DecaMatrix":
-        """The same weights in memory of their own."""
-        return DecaMatrix(self.compressed)
-
     @property
     def size(self) -> int:
         """Bytes that a multiplication reads of it."""

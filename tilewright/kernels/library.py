@@ -135,7 +135,7 @@ _SIGNATURES = {
     "tw_attend": (None, [c_void_p]),
     "tw_pack": (
         c_int64,
-        [c_int32, c_int32, c_int32, c_void_p, *[c_int64] * 5, *[c_void_p] * 5, c_int32],
+        [c_int32, c_int32, c_int32, c_void_p, *[c_int64] * 5, *[c_void_p] * 4, c_int32],
     ),
     "tw_set_many_rows": (None, [c_int64]),
     "tw_set_pair_bytes": (None, [c_int64]),
@@ -202,11 +202,11 @@ def default_threads() -> int:
     """As many as PyTorch uses, where it is loaded; else one per processor of this process."""
     if shares_pool():
         return int(sys.modules["torch"].get_num_threads())
-    return _processors()
+    return processors()
 
 
 @cache
-def _processors() -> int:
+def processors() -> int:
     """Processors that the process may run on and, in a control group, that it may keep busy."""
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
     count = len(allowed) or os.cpu_count() or 1
@@ -215,7 +215,7 @@ def _processors() -> int:
 
 def has_room(threads: int) -> bool:
     """Whether so many threads have a processor each, as the process may use them now."""
-    if threads > _processors():
+    if threads > processors():
         return False
     return not hasattr(os, "sched_getaffinity") or threads <= len(os.sched_getaffinity(0))
 

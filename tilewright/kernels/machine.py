@@ -5,12 +5,13 @@ import platform
 import re
 import subprocess
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path as FilePath
 
 import numpy as np
 
 from tilewright.kernels.build import compiler
-from tilewright.kernels.library import available_paths, default_threads
+from tilewright.kernels.library import available_paths, processors
 
 __all__ = ["Machine", "describe_machine"]
 
@@ -40,7 +41,7 @@ def describe_machine() -> Machine:
     return Machine(
         processor=info.get("model name", platform.processor() or platform.machine()),
         family_model_stepping=tuple(int(number) for number in numbers if number.isdecimal()),
-        processors=default_threads(),
+        processors=processors(),
         caches=tuple(_caches()),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         huge_pages=_huge_pages(),
@@ -87,7 +88,6 @@ def _huge_pages() -> str:
 
 def _torch_version() -> str | None:
     try:
-        import torch
-    except ImportError:
+        return version("torch")
+    except PackageNotFoundError:
         return None
-    return str(torch.__version__)

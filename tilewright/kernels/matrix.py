@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from ctypes import addressof, pointer
 from functools import partial
-from pathlib import Path as FilePath
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from tilewright.golden.params.sparamx import (
     Order,
     WeightFormat,
 )
-from tilewright.golden.sparamx import PackedWeights, load, save, unpack
+from tilewright.golden.sparamx import PackedWeights, unpack
 from tilewright.golden.sparamx.linear import check_activations
 from tilewright.golden.sparamx.packed import DTYPES, balance, segment_starts
 from tilewright.kernels.library import (
@@ -105,13 +104,10 @@ class Multiplier:
         ``out`` receives the result where given; as uint16 it receives bf16 patterns, rounded to
         nearest even. ``bias`` (outputs,) is added to fp32 sums before that.
         """
-        path, threads = checked_path(path), checked_threads(threads)
-        prepared = self.prepare(x, bias, out)
-        order = order or self.default_order(len(prepared.y), path)
-        bounds = self.bounds_address(threads)
-        call = CCall(addressof(prepared.product), 1, bounds, threads, path, ORDERS[order])
-        library().tw_multiply(addressof(call))
-        return prepared.y
+        if out is None:
+            out = np.empty((len(x), self.shape[0]), self.result_dtype)
+        self.bind(x, out, threads=threads, path=path, order=order, bias=bias)()
+        return out
 
     def bind(
         self,
@@ -132,7 +128,9 @@ class Multiplier:
         order = order or self.default_order(len(out), path)
         bounds = self.bounds_address(threads)
         call = CCall(addressof(prepared.product), 1, bounds, threads, path, ORDERS[order])
-        return _bound(call, prepared, self)
+        bound = partial(library().tw_multiply, addressof(call))
+        bound.alive = call, prepared, self  # type: ignore[attr-defined]
+        return bound
 
     def prepare(self, x: NDArray, bias: NDArray | None, out: NDArray | None) -> "Prepared":
         """Check the operands of one multiplication and describe it to the kernel.
@@ -177,13 +175,6 @@ class Multiplier:
 ORDERS = {Order.TILE: 0, Order.VECTOR: 1}
 
 
-def _bound(call: CCall, *alive: object) -> Callable[[], None]:
-    """A call of the library; it keeps alive what the structure points at."""
-    bound = partial(library().tw_multiply, addressof(call))
-    bound.alive = (call, alive)  # type: ignore[attr-defined]
-    return bound
-
-
 _ELEMENTS = {ElementType.BF16: 0, ElementType.INT8: 1}
 
 
@@ -193,28 +184,42 @@ class Matrix(Multiplier):
     def __init__(self, packed: PackedWeights):
         """From any packed weights, checked and copied into aligned memory on large pages."""
         packed.check()
-        self._set(
-            PackedWeights(
-                packed.format,
-                packed.shape,
-                as_weight_bytes(packed.metadata),
-                as_weight_bytes(packed.values),
-                packed.strip_starts,
-            ),
-            _weight_sums(packed),
-            segment_starts(packed.format, packed.metadata),
-        )
+        metadata, values = as_weight_bytes(packed.metadata), as_weight_bytes(packed.values)
+        self._set(packed.format, packed.shape, metadata, values)
 
     def _set(
-        self,
-        packed: PackedWeights,
-        sums: NDArray[np.int32] | None,
-        segments: NDArray[np.int64],
+        self, fmt: WeightFormat, shape: tuple[int, int], metadata: NDArray, values: NDArray
     ) -> None:
-        self.packed, self.shape, self.costs = packed, packed.shape, packed.costs
-        self._sums, self._segments = sums, segments
-        strips, tiles = packed.format.grid(packed.shape)
-        self._starts = np.ascontiguousarray(packed.strip_starts)
+        strips, tiles = fmt.grid(shape)
+        wanted = strips * tiles * fmt.metadata_bytes
+        require(
+            metadata.size == wanted,
+            f"a bitmap of {metadata.size} bytes for a {fmt.element.value} layer of {shape}",
+        )
+        bitmap, threads = metadata.reshape(strips, tiles, fmt.metadata_bytes), checked_threads(None)
+        segments = -(-tiles // SEGMENT_TILES)
+        if fmt.sparse:
+            starts = np.zeros(strips * segments + 1, np.int64)
+            library().tw_count_segments(
+                *(address(metadata), fmt.metadata_bytes, strips, tiles, SEGMENT_TILES),
+                *(address(starts[1:]), threads),
+            )
+            np.cumsum(starts, out=starts)
+        else:
+            starts = segment_starts(fmt, bitmap)
+        require(
+            len(values) == starts[-1], f"{len(values)} values for a bitmap of {int(starts[-1])}"
+        )
+        self._segments, self._starts = starts, np.ascontiguousarray(starts[::segments])
+        self._sums = None
+        if fmt.element is ElementType.INT8:
+            self._sums = np.empty(strips * STRIP_OUTPUTS, np.int32)
+            library().tw_sum_weights(
+                *(address(metadata) if fmt.sparse else None, address(values)),
+                *(address(self._starts), strips, tiles, address(self._sums), threads),
+            )
+        self.packed = packed = PackedWeights(fmt, shape, bitmap, values, self._starts)
+        self.shape, self.costs = shape, packed.costs
         weights = CWeights(
             element=_ELEMENTS[packed.format.element],
             sparse=packed.format.sparse,
@@ -225,8 +230,8 @@ class Matrix(Multiplier):
             metadata=address(packed.metadata),
             values=address(packed.values),
             strip_starts=address(self._starts),
-            segment_starts=address(segments),
-            weight_sums=None if sums is None else address(sums),
+            segment_starts=address(starts),
+            weight_sums=None if self._sums is None else address(self._sums),
         )
         super().__init__(weights, None)
         if packed.format.element is ElementType.INT8:
@@ -247,8 +252,6 @@ class Matrix(Multiplier):
         strips, tiles = fmt.grid((weights.shape[0], weights.shape[1]))
         metadata = weight_bytes(strips * tiles * fmt.metadata_bytes)
         counts = np.empty(strips, np.int64)
-        int8 = fmt.element is ElementType.INT8
-        sums = np.zeros(strips * STRIP_OUTPUTS, np.int32) if int8 else None
 
         def run(starts: NDArray | None, values: NDArray | None) -> int:
             return library().tw_pack(
@@ -257,7 +260,6 @@ class Matrix(Multiplier):
                 *(address(metadata), address(counts)),
                 None if starts is None else address(starts),
                 None if values is None else address(values),
-                None if sums is None else address(sums),
                 threads,
             )
 
@@ -268,19 +270,7 @@ class Matrix(Multiplier):
         values = weight_bytes(int(starts[-1]) * fmt.element.bytes)
         run(starts, values)
         shape = (weights.shape[0], weights.shape[1])
-        matrix = cls.__new__(cls)
-        matrix._set(
-            PackedWeights(
-                fmt,
-                shape,
-                metadata.reshape(strips, tiles, fmt.metadata_bytes),
-                values.view(DTYPES[fmt.element]),
-                starts,
-            ),
-            sums,
-            segment_starts(fmt, metadata.reshape(strips, tiles, fmt.metadata_bytes)),
-        )
-        return matrix
+        return cls.around(fmt, shape, metadata, values.view(DTYPES[fmt.element]))
 
     @classmethod
     def around(
@@ -294,59 +284,12 @@ class Matrix(Multiplier):
 
         ``memory.SLACK`` readable bytes must follow the values.
         """
-        strips, tiles = fmt.grid(shape)
-        wanted = strips * tiles * fmt.metadata_bytes
-        require(
-            metadata.size == wanted,
-            f"a bitmap of {metadata.size} bytes for a {fmt.element.value} layer of {shape}",
-        )
-        segments, threads = -(-tiles // SEGMENT_TILES), checked_threads(None)
-        bitmap = metadata.reshape(strips, tiles, fmt.metadata_bytes)
-        if fmt.sparse:
-            starts = np.zeros(strips * segments + 1, np.int64)
-            library().tw_count_segments(
-                *(address(metadata), fmt.metadata_bytes, strips, tiles, SEGMENT_TILES),
-                *(address(starts[1:]), threads),
-            )
-            np.cumsum(starts, out=starts)
-        else:
-            starts = segment_starts(fmt, bitmap)
-        require(
-            len(values) == starts[-1], f"{len(values)} values for a bitmap of {int(starts[-1])}"
-        )
-        strip_starts = np.ascontiguousarray(starts[::segments])
-        sums = None
-        if fmt.element is ElementType.INT8:
-            sums = np.empty(strips * STRIP_OUTPUTS, np.int32)
-            library().tw_sum_weights(
-                *(address(metadata) if fmt.sparse else None, address(values)),
-                *(address(strip_starts), strips, tiles, address(sums), threads),
-            )
         matrix = cls.__new__(cls)
-        matrix._set(PackedWeights(fmt, shape, bitmap, values, strip_starts), sums, starts)
+        matrix._set(fmt, shape, metadata, values)
         return matrix
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (
-            self.packed,
-        )  # pickles and deep copies are packed weights, as files are
-
-    def copy(self) -> Self:
-        """The same weights in memory of their own."""
-        packed = self.packed
-        twin = type(self).__new__(type(self))
-        twin._set(
-            PackedWeights(
-                packed.format,
-                packed.shape,
-                as_weight_bytes(packed.metadata),
-                as_weight_bytes(packed.values),
-                packed.strip_starts,
-            ),
-            self._sums,
-            self._segments,
-        )
-        return twin
+        return type(self), (self.packed,)  # pickles and deep copies are packed weights
 
     @property
     def c_weights(self) -> CWeights:
@@ -370,15 +313,6 @@ class Matrix(Multiplier):
         """The weights again, bf16 patterns or int8."""
         return unpack(self.packed)
 
-    def save(self, path: str | FilePath) -> None:
-        """Write the packed weights to a file."""
-        save(self.packed, path)
-
-    @classmethod
-    def load(cls, path: str | FilePath) -> Self:
-        """What ``save`` wrote; refused where truncated or inconsistent."""
-        return cls(load(path))
-
 
 def multiply_all(
     matrices: Sequence[Multiplier],
@@ -392,20 +326,6 @@ def multiply_all(
 
     The strips of all matrices form one list, which the threads divide by bytes.
     """
-    call, results = bind_all(matrices, activations, threads=threads, path=path, order=order)
-    call()
-    return results
-
-
-def bind_all(
-    matrices: Sequence[Multiplier],
-    activations: Sequence[NDArray],
-    *,
-    threads: int | None = None,
-    path: Path | None = None,
-    order: Order | None = None,
-) -> tuple[Callable[[], None], list[NDArray]]:
-    """A call that computes :func:`multiply_all` into the arrays beside it, whenever it is made."""
     path, threads = checked_path(path), checked_threads(threads)
     require(len(matrices) > 0, "no matrices to multiply")
     prepared = [m.prepare(x, None, None) for m, x in zip(matrices, activations, strict=True)]
@@ -416,8 +336,8 @@ def bind_all(
     call = CCall(
         *(addressof(products), len(matrices), address(bounds), threads, path, ORDERS[order])
     )
-    bound = _bound(call, products, bounds, prepared, list(matrices))
-    return bound, [one.y for one in prepared]
+    library().tw_multiply(addressof(call))
+    return [one.y for one in prepared]
 
 
 def check_type(fmt: WeightFormat, weights: NDArray) -> None:
@@ -446,11 +366,3 @@ def _refuse_not_finite(weights: NDArray, strip: int) -> None:
         f"weight {int(rows[row, column]):#06x} at row {top + row}, column {column}"
         " is NaN or infinite"
     )
-
-
-def _weight_sums(packed: PackedWeights) -> NDArray[np.int32] | None:
-    if packed.format.element is not ElementType.INT8:
-        return None
-    sums = np.zeros(packed.format.grid(packed.shape)[0] * STRIP_OUTPUTS, np.int32)
-    sums[: packed.shape[0]] = unpack(packed).sum(axis=1, dtype=np.int32)
-    return sums

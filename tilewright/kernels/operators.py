@@ -106,15 +106,8 @@ def linear(
 
 
 @linear.register_fake
-def _(
-    x: Tensor,
-    parts: list[Tensor],
-    form: str,
-    outputs: int,
-    scales: Tensor | None,
-    bias: Tensor | None,
-    gated: bool,
-) -> Tensor:
+def _(x: Tensor, parts: Any, form: str, outputs: int, *rest: Any) -> Tensor:
+    gated = rest[-1]
     return x.new_empty((*x.shape[:-1], outputs // 2 if gated else outputs))
 
 
@@ -128,9 +121,7 @@ def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     return norm(x, weight, epsilon)
 
 
-@rms_norm.register_fake
-def _(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    return torch.empty_like(x)
+rms_norm.register_fake(lambda x, weight, epsilon: torch.empty_like(x))
 
 
 def norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
@@ -157,9 +148,7 @@ def rotate_(x: Tensor, cosines: Tensor, sines: Tensor, heads: int) -> None:
     turn_(x, cosines, sines, heads)
 
 
-@rotate_.register_fake
-def _(x: Tensor, cosines: Tensor, sines: Tensor, heads: int) -> None:
-    return None
+rotate_.register_fake(lambda x, cosines, sines, heads: None)
 
 
 def turn_(x: Tensor, cosines: Tensor, sines: Tensor, heads: int) -> None:
@@ -181,15 +170,8 @@ def turn_(x: Tensor, cosines: Tensor, sines: Tensor, heads: int) -> None:
 
 def angles_of(angles: tuple[Tensor, Tensor], batch: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines of every token of every sequence."""
-    cosines, sines = angles
-    return _angles(cosines, batch), _angles(sines, batch)
-
-
-def _angles(angles: Tensor, batch: int) -> Tensor:
-    """Angles of every token of every sequence."""
-    if len(angles) != batch:
-        angles = angles.expand(batch, *angles.shape[1:])
-    return angles.contiguous()
+    cosines, sines = (t.expand(batch, *t.shape[1:]).contiguous() for t in angles)
+    return cosines, sines
 
 
 ROOM = 256  # tokens by which a cache's memory grows, at least

@@ -150,17 +150,6 @@ class SparseLinear(nn.Module):
             f" form={self.form}, bytes={size / dense:.1%} of bf16{gate}"
         )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SparseLinear:
-        copies = {name: part.clone() for name, part in zip(self._names, self._parts(), strict=True)}
-        shape, bias, scales = (self.out_features, self.in_features), self.bias, self.scales
-        twin = SparseLinear(
-            *(self.form, shape, copies),
-            *(None if t is None else t.clone() for t in (scales, bias)),
-            gated=self.gated,
-            threads=self.threads,
-        )
-        return twin.train(self.training)
-
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name in self.__dict__.get("_buffers", ()):

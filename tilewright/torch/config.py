@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeAlias, get_args, get_origin
 
-from tilewright.golden.deca.scheme import Scheme, resolve_scheme
+from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import ScaleKind
@@ -256,7 +256,7 @@ class DecaConfig(_Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(
-            not _scheme(self.scheme).config.int8,
+            not resolve_scheme(self.scheme).config.int8,
             f"{self.scheme}: tiles of int8 multiply int8 activations, which no layer has",
         )
         require(
@@ -359,10 +359,6 @@ def _words(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return f"{len(get_args(kind))} whole numbers"
     return "None" if kind is NoneType else WORDS[kind]
-
-
-def _scheme(text: str) -> Scheme:
-    return resolve_scheme(text)
 
 
 def _check_weights(config: AndaConfig | HarmoniaConfig) -> None:

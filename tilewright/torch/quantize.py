@@ -18,7 +18,7 @@ from tilewright.torch.config import (
 )
 from tilewright.torch.linear import FormatLinear, convert_linear, restore_linear, weights_problem
 from tilewright.torch.modules import STATE, ModuleError, attention_modules
-from tilewright.torch.recipe import Recipe, RecipeError
+from tilewright.torch.recipe import Factors, Recipe, RecipeError
 from tilewright.torch.smoothing import apply_factors
 
 __all__ = ["linear_modules", "quantize_", "restore_"]
@@ -60,15 +60,12 @@ def quantize_(
     if not isinstance(config, (*CONFIGS.values(), Recipe)):
         names = ", ".join(kind.__name__ for kind in CONFIGS.values())
         raise TypeError(f"the configuration must be one of {names} or a Recipe, not {config!r}")
+    smoothing: Mapping[str, Factors] = {}
     if isinstance(config, Recipe):
-        recipe = config
-        if recipe.baked:
-            bake = True
-        found = _modules_of(model, recipe)
+        found, settings, smoothing = _modules_of(model, config), config.config, config.smoothing
+        bake = bake or config.baked
     else:
-        recipe = None
-        found = linear_modules(model, modules, skip)
-    settings = config.config if isinstance(config, Recipe) else config
+        found, settings = linear_modules(model, modules, skip), config
     for name, (kind, module) in found.items():
         _check(name, module, settings.linear(kind))
         if bake and module.weight.is_meta:
@@ -89,7 +86,7 @@ def quantize_(
             for name, (kind, module) in found.items()
         },
         baked=bake,
-        smoothing=recipe.smoothing if recipe is not None else {},
+        smoothing=smoothing,
     )
     object.__setattr__(model, STATE, {"recipe": made, "attention": previous})
     if made.smoothing:
@@ -114,7 +111,8 @@ def restore_(model: torch.nn.Module) -> None:
         if hasattr(module, SETTINGS):
             delattr(module, SETTINGS)
     if state["attention"] is not None:
-        _set_implementation(model, state["attention"])
+        plain: Any = model
+        plain.set_attn_implementation(state["attention"])
     object.__delattr__(model, STATE)
 
 
@@ -135,13 +133,9 @@ def linear_modules(
         leaf = name.rpartition(".")[2]
         if module is head or leaf in skip or not name:
             continue
-        if isinstance(module, FormatLinear):
-            raise ModuleError(name, "it has a format already: restore_ the model first")
-        if leaf in kinds:
-            if type(module) is not torch.nn.Linear:
-                kind = type(module).__name__
-                raise ModuleError(name, f"{kind} layers are not supported; torch.nn.Linear is")
-            found[name] = (kinds[leaf], module)
+        if leaf in kinds or isinstance(module, FormatLinear):
+            linear = _plain(name, module)
+            found[name] = (kinds[leaf], linear)
         elif isinstance(module, torch.nn.Linear):
             raise ModuleError(
                 name,
@@ -165,19 +159,25 @@ def _modules_of(model: torch.nn.Module, recipe: Recipe) -> Found:
         module = have.get(name)
         if module is None:
             raise RecipeError(f"{name}: the recipe names it, the model has no such module")
-        if isinstance(module, FormatLinear):
-            raise ModuleError(name, "it has a format already: restore_ the model first")
-        if type(module) is not torch.nn.Linear:
-            kind = type(module).__name__
-            raise ModuleError(name, f"{kind} layers are not supported; torch.nn.Linear is")
-        shape = (module.out_features, module.in_features)
+        linear = _plain(name, module)
+        shape = (linear.out_features, linear.in_features)
         if shape != (outputs, inputs):
             raise RecipeError(
                 f"{name}: the recipe has {outputs} x {inputs}, the model {shape[0]} x {shape[1]}:"
                 " it belongs to another model"
             )
-        found[name] = (kind, module)
+        found[name] = (kind, linear)
     return found
+
+
+def _plain(name: str, module: torch.nn.Module) -> torch.nn.Linear:
+    """A linear layer of PyTorch's own, without a format."""
+    if isinstance(module, FormatLinear):
+        raise ModuleError(name, "it has a format already: restore_ the model first")
+    if type(module) is not torch.nn.Linear:
+        kind = type(module).__name__
+        raise ModuleError(name, f"{kind} layers are not supported; torch.nn.Linear is")
+    return module
 
 
 def _check(name: str, module: torch.nn.Linear, form: LinearFormat) -> None:
@@ -199,12 +199,8 @@ def _attach(model: Any, attentions: Mapping[str, torch.nn.Module], config: Harmo
     for module in attentions.values():
         setattr(module, SETTINGS, config)
     previous = str(model.config._attn_implementation)
-    _set_implementation(model, IMPLEMENTATION)
+    model.set_attn_implementation(IMPLEMENTATION)
     return previous
-
-
-def _set_implementation(model: Any, name: str) -> None:
-    model.set_attn_implementation(name)
 
 
 def register_attention() -> None:

@@ -53,19 +53,10 @@ class Learned(NamedTuple):
 
 
 def learn_factors(
-    model: Any,
-    sequences: Sequence[Sequence[int]],
-    cache: CacheFormat | None = None,
-    *,
-    steps: int = STEPS,
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    model: Any, sequences: Sequence[Sequence[int]], cache: CacheFormat | None = None, **options: Any
 ) -> dict[str, Factors]:
-    """Factors of every attention module's keys, by its name; ``sequences`` are tokens of a text.
-
-    The model has no format in it then; ``progress`` is called after every layer.
-    """
-    found = learn(model, sequences, cache, steps=steps, seed=seed, progress=progress)
+    """The factors that :func:`learn` gives, without the errors."""
+    found = learn(model, sequences, cache, **options)
     return {name: learned.factors for name, learned in found.items()}
 
 
@@ -78,7 +69,10 @@ def learn(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Learned]:
-    """As ``learn_factors``, with the errors before and after."""
+    """Factors of every attention module's keys, by its name; ``sequences`` are tokens of a text.
+
+    The model has no format in it then; ``progress`` is called after every layer.
+    """
     require(steps >= 0, f"steps must be at least 0, not {steps!r}")
     require(len(sequences) > 0, "no calibration text")
     attentions = attention_modules(model)

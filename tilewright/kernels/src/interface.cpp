@@ -68,7 +68,6 @@ struct PackTask final : Task {
     int64_t *counts;        // first pass: values of each strip
     const int64_t *starts;  // second pass: where they begin
     uint8_t *values;
-    int32_t *sums;          // first pass: of each output's int8 weights
     int64_t *first_bad;     // per thread: the first strip with a weight that is no number, or -1
 
     template <class T>
@@ -87,16 +86,14 @@ struct PackTask final : Task {
         int64_t found = 0;
         for (int64_t n = s * kStripOutputs; n < std::min(outputs, (s + 1) * kStripOutputs); n++) {
             const uint8_t *row = weights + n * pitch;
-            int32_t in_row = 0, bad = 0, sum = 0;
+            int32_t in_row = 0, bad = 0;
             for (int64_t k = 0; k < inputs; k++) {
                 const T value = weight<T, Float32>(row, k);
                 in_row += nonzero(value);
                 if constexpr (sizeof(T) == 2) bad |= (value & 0x7f80) == 0x7f80;
-                else sum += value;
             }
             found += in_row;
             if (bad && first_bad[thread] < 0) first_bad[thread] = s;
-            if (sums) sums[n] = sum;
         }
         counts[s] = sparse ? found : tiles * int64_t(kTileBytes / sizeof(T));
     }
@@ -228,18 +225,18 @@ void tw_set_many_rows(int64_t rows) { set_rows_for_pairs(rows); }
 // Likewise: the bytes of activations that it goes through with one pair after the other; 0: all.
 void tw_set_pair_bytes(int64_t bytes) { set_bytes_for_pairs(bytes); }
 
-// First pass (values null): values and int8 sums of each strip; returns the first strip with a
+// First pass (values null): values of each strip; returns the first strip with a
 // weight that is no number, or -1. Second pass: bitmap and values, from `starts` on.
 int64_t tw_pack(int32_t element, int32_t sparse, int32_t float32, const uint8_t *weights,
                 int64_t pitch, int64_t outputs, int64_t inputs, int64_t strips, int64_t tiles,
                 uint8_t *metadata, int64_t *counts, const int64_t *starts, uint8_t *values,
-                int32_t *sums, int32_t threads) {
+                int32_t threads) {
     std::vector<int64_t> bad(threads, -1);
     PackTask task;
     task.element = element, task.sparse = sparse, task.float32 = float32;
     task.weights = weights, task.pitch = pitch, task.outputs = outputs, task.inputs = inputs;
     task.strips = strips, task.tiles = tiles, task.metadata = metadata, task.counts = counts;
-    task.starts = starts, task.values = values, task.sums = sums;
+    task.starts = starts, task.values = values;
     task.first_bad = bad.data();
     run_in_pool(threads, task);
     for (int64_t strip : bad)

@@ -1,7 +1,5 @@
 """Speed and memory of the golden models and of their peers: one run, the same data.
 
-    python -m benchmarks.golden_bench [--json]
-
 The best round counts. A peer that is not installed is left out, with a line that says so.
 """
 
@@ -13,9 +11,11 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.race import Call, Figure, main, race
+from benchmarks.race import Call, Figure, race, seconds
 from tilewright.golden import bfp, planes
+from tilewright.golden.anda import gemm, quantise
 from tilewright.golden.arith import add, convert, fma, multiply
+from tilewright.golden.params.anda import AndaNumerics
 from tilewright.golden.params.formats import BF16, FP16, FP32, BlockFormat
 from tilewright.golden.vectors import operands
 
@@ -106,5 +106,16 @@ def measure(rows: int = 4096, duration: float = 8.0) -> Iterator[Figure]:
         yield Figure(f"peak memory of {task} over its input", ratio, "", MEMORY)
 
 
-if __name__ == "__main__":
-    sys.exit(main(__doc__, measure))
+def measure_anda(rows: int = 2048, size: int = 4096) -> Iterator[Figure]:
+    """Anda's GEMM of a layer, every rounding step; and numpy's float32, which rounds none."""
+    rng = np.random.default_rng(1)
+    numerics, mantissa = AndaNumerics(), 8
+    activations = rng.standard_normal((rows, size)).astype(np.float16)
+    matrix = rng.standard_normal((size, size)).astype(np.float32)
+    weights = quantise(matrix)
+    blocks = bfp.encode(numerics.block_format(mantissa), activations.view(np.uint16))
+    wide = activations.astype(np.float32)
+    golden = seconds(lambda: gemm(numerics, mantissa, blocks, weights))
+    # A minute on 2 cores.
+    yield Figure(f"{rows} x {size} x {size}, M = {mantissa}", golden, limit=60.0 * rows / 2048)
+    yield Figure("the same in float32", seconds(lambda: wide @ matrix.T))
