@@ -32,13 +32,15 @@ DECA_LATENCY = 100  # cycles of a server's memory, as those of ``DecaMemory`` ar
 
 def add_simulation(parser: argparse.ArgumentParser, default: str) -> None:
     """Add the options of every workload; without ``--block`` it runs on ``default``."""
-    parser.add_argument("--block", metavar="BLOCK", help=f"that the workload runs on [{default}]")
+    parser.add_argument(
+        "--block", metavar="BLOCK", help=f"block to run the workload on [{default}]"
+    )
     parser.add_argument(
         "--simulator",
         choices=("verilator", "icarus"),
         help="Verilator where there is one, else Icarus Verilog, unless told here",
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="default %(default)s")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="random seed [1]")
     parser.add_argument(
         "--waves", type=Path, metavar="FILE", help="write all signals to FILE.fst or FILE.vcd"
     )
@@ -54,7 +56,11 @@ def simulation_of(args: argparse.Namespace) -> "Simulation":
 def add_latency(parser: argparse.ArgumentParser, default: int = LATENCY) -> None:
     """Add ``--latency``."""
     parser.add_argument(
-        "--latency", type=int, default=default, metavar="CYCLES", help=f"of the memory [{default}]"
+        "--latency",
+        type=int,
+        default=default,
+        metavar="CYCLES",
+        help=f"latency of the memory [{default}]",
     )
 
 
@@ -63,7 +69,7 @@ def add_update_record(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--update-record",
         action="store_true",
-        help="write the outcome down, which the report shows",
+        help="write the outcome to the record that the report shows",
     )
 
 
@@ -75,7 +81,7 @@ def add_layer(parser: argparse.ArgumentParser, latency: int = LATENCY) -> None:
         metavar="MODEL",
         help="GGUF file, Hugging Face folder or name [smollm2]",
     )
-    parser.add_argument("--layer", type=int, default=0, metavar="L", help="of the model [0]")
+    parser.add_argument("--layer", type=int, default=0, metavar="L", help="layer of the model [0]")
     add_latency(parser, latency)
     add_update_record(parser)
 

@@ -34,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--kv", metavar="F", help="for serving-sim: format of the KV cache")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write to")
-    parser.add_argument("--flow", choices=FLOWS, help="that takes a block to a layout")
+    parser.add_argument("--flow", choices=FLOWS, help="flow that takes the block to a layout")
     text = "a C header with the registers of a block: anda, harmonia or deca"
     parser.add_argument("--header", action="store_true", help=text)
-    text = "of a block: asap7 or sky130hd [the first that the flow takes]"
+    text = "technology of the flow: asap7 or sky130hd [the first that the flow takes]"
     parser.add_argument("--tech", metavar="T", help=text)
-    text = "of a block, as 800 (ps), 0.8ns or 1250MHz [its synthesis record's delay, and a quarter]"
+    text = "clock of the flow, as 800 (ps), 0.8ns or 1250MHz [1.25 times the delay of its record]"
     parser.add_argument("--clock", metavar="CLOCK", type=clock_period, help=text)
 
 

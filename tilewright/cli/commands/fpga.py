@@ -41,8 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("block", nargs="?", metavar="BLOCK", help=text)
     text = "to place it on [ecp5-85k]; or ecp5-25k, ecp5-45k, nexus, gatemate"
     parser.add_argument("--device", metavar="D", help=text)
-    parser.add_argument("--speed-grade", metavar="G", help="of the device [its slowest]")
-    parser.add_argument("--seed", metavar="N", type=int, help="of the placement [1]")
+    parser.add_argument(
+        "--speed-grade", metavar="G", help="speed grade of the device [the slowest]"
+    )
+    parser.add_argument("--seed", metavar="N", type=int, help="random seed of the placement [1]")
     text = "for placement to strive for [100MHz], also as 10000 (ps) or 10ns"
     parser.add_argument("--clock", metavar="CLOCK", type=clock_period, help=text)
     parser.add_argument("--path", action="store_true", help="show every cell on the longest path")

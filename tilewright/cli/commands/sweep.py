@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--simulate", action="store_true", help="run each variant's bench on its Verilog too"
     )
-    text = "of a PE, measure the energy of a multiply-add on a language model's data"
+    text = "measure the energy of a PE's multiply-add on a language model's data"
     parser.add_argument("--energy", action="store_true", help=text)
     parser.add_argument(
         "--cases", metavar="N", type=int, default=200, help="cases of each simulation [%(default)s]"

@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stale",
         action="store_true",
-        help="of these, only what has no up-to-date record, or with --prove no verdict",
+        help="with --all, only what has no up-to-date record, or with --prove no verdict",
     )
     text = "the area of each part, or with --clock the clock of the whole: for accelerators"
     parser.add_argument("--system", action="store_true", help=text)

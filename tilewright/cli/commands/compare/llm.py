@@ -17,9 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scheme",
         default="mxfp4",
         metavar="X",
-        help="of the servers, or FILE.py:CLASS, a format of your own [mxfp4]",
+        help="weight format on servers, or FILE.py:CLASS of yours [mxfp4]",
     )
-    parser.add_argument("--batch", type=int, default=1, metavar="N", help="sequences [1]")
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="number of sequences [1]")
     parser.add_argument(
         "--context", type=int, default=1024, metavar="C", help="tokens of each sequence [1024]"
     )
@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         dest="further",
-        help="of your own beside them: a server or an accelerator as FILE.toml, a format as"
-        " FILE.py:CLASS; repeatable",
+        help="add your own: a server or an accelerator as FILE.toml, a format as FILE.py:CLASS;"
+        " repeatable",
     )
-    parser.add_argument("--csv", action="store_true", help="print a table for other programs")
+    parser.add_argument("--csv", action="store_true", help="print comma-separated values")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -43,11 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with", metavar="FILE.v", type=Path, dest="own", help="compare a PE of your own too"
     )
-    parser.add_argument("--top", metavar="NAME", help="its module")
-    parser.add_argument("--macs", metavar="N", type=int, help="its multiply-adds in --cycles")
-    parser.add_argument("--cycles", metavar="N", type=int, help="that it takes for --macs")
+    parser.add_argument("--top", metavar="NAME", help="module name of the PE in FILE.v")
     parser.add_argument(
-        "--format", metavar="AxB", help="of its activations and weights, such as int8xint4"
+        "--macs", metavar="N", type=int, help="multiply-adds that it does in --cycles"
+    )
+    parser.add_argument("--cycles", metavar="N", type=int, help="cycles that it takes for --macs")
+    parser.add_argument(
+        "--format", metavar="AxB", help="formats of its activations and weights, such as int8xint4"
     )
     parser.add_argument(
         "--plot", metavar="FILE", type=Path, help="draw the efficiencies as bars (SVG, PNG, PDF)"
@@ -57,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="synthesise and simulate again; writes synth/records",
     )
-    stale = "of --update-records, only what has no up-to-date record"
+    stale = "with --update-records, only PEs without an up-to-date record"
     parser.add_argument("--stale", action="store_true", help=stale)
 
 

@@ -32,11 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("verilator", "icarus", "both"),
         help="Verilator where there is one, else Icarus Verilog, unless told here",
     )
-    parser.add_argument("--cases", type=int, default=1000, metavar="N", help="default %(default)s")
+    parser.add_argument("--cases", type=int, default=1000, metavar="N", help="random cases [1000]")
     parser.add_argument(
         "--exhaustive", action="store_true", help="every case that the bench can list, not N"
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="default %(default)s")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="random seed [1]")
     parser.add_argument(
         "--stall",
         type=float,

@@ -20,17 +20,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--k", type=int, default=1024, metavar="K", help="columns of weights [1024]"
     )
     parser.add_argument("--n", type=int, default=16, metavar="N", help="activation vectors [16]")
-    parser.add_argument("--scheme", default="bf8", help="as of `tilewright pack` [bf8]")
+    parser.add_argument(
+        "--scheme", default="bf8", help="weight format, as for tilewright pack [bf8]"
+    )
     parser.add_argument("--density", type=float, metavar="D", help="share of weights kept [all]")
     parser.add_argument(
-        "--weights", metavar="MODEL", help="a model as of `tilewright pack`, for its only matrix"
+        "--weights",
+        metavar="MODEL",
+        help="take the weights from the only matrix of a model, as for tilewright pack",
     )
-    parser.add_argument("--tensor", metavar="NAME", help="or this one of its matrices")
+    parser.add_argument(
+        "--tensor", metavar="NAME", help="name of the matrix, where --weights has several"
+    )
     parser.add_argument(
         "--prefetch", type=int, default=8, metavar="DEGREE", help="tiles ahead, 0..15 [8]"
     )
     parser.add_argument(
-        "--near", type=int, default=14, metavar="CYCLES", help="of a prefetched line [14]"
+        "--near", type=int, default=14, metavar="CYCLES", help="latency of a prefetched line [14]"
     )
     add_latency(parser, DECA_LATENCY)
     add_simulation(parser, "deca")

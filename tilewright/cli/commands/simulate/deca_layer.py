@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--schemes",
         default="mxfp4,bf8@0.5",
         metavar="NAME[@DENSITY],...",
-        help="of `tilewright pack`, each for all weights [mxfp4,bf8@0.5]",
+        help="weight formats, as for tilewright pack; each stores all weights [mxfp4,bf8@0.5]",
     )
     add_layer(parser, DECA_LATENCY)
     add_simulation(parser, "deca")

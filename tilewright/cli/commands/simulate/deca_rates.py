@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=120,
         metavar="N",
-        help="of a stream with every line in the L2 [120]",
+        help="tiles of a stream with every line in the L2 [120]",
     )
     add_update_record(parser)
     add_simulation(parser, "deca_tepl and deca")

@@ -17,9 +17,13 @@ EXAMPLE = "tilewright simulate deca.stream --block deca --scheme bf8 --density 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--scheme", default="bf8", help="as of `tilewright pack` [bf8]")
+    parser.add_argument(
+        "--scheme", default="bf8", help="weight format, as for tilewright pack [bf8]"
+    )
     parser.add_argument("--density", type=float, metavar="D", help="share of weights kept [all]")
-    parser.add_argument("--tiles", type=int, default=200, metavar="N", help="default %(default)s")
+    parser.add_argument(
+        "--tiles", type=int, default=200, metavar="N", help="length of the stream [200]"
+    )
     parser.add_argument(
         "--degree", type=int, default=5, metavar="D", help="tiles prefetched ahead, 0..15 [5]"
     )
@@ -27,16 +31,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--l2-prefetch", action="store_true", help="the L2's own prefetcher instead, --degree 0"
     )
     parser.add_argument(
-        "--near", type=int, default=14, metavar="CYCLES", help="of a line in the L2 [14]"
+        "--near", type=int, default=14, metavar="CYCLES", help="latency of a line in the L2 [14]"
     )
     parser.add_argument(
-        "--latency", type=int, default=261, metavar="CYCLES", help="more of one that is not [261]"
+        "--latency",
+        type=int,
+        default=261,
+        metavar="CYCLES",
+        help="extra latency of an L2 miss [261]",
     )
     parser.add_argument(
-        "--bandwidth", type=str, metavar="BYTES", help="a cycle, this core's share [no limit]"
+        "--bandwidth",
+        type=str,
+        metavar="BYTES",
+        help="bytes per cycle of memory bandwidth for this core [no limit]",
     )
     parser.add_argument(
-        "--matrix", type=int, default=16, metavar="CYCLES", help="of a tile's products [16]"
+        "--matrix",
+        type=int,
+        default=16,
+        metavar="CYCLES",
+        help="cycles of the matrix unit per tile [16]",
     )
     add_simulation(parser, "deca_tepl")
 
