@@ -10,15 +10,7 @@ An operand may also be in a scale format (e8m0).
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.golden.bits import (
-    Unpacked,
-    bits_dtype,
-    patterns,
-    round_pack,
-    shares_exponent,
-    shorten,
-    unpack,
-)
+from tilewright.golden.bits import Unpacked, bits_dtype, patterns, round_pack, unpack
 from tilewright.golden.parallel import elementwise
 from tilewright.golden.params.arith import IEEE_RULES, FloatRules
 from tilewright.golden.params.formats import FloatFormat, ScaleFormat
@@ -99,8 +91,6 @@ def convert(
     src_fmt: OperandFormat, dst_fmt: FloatFormat, bits: ArrayLike, rules: FloatRules = IEEE_RULES
 ) -> NDArray:
     """The same values in another format, rounded once."""
-    if isinstance(src_fmt, FloatFormat) and shares_exponent(src_fmt, dst_fmt):
-        return shorten(src_fmt, dst_fmt, bits, rules)
 
     def piece(bits: NDArray) -> NDArray:
         x = unpack(src_fmt, bits, rules.operand_subnormals)

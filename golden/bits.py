@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.golden.parallel import CHUNK, elementwise
+from tilewright.golden.parallel import elementwise
 from tilewright.golden.params.arith import IEEE_RULES, FloatRules
 from tilewright.golden.params.formats import (
     FloatFormat,
@@ -142,53 +142,6 @@ def round_pack(
     return elementwise(piece, bits_dtype(fmt), sign, exponent, significand, sticky, infinite, nan)
 
 
-def shares_exponent(src: FloatFormat, dst: FloatFormat) -> bool:
-    """Whether ``dst`` is ``src`` with a shorter fraction, as bf16 is of fp32 and e5m2 of fp16."""
-    return (
-        src.specials is dst.specials is Specials.IEEE
-        and src.exponent_bits == dst.exponent_bits
-        and src.mantissa_bits > dst.mantissa_bits
-    )
-
-
-def shorten(
-    src: FloatFormat, dst: FloatFormat, bits: ArrayLike, rules: FloatRules = IEEE_RULES
-) -> NDArray:
-    """:func:`round_pack` of :func:`unpack`, where :func:`shares_exponent` holds, in fewer steps.
-
-    Patterns of one exponent field are spaced as their values are and follow each other as the
-    values do, so rounding the pattern rounds the value; no significand need be taken out.
-    """
-    # numpy's own scalars: a Python integer costs every operation a check of its range.
-    drop = bits_dtype(src).type(src.mantissa_bits - dst.mantissa_bits)
-    below_sign = bits_dtype(src).type((1 << (src.bits - 1)) - 1)
-    dst_sign = 1 << (dst.bits - 1)
-    infinity = _infinity_or_max(src)
-    # The first magnitude that is not flushed: in the binade below the smallest normal, what is cut
-    # off is half as large as above it, and half of that rounds up to the smallest normal.
-    smallest = 1 << src.mantissa_bits
-    if rules.rounding is Rounding.NEAREST_EVEN:
-        smallest -= (1 << int(drop)) // 4
-
-    def piece(words: NDArray) -> NDArray:
-        magnitude = words & below_sign
-        # The sign bit rides along: only a NaN can carry into it.
-        kept = _round_off(words, drop, None, rules.rounding)
-        if rules.overflow is Overflow.SATURATE:
-            overflow = (kept & (dst_sign - 1) == dst.infinity_bits) & (magnitude != infinity)
-            kept[overflow] -= 1  # the pattern below infinity is the largest finite value
-        if rules.operand_subnormals is Subnormals.FLUSH:
-            kept[magnitude < 1 << src.mantissa_bits] &= dst_sign
-        if rules.result_subnormals is Subnormals.FLUSH:
-            kept[magnitude < smallest] &= dst_sign
-        if magnitude.max() > infinity:
-            kept[magnitude > infinity] = dst.nan_bits
-        return kept
-
-    words = patterns(src, bits).astype(bits_dtype(src), copy=False)
-    return elementwise(piece, bits_dtype(dst), words, step=2 * CHUNK)  # 32-bit temporaries
-
-
 def encode(fmt: FloatFormat, values: ArrayLike, rules: FloatRules = IEEE_RULES) -> NDArray:
     """Nearest patterns of float64 ``values``, each rounded once."""
 
@@ -223,26 +176,6 @@ def decode(fmt: FloatFormat, bits: ArrayLike) -> NDArray[np.float64]:
         return values
 
     return elementwise(piece, np.float64, patterns(fmt, bits))
-
-
-def encode_scale(
-    fmt: ScaleFormat, values: ArrayLike, rounding: Rounding = Rounding.NEAREST_EVEN
-) -> NDArray:
-    """Powers of two for float64 ``values``.
-
-    To nearest, a value midway between two powers goes to the upper one: the one-bit significand
-    of the lower is odd. Positive values below the smallest power become it. What has no
-    neighbour - zero, negative values, infinity, NaN, overflow - becomes NaN.
-    """
-
-    def piece(values: NDArray) -> NDArray:
-        words = _float64_words(values)
-        # The bit that decides a tie is the hidden one, always odd: as if a tail followed.
-        power = _round_off(words, np.int64(52), np.ones(words.shape, bool), rounding) - 1023
-        usable = (words > 0) & (words < 0x7FF << 52) & (power + fmt.bias < fmt.nan_bits)
-        return np.where(usable, np.maximum(power + fmt.bias, 0), fmt.nan_bits)
-
-    return elementwise(piece, bits_dtype(fmt), values)
 
 
 def decode_scale(fmt: ScaleFormat, bits: ArrayLike) -> NDArray[np.float64]:
@@ -311,18 +244,14 @@ def _finish(
 
 
 def _round_off(
-    words: NDArray, drop: NDArray | np.integer, sticky: Flags | None, rounding: Rounding
+    words: NDArray[np.int64], drop: NDArray[np.int64], sticky: Flags, rounding: Rounding
 ) -> NDArray:
-    """``words`` >= 0 without their ``drop`` lowest bits, rounded; no sticky bits if None.
-
-    ``drop`` has the dtype of ``words``.
-    """
+    """``words`` >= 0 without their ``drop`` lowest bits, rounded."""
     kept = words >> drop
     if rounding is Rounding.TOWARD_ZERO:
         return kept
     # Add half of the last kept bit, less one unit unless that bit is odd or a tail follows.
-    if sticky is not None:
-        kept |= sticky
+    kept |= sticky
     some = np.minimum(drop, 1)
     kept &= some  # bit 0 alone, and nothing where nothing is dropped
     kept += words

@@ -40,7 +40,7 @@ def for_each_piece(work: Callable[[slice], None], length: int, step: int) -> Non
 
 
 def elementwise(
-    function: Callable[..., NDArray], dtype: DTypeLike, *operands: ArrayLike, step: int = CHUNK
+    function: Callable[..., NDArray], dtype: DTypeLike, *operands: ArrayLike
 ) -> NDArray:
     """``function`` of flat pieces of the broadcast ``operands``, as one array of ``dtype``."""
     arrays = np.broadcast_arrays(*operands)
@@ -50,5 +50,5 @@ def elementwise(
     def work(piece: slice) -> None:
         flat_out[piece] = function(*(a[piece] for a in flat))
 
-    for_each_piece(work, flat_out.size, step)
+    for_each_piece(work, flat_out.size, CHUNK)
     return out

@@ -30,17 +30,6 @@ from tilewright.golden.params.pe import (
     SumForm,
 )
 
-__all__ = [
-    "align",
-    "align_chunks",
-    "aligned_dot",
-    "chunked_dot",
-    "deca_lane_dot",
-    "fp_fp_dot",
-    "fp_int_dot",
-    "fused_sum",
-]
-
 Int64s = NDArray[np.int64]
 
 
@@ -97,7 +86,7 @@ def fp_int_dot(
 def _exact_groups(
     params: FpIntParams, a: NDArray, w: Int64s, scale: ArrayLike, group_end: ArrayLike
 ) -> NDArray:
-    """Group sums as integers in units of fp16's smallest number; what is not finite beside them."""
+    """Group sums as integers in units of fp16's smallest number; flags for what is not finite."""
     sign, field, significand, infinite, nan = _split(a)
     magnitude = (significand * np.abs(w)) << (field - 1)
     negative = sign ^ (w < 0)

@@ -1,4 +1,4 @@
-"""Seeded operands for every bench: corner cases first, then random patterns that meet each other.
+"""Seeded operands for every bench: corner cases first, then random patterns that interact.
 
 Uniform random patterns of two floats almost never have close exponents, so an adder fed with them
 hardly ever aligns, cancels or rounds. A share of the random operands is therefore made to.

@@ -6,21 +6,15 @@ from amaranth.lib import wiring
 
 from tilewright.golden.params.block import BlockParams
 
-__all__ = ["CATALOG", "build", "register"]
-
 # Names, not classes: a command about one block does not import all the others.
 CATALOG = {
     "register_slice": "tilewright.hw.stream.register_slice:RegisterSliceBlock",
     "queue": "tilewright.hw.stream.queue:QueueBlock",
-    "fork": "tilewright.hw.stream.fork:Fork",
-    "join": "tilewright.hw.stream.join:Join",
-    "width_converter": "tilewright.hw.stream.width_converter:WidthConverter",
     "arbiter": "tilewright.hw.stream.arbiter:Arbiter",
     "float_unpack": "tilewright.hw.arith.float_unpack:FloatUnpack",
     "float_round": "tilewright.hw.arith.float_round:FloatRound",
     "float_mul": "tilewright.hw.arith.float_mul:FloatMul",
     "float_add": "tilewright.hw.arith.float_add:FloatAdd",
-    "float_fma": "tilewright.hw.arith.float_fma:FloatFma",
     "float_convert": "tilewright.hw.arith.float_convert:FloatConvert",
     "int_to_float": "tilewright.hw.arith.int_to_float:IntToFloat",
     "leading_zeros": "tilewright.hw.arith.leading_zeros:LeadingZeros",

@@ -9,8 +9,6 @@ from amaranth.back import rtlil
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-__all__ = ["Shared", "SharedModules"]
-
 
 class SharedModules:
     """Elaborated for this platform, every :class:`Shared` is an instance of one common module.

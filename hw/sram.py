@@ -4,8 +4,6 @@ from amaranth import ClockSignal, Instance, Module
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["BlackBoxMemories", "Sram"]
-
 
 class BlackBoxMemories:
     """Elaborated for this platform, every ``Sram`` is an instance of an empty macro.

@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import BlockParams, Field, Port
 
-__all__ = ["UNNAMED", "Unit", "field_shape", "payload_layout", "unit_signature", "word_layout"]
-
 P = TypeVar("P", bound=BlockParams)
 
 # Amaranth reads the name of a signal off the code of the line that makes it. Where a comprehension

@@ -27,9 +27,7 @@ def dot_cycles(
 
     One entry per group: its M, and whether it ends a dot product.
     """
-    planes = np.array([group_cycles(bits) for bits in mantissa_bits])
-    apart = np.maximum(planes, params.least_group_cycles)  # last planes of groups
-    taken = np.cumsum(np.append(planes[:1], apart[1:])) - 1
+    taken = np.cumsum([group_cycles(bits) for bits in mantissa_bits]) - 1
     return taken[np.asarray(last, bool)] + params.result_latency
 
 

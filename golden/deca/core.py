@@ -1,4 +1,4 @@
-"""What a core does beside a DECA: it starts tiles, uses each in a product, and starts the next.
+"""What a core does around a DECA: it starts tiles, uses each in a product, and starts the next.
 
 A model and a bench ask these classes the same questions in the same cycles, so that both see the
 same core.
@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TILE_REGISTER_BITS, TILE_ROWS
-
-__all__ = ["NEVER", "CoreParams", "StoreCore", "TeplCore"]
 
 NEVER = 1 << 62
 

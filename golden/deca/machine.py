@@ -13,11 +13,9 @@ from tilewright.golden.deca.memory import L2Memory
 from tilewright.golden.deca.tile_timing import CROSSES, ENDS, WANTED, Tile
 from tilewright.golden.params.deca import STRUCTURES, DecaParams
 
-__all__ = ["PE"]
-
-STORAGE_DELAY = (
-    2  # from an answer at its loader to the cycle in which its queue shows the line as arrived
-)
+# From an answer at its loader to the cycle in which its queue shows the line as arrived.
+STORAGE_DELAY = 2
+PIPELINE_CYCLES = 8  # from the cycle in which a step leaves its loader to its chunk in TOut
 
 
 class _Queue:
@@ -30,7 +28,7 @@ class _Queue:
         # Lines asked for, in order: the cycle in which the storage has each, once it is known.
         self.waiting: deque[list[int]] = deque()
         self.used = 0  # slots reserved
-        self.read = self.out = False  # SRAM: its output and the register behind it hold a line
+        self.read = self.out = False  # SRAM: its output and the register after it hold a line
         self.released = 0  # SRAM: slots that are free a cycle late
         self.have = False  # the reader has a line
         self.left = 0  # lines of the tile that it has not seen
@@ -92,7 +90,7 @@ _NONE, _RUN, _DRAIN = range(3)  # of the steps: no tile, its steps leave, its li
 class _Loader:
     """One loader: takes commands, asks for lines, and offers a tile's steps to the pipeline.
 
-    Steps of a tile leave in order, so the registers behind the window logic hold step numbers. A
+    Steps of a tile leave in order, so the registers after the window logic hold step numbers. A
     loader in which nothing moved is not ``awake``: nothing will, before ``wake_at`` or an event
     from outside.
     """
@@ -114,7 +112,7 @@ class _Loader:
         self.tile: Tile | None = None  # whose steps leave
         self.stages = 1 + -(-(params.lanes - 1).bit_length() // 2)
         self.cut = False
-        self.masks_cut = self.masks = 0  # chunks that were cut from lines, in the slice behind
+        self.masks_cut = self.masks = 0  # chunks that were cut from lines, in the slice after
         self.chunk = 0  # that the window logic takes next
         self.window: deque[int] = deque([-1] * self.stages)
         self.counted, self.steps_left = -1, 0
@@ -294,8 +292,8 @@ class _Run:
         self.pending = 0  # lines from ``high`` on
 
     def measure(self, params: DecaParams, base: int, length: int, tiles: int) -> tuple[int, ...]:
-        """What an observed tile changes: whether it starts a run, its first line, the one behind
-        it, and the one behind the last tile expected."""
+        """What an observed tile changes: whether it starts a run, its first line, the one after
+        it, and the one after the last tile expected."""
         distance = base - self.base
         continues = self.running and length > 0 and 0 <= distance <= params.max_prefetch_stride
         stride = distance if continues else 0
@@ -426,7 +424,7 @@ class PE:
             ends = number == len(tile.steps) - 1
             rows = tile.steps[number][3]
             if rows or ends:
-                self.pipeline.append((cycle + self.params.pipeline_cycles, owner, rows, ends))
+                self.pipeline.append((cycle + PIPELINE_CYCLES, owner, rows, ends))
         for k, loader in enumerate(loaders):
             if loader.awake or k in results or cycle >= loader.wake_at:
                 loader.step(cycle, k == owner, self.full[k], k in results)
@@ -477,7 +475,7 @@ class PE:
                 self.memory.prefetch(cycle, line)
             else:
                 loaders = self.loaders
-                due = self.memory.request(cycle, line) + self.params.answer_cycles
+                due = self.memory.request(cycle, line)
                 self.answers[due] = k
                 entry[0] = due + STORAGE_DELAY
                 loaders[k].wake_at = min(loaders[k].wake_at, entry[0])

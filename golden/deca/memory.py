@@ -12,8 +12,6 @@ from typing import Literal
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import ROW_BYTES
 
-__all__ = ["L2Memory", "MemoryParams", "Prefetch"]
-
 Prefetch = Literal["none", "l2", "deca"]
 MOST_CYCLES = 1 << 16
 
@@ -58,8 +56,8 @@ class L2Memory:
       takes 64 bytes of the share, and the line is in the L2 ``latency`` cycles after its start.
       While ``prefetch_lines`` lines are on their way a prefetch is dropped.
     - The L2's own prefetcher counts the requests for new lines in every physical page. From the
-      first one behind ``training_lines`` on, a request is followed by prefetches of the lines up
-      to ``ahead_lines`` behind it, in the same page.
+      first one after ``training_lines`` on, a request is followed by prefetches of the lines up
+      to ``ahead_lines`` after it, in the same page.
     - Where two answers fall into one cycle, that of the request taken first has it and the other
       one comes in the next free cycle.
     """

@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 from tilewright.golden.params.deca import STRUCTURES, DecaParams
 from tilewright.golden.payload import Columns
 
-__all__ = ["predict_prefetches"]
-
 
 class _Run:
     """Tiles of one structure that follow each other at short steps upwards.
@@ -21,7 +19,7 @@ class _Run:
         self.low, self.high = base // line_bytes, self.line_behind(base + length)
 
     def line_behind(self, byte: int) -> int:
-        """The first line that starts at or behind an address."""
+        """The first line that starts at or after an address."""
         return -(-byte // self.line_bytes)
 
 

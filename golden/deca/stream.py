@@ -10,8 +10,6 @@ from tilewright.golden.deca.tepl import TeplUnit
 from tilewright.golden.deca.tile_timing import Tile
 from tilewright.golden.params.deca import TILE_ROWS, DecaParams
 
-__all__ = ["StreamTimes", "stream_by_stores", "stream_by_tepls"]
-
 
 @dataclass
 class StreamTimes:

@@ -7,8 +7,6 @@ from tilewright.golden.deca.machine import PE
 from tilewright.golden.deca.tile_timing import Tile
 from tilewright.golden.params.deca import TILE_ROWS, DecaParams
 
-__all__ = ["TeplUnit"]
-
 ROW_DELAY = 2  # from the choice of a row to its write into the tile register
 COMPLETE_DELAY = 2  # from the write of the last row to the end of the TEPL
 
@@ -47,7 +45,7 @@ class TeplUnit:
         return len(self.queue) < self.entries
 
     def step(self, cycle: int, dispatched: tuple[int, Tile] | None) -> int | None:
-        """One cycle of the unit and of the element behind it; the TEPL that completes in it."""
+        """One cycle of the unit and of the element it drives; the TEPL that completes in it."""
         pe = self.pe
         completes = None
         if self.telling and self.telling[0][0] == cycle:

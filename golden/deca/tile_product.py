@@ -17,15 +17,13 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TILE_ROWS, TileConfig
 from tilewright.golden.params.formats import BF16, FP32
 
-__all__ = ["TileProduct"]
-
 _PIECE = 1 << 15  # sums of a piece: they and a temporary stay in a core's cache
 _TINIEST = float(2.0**FP32.min_exponent)
 _HUGE = float(2.0**127)
 
 
 class TileProduct:
-    """A matrix of bf16 tiles, kept as TDPBF16PS meets its elements, and its products."""
+    """A matrix of bf16 tiles, stored in the order in which TDPBF16PS reads it, and its products."""
 
     def __init__(self, config: TileConfig, shape: tuple[int, int], tiles: NDArray[np.uint16]):
         """``tiles`` are (tiles, elements) patterns of a matrix of ``shape``."""

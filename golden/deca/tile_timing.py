@@ -13,8 +13,6 @@ from tilewright.golden.deca.image import lay_out
 from tilewright.golden.params.deca import STRUCTURES, DecaParams, TileConfig
 from tilewright.golden.payload import Columns
 
-__all__ = ["CROSSES", "ENDS", "WANTED", "Tile", "even_tiles", "tiles_at", "tiles_in_order"]
-
 # Flags of a piece of a structure that one step takes.
 CROSSES = 1  # it goes on in the next line
 ENDS = 2  # it uses up its line

@@ -41,13 +41,3 @@ class TiledShape:
         """The cheaper order in elements; row-major when they are equal."""
         column, row = (self.accesses(d) for d in Dataflow)
         return Dataflow.COLUMN_MAJOR if column < row else Dataflow.ROW_MAJOR
-
-
-def switch_point(columns: int, tile_rows: int, tile_columns: int) -> float:
-    """Rows M above which column-major is cheaper, without whole tiles; infinity where it never is.
-
-    From (K/k)(MN) + NK = (M/m)(NK) + MN. The paper's text says the opposite trend; its formulas
-    say this one.
-    """
-    slope = 1 / columns + 1 / tile_rows - 1 / tile_columns
-    return 1 / slope if slope > 0 else float("inf")

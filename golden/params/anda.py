@@ -29,7 +29,7 @@ BY_PLANES = Untimed("M + 1 cycles per group: see tilewright.golden.anda.cycles")
 
 @dataclass(frozen=True, kw_only=True)
 class AndaNumerics(Limited):
-    """Everything an Anda dot product's result depends on beside its operands.
+    """Everything an Anda dot product's result depends on apart from its operands.
 
     Per group the exact integer sum becomes a number of ``partial``, is multiplied by the weight
     scale into fp32 and added to an fp32 sum that starts at +0, group after group; the sum leaves
@@ -102,7 +102,7 @@ class AndaCompressorParams(BlockParams):
 
 @dataclass(frozen=True, kw_only=True)
 class AndaCompressorLaneParams(BlockParams):
-    """One lane of :class:`AndaCompressorParams` behind ports of its own."""
+    """One lane of :class:`AndaCompressorParams` with ports of its own."""
 
     block: ClassVar[str] = "anda_compressor_lane"
     summary: ClassVar[str] = "one lane of the Anda bit-plane compressor"
@@ -115,12 +115,7 @@ class AndaCompressorLaneParams(BlockParams):
     timing = Timing(latency=1)
 
 
-# Registers of a pipelined APU behind the sum of a group.
-PIPELINED_NORMALISE = 4
-PIPELINED_MULTIPLY = 4
-PIPELINED_ADD = 5
-PIPELINED_CONVERT = 2
-# Registers of a pipelined MXU: before the sum of a group, and behind it in normalisation, product
+# Registers of a pipelined MXU: before the sum of a group, and after it in normalisation, product
 # and sum.
 MXU_PLANE_REGISTERS = 1
 MXU_SCALE_REGISTERS = (2, 3, 3)
@@ -140,9 +135,6 @@ class AndaApuParams(BlockParams):
 
     ``registered``: planes too are in registers of the unit before they are used, which takes a
     cycle more; then nothing is held outside.
-
-    ``pipelined``, for FPGAs: registers in every long path. Results are the same, and come later;
-    groups of few planes wait for the sum of those before them.
     """
 
     block: ClassVar[str] = "anda_apu"
@@ -151,7 +143,6 @@ class AndaApuParams(BlockParams):
         "paper": {},
         "bare": {"buffered": False},
         "registered": {"registered": True},
-        "pipelined": {"pipelined": True},
         "small": {"group": 8},
         "fp32": {"group": 8, "partial": FP32},
         "int3": {"group": 13, "weight_bits": 3, "buffered": False},
@@ -162,7 +153,6 @@ class AndaApuParams(BlockParams):
     partial: FloatFormat = FP16
     buffered: bool = True
     registered: bool = False
-    pipelined: bool = False
 
     inputs = stream(
         "i0",
@@ -179,22 +169,11 @@ class AndaApuParams(BlockParams):
         super().__post_init__()
         _ = self.numerics
         require(self.buffered or not self.registered, "registered needs buffered")
-        require(self.buffered or not self.pipelined, "pipelined needs buffered")
 
     @property
     def result_latency(self) -> int:
         """Cycles from a dot product's last plane to its result."""
-        if not self.pipelined:
-            # the group's sum, scaled, accumulated
-            return 3 + self.registered
-        counted = 3  # parts of a plane's sum, the sum, the group's
-        counted += PIPELINED_NORMALISE + PIPELINED_MULTIPLY + PIPELINED_ADD + 1
-        return counted + PIPELINED_CONVERT + self.registered
-
-    @property
-    def least_group_cycles(self) -> int:
-        """Cycles from a group's last plane to that of the next, however few planes that has."""
-        return PIPELINED_ADD + 1 if self.pipelined else 0
+        return 3 + self.registered  # the group's sum, scaled, accumulated
 
     @property
     def numerics(self) -> AndaNumerics:

@@ -36,7 +36,7 @@ class PipelinedParams(BlockParams):
 
 @dataclass(frozen=True, kw_only=True)
 class FloatRules:
-    """Everything a float operation's result depends on beside its operands and formats."""
+    """Everything a float operation's result depends on apart from its operands and formats."""
 
     rounding: Rounding = Rounding.NEAREST_EVEN
     overflow: Overflow = Overflow.INFINITY
@@ -191,28 +191,6 @@ class FloatAddParams(FloatPairParams):
         "e5m2": {"a": E5M2, "b": E5M2, "out": E5M2},
         "pipelined": {"latency": 4},
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class FloatFmaParams(FloatBlockParams):
-    """y = a * b + c, rounded once."""
-
-    block: ClassVar[str] = "float_fma"
-    summary: ClassVar[str] = "fused multiply-add, rounded once"
-    PRESETS: ClassVar = {
-        "bf16_to_fp32": {},
-        "amx": {"a": BF16, "b": BF16, "c": FP32, "out": FP32, **_AMX},
-        "fp16": {"a": FP16, "b": FP16, "c": FP16, "out": FP16},
-        "fp32": {"a": FP32, "b": FP32, "c": FP32, "out": FP32},
-        "pipelined": {"latency": 5},
-    }
-
-    a: FloatFormat = BF16
-    b: FloatFormat = BF16
-    c: FloatFormat = FP32
-    out: FloatFormat = FP32
-
-    inputs = stream("i", a=("a", "lanes"), b=("b", "lanes"), c=("c", "lanes"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -445,7 +423,6 @@ ARITH_BLOCKS = (
     FloatRoundParams,
     FloatMulParams,
     FloatAddParams,
-    FloatFmaParams,
     FloatConvertParams,
     IntToFloatParams,
     LeadingZerosParams,

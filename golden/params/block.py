@@ -171,7 +171,7 @@ class Untimed:
 class Limit(NamedTuple):
     """What a parameter may be: ``Annotated[int, Limit]`` of a field of :class:`Limited`."""
 
-    text: str  # behind "must be"
+    text: str  # after "must be"
     holds: Callable[[Any], bool]
 
 
@@ -236,7 +236,7 @@ class BlockParams(Limited):
 
     @property
     def wires(self) -> tuple[Wire, ...]:
-        """Ports beside the streams."""
+        """Ports that are no streams."""
         return ()
 
     @property

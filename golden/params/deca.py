@@ -165,7 +165,7 @@ AXI_TOUT = 1 << REGISTER_SPACE_BITS  # behind AXI the rows of TOut follow the re
 AXI_ADDRESS_BITS = REGISTER_SPACE_BITS + 1
 
 TEPL_ID_BITS = 6  # numbers TEPLs in program order; half of the numbers may be in flight
-TILE_REGISTER_BITS = 3  # AMX has eight tile registers; behind a longer queue the core has more
+TILE_REGISTER_BITS = 3  # AMX has eight tile registers; a core with a longer queue has more
 
 STATUS_FIELDS = (
     Field("busy", 1),  # a tile is between its command and its result
@@ -196,7 +196,6 @@ class DecaParams(BlockParams):
     tepl_entries: Annotated[int, within(2, 64)] = 8
     # Of the TEPL unit with one loader: fetched, leaving, in its TOut.
     port_commands: Annotated[int, within(1, 8)] = 3
-    pipelined: bool = False  # a register on every long way across the die: see docs/physical.md
 
     loaders: ClassVar[int] = 2
     line_bytes: ClassVar[int] = ROW_BYTES
@@ -245,25 +244,6 @@ class DecaParams(BlockParams):
     def tag_bits(self) -> int:
         """Loader, CAM entry, and a generation bit that tells a late answer from a new one."""
         return 2 + (self.cam_entries - 1).bit_length()
-
-    @property
-    def pipeline_cycles(self) -> int:
-        """From the cycle in which a step leaves its loader to its chunk in TOut.
-
-        Pipelined: a register more for the step on its way from the loader, for codes on theirs to
-        the tables, for the tables' values, and for elements on their way to TOut.
-        """
-        return 12 if self.pipelined else 8
-
-    @property
-    def table_cycles(self) -> int:
-        """From a code at the tables' edge to its value."""
-        return 3 if self.pipelined else 1
-
-    @property
-    def answer_cycles(self) -> int:
-        """From an answer of the memory to the cycle in which its loader sees it."""
-        return int(self.pipelined)
 
     def lookups(self, code_bits: int) -> int:
         """Lq: codes one cycle can look up.
@@ -341,7 +321,7 @@ class DecaAxiParams(DecaParams):
 
 @dataclass(frozen=True, kw_only=True)
 class DecaTeplParams(DecaParams):
-    """The same behind the core's TEPL unit, which has the ports of both loaders."""
+    """The same with the core's TEPL unit, which drives the ports of both loaders."""
 
     block: ClassVar[str] = "deca_tepl"
     summary: ClassVar[str] = "DECA processing element with the core's TEPL unit"

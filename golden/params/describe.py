@@ -9,11 +9,6 @@ from typing import Any, get_type_hints
 from tilewright.golden.params.block import BlockParams, Field, Port, Wire
 from tilewright.golden.params.formats import FLOAT_FORMATS, FloatFormat
 
-__all__ = [
-    *("BlockDescription", "FieldDescription", "PortDescription", "PresetDescription"),
-    *("TimingDescription", "describe", "family"),
-]
-
 
 @dataclass(frozen=True)
 class PresetDescription:

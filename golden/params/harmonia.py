@@ -48,7 +48,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class HarmoniaNumerics(Limited):
-    """Everything a group's result depends on beside its operands.
+    """Everything a group's result depends on apart from its operands.
 
     The exact integer sum of a group becomes a number of ``partial`` by the sum of both shared
     exponents; in M8W4 it is multiplied by the weight scale into fp32, else taken as fp32; it is
@@ -376,9 +376,10 @@ class HarmoniaArrayParams(BlockParams):
 
     ``load`` fills the columns' operand memories, ``words`` sums each. A beat of ``i`` is one sum:
     ``rows`` groups of activations, which move from column to column, and the ``address`` of the
-    operands that meet them, the same in every column. An 8-bit operand is two sums, high half
-    first. ``first`` and ``last`` mark the sums of a tile; ``o`` then gives the tile column by
-    column, ``rows`` results a beat. A sum takes ``beat_cycles`` cycles, as its elements say.
+    operands they are multiplied by, the same in every column. An 8-bit operand is two sums, the
+    high half first. ``first`` and ``last`` mark the sums of a tile; ``o`` then gives the tile
+    column by column, ``rows`` results a beat. A sum takes ``beat_cycles`` cycles, as its elements
+    say.
     """
 
     block: ClassVar[str] = "harmonia_array"

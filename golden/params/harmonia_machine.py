@@ -152,7 +152,7 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
             Field("tiles", COUNT_FIELD),
             Field("token_tiles", TILE_FIELD),
             # The largest result of every row goes to the scalar register, of token tile t to the
-            # t-th behind it; after the last register comes the first.
+            # t-th after it, wrapping after the last register.
             Field("maxima", 1),
             Field("register", SCALAR_FIELD),
         ),

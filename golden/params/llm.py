@@ -9,8 +9,6 @@ from typing import Annotated
 
 from tilewright.golden.params.block import Limit, Limited, require
 
-__all__ = ["MODEL_TYPES", "Experts", "LatentAttention", "LlmShape"]
-
 # Families whose projections and norms have biases and whose feed-forward layer has no gate.
 PLAIN_TYPES = ("gpt2", "gpt_neox", "opt")
 # Families that learn a vector for every position instead of rotating queries and keys.

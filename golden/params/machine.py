@@ -37,13 +37,13 @@ Depth = Annotated[int, within(16, 1 << ROW_FIELD)]  # rows of a memory: an instr
 
 LOOP_FIELDS = (
     Field("count", 24),  # iterations
-    Field("body", 12),  # instructions behind the loop that it repeats
+    Field("body", 12),  # instructions after the loop that it repeats
     *(Field(f"stride{k}", STRIDE_BITS) for k in range(1, INDICES + 1)),
 )
 
 
 def indexed(fields: tuple[Field, ...], *addresses: str) -> tuple[Field, ...]:
-    """``fields``, and behind them the index registers of those that are ``addresses``."""
+    """``fields``, followed by the index registers of those that are ``addresses``."""
     return (*fields, *(Field(f"{name}{INDEX_SUFFIX}", INDEX_BITS) for name in addresses))
 
 
@@ -120,7 +120,7 @@ class Error(IntEnum):
     ADDRESS = 5  # beyond the end of a memory or of the scalar registers
     END = 6  # the instruction memory ended without a halt
     BUS = 7  # the external memory answered with an error; later instructions may have run
-    LOOP = 8  # within too many others, or ends behind the one around it
+    LOOP = 8  # within too many others, or ends after the one around it
     WATCHDOG = 9  # too many cycles without progress
 
 
@@ -251,7 +251,7 @@ class MachineParams(BlockParams):
     def longest_loop(self) -> int:
         """Instructions of a loop's body: it stays in the ring while the loop runs.
 
-        What comes next is fetched line by line, so that a line has to find room beside the body.
+        What comes next is fetched line by line, so there must be room for a line besides the body.
         """
         return self.code_ring - self.line_instructions
 

@@ -10,7 +10,7 @@ LEAST = 3  # letters of a name's beginning or end that stand for the whole
 def unknown(kind: str, name: str, known: Iterable[str], more: str = "", listed: str = "") -> str:
     """``unknown KIND 'NAME'; did you mean ...?``, or all known names where none is near.
 
-    Near are names that begin or end so; where there are none, those of a slip of the keyboard.
+    Near are names that begin or end so; where there are none, likely typing errors.
     ``listed`` says where to find the known names if they are too many to print.
     """
     names, text = list(known), name.lower()

@@ -349,7 +349,7 @@ class FignaChunkParams(AlignedParams):
 
 @dataclass(frozen=True, kw_only=True)
 class DecaLaneParams(PEParams):
-    """``lanes`` lanes of DECA with their share of the matrix unit behind it.
+    """``lanes`` lanes of DECA with their share of the matrix unit.
 
     A code of ``weight_bits`` bits becomes the bf16 value of its integer, is scaled in bf16 as
     DECA's scaler does it, and multiplied with a bf16 activation; products are exact in fp32 and

@@ -53,60 +53,6 @@ class QueueParams(WordParams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForkParams(WordParams):
-    """Every word to every output; each output takes it when it likes."""
-
-    block: ClassVar[str] = "fork"
-    summary: ClassVar[str] = "one stream to many, each at its own pace"
-    PRESETS: ClassVar = {"default": {}, "tiny": {"width": 4}, "wide": {"ways": 5}}
-
-    ways: Annotated[int, at_least(2)] = 2
-
-    outputs = stream("o{}", data="width").times("ways")
-    timing = Timing(latency=0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class JoinParams(WordParams):
-    """One word of every input makes one output word."""
-
-    block: ClassVar[str] = "join"
-    summary: ClassVar[str] = "many streams to one, word by word in step"
-    PRESETS: ClassVar = {"default": {}, "tiny": {"width": 4}, "wide": {"ways": 5}}
-
-    ways: Annotated[int, at_least(2)] = 2
-
-    inputs = stream("i{}", data="width").times("ways")
-    outputs = stream("o", data=("width", "ways"))
-    timing = Timing(latency=0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WidthConverterParams(BlockParams):
-    """A bit stream cut into words of another width, lowest bits first."""
-
-    block: ClassVar[str] = "width_converter"
-    summary: ClassVar[str] = "words of one width to words of another, little-endian"
-    PRESETS: ClassVar = {
-        "default": {},
-        "narrow": {"input_width": 128, "output_width": 32},
-        "ragged": {"input_width": 24, "output_width": 40},
-        "equal": {"input_width": 16, "output_width": 16},
-    }
-
-    input_width: Annotated[int, at_least(1)] = 32
-    output_width: Annotated[int, at_least(1)] = 128
-
-    inputs = stream("i", data="input_width")
-    outputs = stream("o", data="output_width")
-
-    @property
-    def timing(self) -> Timing:
-        interval = max(Fraction(1), Fraction(self.output_width, self.input_width))
-        return Timing(latency=1, interval=interval)
-
-
-@dataclass(frozen=True, kw_only=True)
 class ArbiterParams(WordParams):
     """Round robin: the input after the last one served goes first; no input waits for ever."""
 
@@ -128,8 +74,5 @@ class ArbiterParams(WordParams):
 STREAM_BLOCKS = (
     RegisterSliceParams,
     QueueParams,
-    ForkParams,
-    JoinParams,
-    WidthConverterParams,
     ArbiterParams,
 )

@@ -42,7 +42,7 @@ class Operation(IntEnum):
     SUM = 8  # of a along the row, times scale
     DOT = 9  # sum of a * b along the row, times scale
     LARGEST = 10  # the largest a of the row
-    POWERS = 11  # e^(a - b), approximated, and beside them their sum along the row, times scale
+    POWERS = 11  # e^(a - b), approximated, and their sum along the row, times scale
     DOTS = 12  # dot products of several parts of a with b, times scale, an element each
     WEIGH = 13  # sums of words of a, each times an element of b
 

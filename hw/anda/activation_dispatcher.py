@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.formats import FP16
 
-__all__ = ["ActivationDispatcher"]
-
 
 class ActivationDispatcher(wiring.Component):
     """Keeps each row's sign word and exponent for a group and applies the signs to the planes.

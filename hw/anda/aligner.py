@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.formats import FP16
 
-__all__ = ["Aligner"]
-
 
 class Aligner(wiring.Component):
     """Holds ``group`` values; ``word`` is the sign word, then plane after plane.

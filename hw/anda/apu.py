@@ -14,7 +14,6 @@ from tilewright.golden.params.arith import FloatAddParams, FloatConvertParams, F
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.hw.anda.activation_dispatcher import ActivationDispatcher
 from tilewright.hw.anda.normalise import Normalise
-from tilewright.hw.anda.pipelined_apu import PipelinedTail, PlanePacer
 from tilewright.hw.anda.plane_dot import PlaneDot
 from tilewright.hw.anda.sequencer import Sequencer
 from tilewright.hw.arith.accumulate import Accumulate
@@ -24,9 +23,6 @@ from tilewright.hw.arith.float_mul import PRODUCT_REGISTERS, FloatMul
 from tilewright.hw.arith.lanes import apply
 from tilewright.hw.stream.register_slice import RegisterSlice
 from tilewright.hw.unit import Unit, word_layout
-
-__all__ = ["Apu", "ApuDatapath", "datapath_signature"]
-
 
 # What comes with a plane, and with ``multiply``.
 _OF_PLANES = (
@@ -149,45 +145,10 @@ class Apu(Unit[AndaApuParams]):
 
     Numerics: :mod:`tilewright.golden.anda.dot_products`.
     Timing: M + 1 cycles per group, for every M; the result is offered 3 cycles after the last
-    plane is taken, 4 where planes are ``registered``; where it is ``pipelined``, as its parameters
-    say. Who holds signs and weights:
-    :class:`tilewright.golden.params.anda.AndaApuParams`.
+    plane is taken, 4 where planes are ``registered``.
     """
 
     def elaborate(self, platform: object) -> Module:
-        return self._pipelined() if self.params.pipelined else self._unpipelined()
-
-    def _pipelined(self) -> Module:
-        m = Module()
-        step = Signal()
-        pacer, tail = PlanePacer(m, self.params, step), PipelinedTail(self, m, step)
-        beat, beat_valid, room = self._planes(m, pacer.ready)
-        plane, exponent, source = self._operands_inside(m, pacer.take, pacer.sign_beat, beat)
-        held = data.View(self.i1.p.shape(), source.payload.as_value())
-        facts = {"exponent": exponent, "scale": held.scale}
-        for name, value in (
-            ("mantissa", beat.mantissa),
-            ("first", beat.first_group),
-            ("last", beat.last_group),
-        ):
-            facts[name] = Signal(value.shape(), name=f"group_{name}", reset_less=True)
-            with m.If(pacer.take & pacer.sign_beat):
-                m.d.sync += facts[name].eq(value)
-        total, group = tail.plane_sum(pacer, plane, held.weights, facts)
-        result, there = tail.result(*tail.accumulated(tail.normalised(total, group)))
-        m.d.comb += [
-            step.eq(~self.o.valid | self.o.ready),
-            pacer.valid.eq(beat_valid),
-            pacer.weights_valid.eq(source.valid),
-            pacer.mantissa.eq(beat.mantissa),
-            self.i0.ready.eq(room),
-            source.ready.eq(pacer.take & pacer.last_plane),
-            self.o.valid.eq(there),
-            self.o.p.result.eq(result),
-        ]
-        return m
-
-    def _unpipelined(self) -> Module:
         m = Module()
         p = self.params
         m.submodules.sequencer = sequencer = Sequencer()

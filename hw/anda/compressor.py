@@ -8,8 +8,6 @@ from tilewright.hw.anda.packager import Packager
 from tilewright.hw.shared import Shared
 from tilewright.hw.unit import Unit
 
-__all__ = ["Compressor"]
-
 
 class Compressor(Unit[AndaCompressorParams]):
     """``params.lanes`` lanes in step under one packager.

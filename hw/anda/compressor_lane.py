@@ -12,8 +12,6 @@ from tilewright.hw.anda.max_exponent import largest
 from tilewright.hw.anda.packager import Packager
 from tilewright.hw.unit import Unit
 
-__all__ = ["CompressorLane", "Lane", "lane_signature"]
-
 
 def lane_signature(group: int) -> wiring.Signature:
     """Ports of :class:`Lane`."""

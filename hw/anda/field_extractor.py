@@ -6,8 +6,6 @@ from amaranth import Cat, Value
 
 from tilewright.golden.params.formats import FP16
 
-__all__ = ["Fields", "extract"]
-
 
 class Fields(NamedTuple):
     """Value = (-1)^sign * significand * 2^(exponent - bias - mantissa_bits)."""

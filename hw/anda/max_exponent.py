@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from amaranth import Cat, Module, Signal, Value
 
-__all__ = ["largest"]
-
 
 def largest(m: Module, values: Sequence[Value]) -> Value:
     """Largest of ``values``, which are unsigned and equally wide.

@@ -12,8 +12,6 @@ from tilewright.hw.anda.weight_dispatcher import WeightDispatcher
 from tilewright.hw.shared import Shared
 from tilewright.hw.unit import Unit
 
-__all__ = ["Mxu"]
-
 
 class Mxu(Unit[AndaMxuParams]):
     """``params.rows`` x ``params.columns`` APUs under one control.

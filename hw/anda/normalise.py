@@ -13,8 +13,6 @@ from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.stream.pipeline import staged
 
-__all__ = ["Normalise"]
-
 
 class Normalise(wiring.Component):
     """``y`` = ``total`` * 2^(``exponent`` - 15 - (``mantissa`` - 1)), rounded once.

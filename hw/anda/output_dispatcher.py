@@ -12,8 +12,6 @@ from tilewright.golden.params.formats import FP16, FP32
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["OutputDispatcher"]
-
 
 class OutputDispatcher(wiring.Component):
     """Takes a whole tile of fp32 sums at once and gives it as fp16, a row a cycle.

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.anda import MANTISSA_FIELD_BITS
 
-__all__ = ["Packager"]
-
 
 class Packager(wiring.Component):
     """Control of any number of lanes in step: M + 1 words per set of groups, without a gap.

@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 from tilewright.golden.params.anda import AndaNumerics
 from tilewright.hw.arith.carry_save import carry_save_sum
 
-__all__ = ["PlaneDot", "compress_columns", "ripple_sum"]
-
 
 def compress_columns(m: Module, columns: list[Value]) -> tuple[Value, Value]:
     """Two rows whose sum is, modulo 2^len(columns), that of all bits; column k weighs 2^k.

@@ -6,11 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.anda import MANTISSA_FIELD_BITS
 
-__all__ = ["Sequencer"]
-
 
 class Sequencer(wiring.Component):
-    """Takes planes, and lets each group's sum pass through the float path behind them.
+    """Takes planes, and lets each group's sum pass through the float path after them.
 
     A group's planes are taken in M + 1 cycles, two at least. Behind them its sum takes two more:
     ``complete``, it is normalised and multiplied by the scale (``multiply``), then added
@@ -21,8 +19,8 @@ class Sequencer(wiring.Component):
     the plane, ``take_weights`` says that the group is complete. ``finished``: a result stands in
     the accumulator; it leaves in the cycle in which ``room`` is 1.
 
-    ``scale_cycles``: ``accumulate`` comes so many cycles behind ``multiply`` or more, and the next
-    ``multiply`` not before it.
+    ``scale_cycles``: ``accumulate`` comes at least that many cycles after ``multiply``, and the
+    next ``multiply`` not before it.
     """
 
     planes_valid: In(1)
@@ -100,7 +98,7 @@ class Sequencer(wiring.Component):
         return m
 
     def _scaled(self, m: Module, product: Value) -> Value:
-        """Whether a product is there and has passed the registers behind ``multiply``."""
+        """Whether a product is there and has passed the registers after ``multiply``."""
         if self.scale_cycles == 1:
             return product
         left = Signal(range(self.scale_cycles), name="cycles_left")

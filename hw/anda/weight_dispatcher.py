@@ -8,8 +8,6 @@ from tilewright.golden.params.anda import AndaMxuParams
 from tilewright.golden.params.formats import FP16
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["WeightDispatcher"]
-
 
 class WeightDispatcher(wiring.Component):
     """Collects a group's weight planes beat by beat while the array uses the group before.

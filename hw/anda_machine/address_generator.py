@@ -10,8 +10,6 @@ from tilewright.golden.params.machine import EXPONENT_BYTE, ROW_FIELD, SIZE_FIEL
 from tilewright.hw.machine.banks import ReadPort
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["MatrixFeeder"]
-
 
 class MatrixFeeder(wiring.Component):
     """Planes and weights for a gemm, from the buffers to the matrix unit.

@@ -10,9 +10,6 @@ from tilewright.golden.params.machine import EXPONENT_BYTE
 from tilewright.hw.machine.banks import Banks, BeatBanks, ReadPort, WritePort
 from tilewright.hw.machine.regions import connect_readers, connect_writers
 
-__all__ = ["ActivationBuffer", "WeightBuffer"]
-
-
 # Units that read and write words, and bytes.
 WORD_READERS = ("matrix", "vector", "vector_b", "store")
 WORD_WRITERS = ("load", "vector", "collector")

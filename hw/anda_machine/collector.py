@@ -11,8 +11,6 @@ from tilewright.hw.anda.compressor import Compressor
 from tilewright.hw.machine.banks import WritePort
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["Collector"]
-
 
 class Collector(wiring.Component):
     """Gathers a group of every row, then compresses it or writes it as fp16.

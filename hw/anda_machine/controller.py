@@ -29,8 +29,6 @@ from tilewright.hw.machine.sequencer import (
 )
 from tilewright.hw.machine.vector_operands import VectorOperands
 
-__all__ = ["INSTRUCTIONS", "Controller", "fields_of"]
-
 UNITS = {
     UnitOfWork.LOAD: (Opcode.LOAD,),
     UnitOfWork.STORE: (Opcode.STORE,),

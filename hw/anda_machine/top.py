@@ -34,15 +34,8 @@ from tilewright.hw.anda_machine.controller import Controller, fields_of
 from tilewright.hw.anda_machine.vector_feeder import AttentionFeeder
 from tilewright.hw.anda_machine.vector_writer import VectorWriter
 from tilewright.hw.machine.banks import write_load
-from tilewright.hw.machine.control import connect_control, connect_ports, count, held, started
-from tilewright.hw.machine.loader import Loader
-from tilewright.hw.machine.registers import Registers
-from tilewright.hw.machine.storer import Storer
+from tilewright.hw.machine.control import Accelerator
 from tilewright.hw.machine.vector_unit import VectorUnit
-from tilewright.hw.unit import Unit
-
-__all__ = ["Anda"]
-
 
 # What the units take with an instruction, and keep while it runs.
 GEMM = data.StructLayout(
@@ -90,7 +83,7 @@ FED = (
 WRITTEN = ("operation", "to_scalar", "destination", "words", "results")
 
 
-class Anda(Unit[AndaParams]):
+class Anda(Accelerator[AndaParams]):
     """Figure 13: buffers, matrix unit, vector unit, compressor, control and memory port.
 
     Numerics: tilewright.golden.anda_machine.executor, bit by bit. Timing:
@@ -101,10 +94,7 @@ class Anda(Unit[AndaParams]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
-        m.submodules.registers = self.registers = Registers(p, Counter)
-        m.submodules.controller = self.controller = Controller(p)
-        m.submodules.loader = self.loader = Loader(p, Memory)
-        m.submodules.storer = self.storer = Storer(p, Memory)
+        self.control(m, Controller(p), Counter, Memory)
         m.submodules.activations = self.activations = ActivationBuffer(p)
         m.submodules.weights = self.weights = WeightBuffer(p)
         m.submodules.matrix_feeder = self.matrix_feeder = MatrixFeeder(p)
@@ -113,10 +103,7 @@ class Anda(Unit[AndaParams]):
         m.submodules.matrix = self.matrix = Mxu(p.mxu)
         m.submodules.vector = self.vector = VectorUnit(p.vector)
         m.submodules.collector = self.collector = Collector(p)
-        registers, controller = self.registers, self.controller
-        moves = self.loader, self.storer
-
-        connect_ports(m, self, registers, controller, *moves)
+        self.connect_ports(m)
         connect(m, self.matrix_feeder.planes_out, self.matrix.i0)
         connect(m, self.matrix_feeder.weights_out, self.matrix.i1)
         connect(m, self.matrix.o, self.collector.matrix)
@@ -130,8 +117,8 @@ class Anda(Unit[AndaParams]):
             buffer.write_collector.enable,
             self.weights.read.enable,
         ).any()
-        connect_control(m, registers, controller, *moves, self.collector.saturated, works)
-        is_compress = controller.word[:OPCODE_BITS] == Opcode.COMPRESS
+        self.connect_control(m, self.collector.saturated, works)
+        is_compress = self.controller.word[:OPCODE_BITS] == Opcode.COMPRESS
         of_vector = self._collect(m, is_compress)
         self._gemm(m, of_vector)
         self._vector(m, is_compress, of_vector)
@@ -153,9 +140,9 @@ class Anda(Unit[AndaParams]):
             given.mantissa.eq(controller.result_mantissa),
             given.tiles.eq(controller.tiles),
         ]
-        taken = held(m, self.params, "results_held", issue, given)
+        taken = self.held(m, "results_held", issue, given)
         m.d.comb += [
-            collector.start.eq(started(m, self.params, issue)),
+            collector.start.eq(self.started(m, issue)),
             *(getattr(collector, name).eq(taken[name]) for name, _ in RESULTS),
         ]
         of_vector = Signal()
@@ -174,7 +161,7 @@ class Anda(Unit[AndaParams]):
             given.groups.eq(controller.groups),
             given.tiles.eq(controller.tiles),
         ]
-        taken = held(m, self.params, "gemm_held", controller.issue(UnitOfWork.MATRIX), given)
+        taken = self.held(m, "gemm_held", controller.issue(UnitOfWork.MATRIX), given)
         m.d.comb += [
             feeder.start.eq(controller.start_matrix),
             *(getattr(feeder, name).eq(taken[name]) for name, _ in GEMM),
@@ -247,7 +234,7 @@ class Anda(Unit[AndaParams]):
             given.pitch.eq(vector.pitch),
             given.apart.eq(controller.apart),
         ]
-        return held(m, self.params, "vector_held", controller.issue(UnitOfWork.VECTOR), given)
+        return self.held(m, "vector_held", controller.issue(UnitOfWork.VECTOR), given)
 
     def _activation_ports(self, m: Module) -> None:
         p = self.params
@@ -300,4 +287,4 @@ class Anda(Unit[AndaParams]):
             Counter.RESULT_WAITS: results.valid & ~results.ready,
             Counter.GROUPS_COMPRESSED: Mux(self.collector.compressed, self.params.rows, 0),
         }
-        count(m, self.registers, self.controller, self.loader, self.storer, own)
+        self.count(m, own)

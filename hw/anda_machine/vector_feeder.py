@@ -11,8 +11,6 @@ from tilewright.golden.params.vector import Operation
 from tilewright.hw.machine.banks import ReadPort
 from tilewright.hw.machine.vector_feeder import VectorFeeder, operand
 
-__all__ = ["AttentionFeeder"]
-
 
 class AttentionFeeder(VectorFeeder):
     """Operands of a vector instruction, of ``results`` sums of ``words`` beats each.

@@ -10,8 +10,6 @@ from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD
 from tilewright.golden.params.vector import Operation
 from tilewright.hw.machine.banks import WritePort
 
-__all__ = ["VectorWriter"]
-
 
 class VectorWriter(wiring.Component):
     """Writes what beats give: every one of them, or the last one of every sum.

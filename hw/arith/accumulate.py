@@ -8,8 +8,6 @@ from tilewright.golden.params.formats import FP32, Subnormals
 from tilewright.hw.arith.float_add import GUARD_BITS
 from tilewright.hw.arith.float_unpack import split, wire
 
-__all__ = ["HIGHEST", "LOWEST", "Accumulate"]
-
 # Exponent fields that finite sums can have. They are multiples of 2^-53, the smallest fp32 partial
 # times the smallest scale, so none is subnormal; products of 64 8-bit weights and 16-bit mantissas
 # are below 2^46, so that it takes 2^64 groups to leave the upper bound.

@@ -11,8 +11,6 @@ from tilewright.hw.arith.carry_save import carry_save_sum
 from tilewright.hw.arith.reduction import reduction_stages
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["AdderTree", "styled_sum", "tree_sum"]
-
 
 def tree_sum(terms: list) -> Value:
     """Balanced sum; the shape grows a bit per level, so nothing is ever lost."""
@@ -35,7 +33,7 @@ def styled_sum(terms: list, style: AdderTreeStyle, m: Module | None = None) -> V
         return reduce(add, terms)
     rows = [Value.cast(term) for term in terms]
     negative = any(row.shape().signed for row in rows)
-    # A bit for the sign of unsigned rows beside signed ones, and what the sum may grow.
+    # A bit for the sign of unsigned rows among signed ones, and what the sum may grow.
     width = max(map(len, rows)) + negative + (len(rows) - 1).bit_length()
     while len(rows) > 2:
         rows = _three_to_two(rows, width)
@@ -49,7 +47,7 @@ class AdderTree(PipelinedUnit[AdderTreeParams]):
     """Exact sum of ``terms``: one a cycle, latency ``params.latency``.
 
     A stage per level of the tree, per adder of the chain, or per level of carry-save rows and one
-    for the adder behind them.
+    for the adder after them.
     """
 
     def stages(self) -> list[Stage]:

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 from amaranth import Cat, Const, Module, Signal, Value
 
-__all__ = ["carry_save_product", "carry_save_sum"]
-
 
 def carry_save_product(m: Module, a: Sequence[Value], b: Sequence[Value]) -> tuple[Value, Value]:
     """Two rows of ``len(a) + len(b)`` bits that add up to the product of ``a`` and ``b``.

@@ -16,8 +16,6 @@ from tilewright.golden.params.arith import ExpandParams, PrefixStyle
 from tilewright.hw.arith.prefix_sum import prefix_level, prefix_network
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["Expand", "move_up"]
-
 
 def move_up(words: list[Value], distances: list[Value], bit: int) -> list[Value]:
     """Each lane's word, or the one ``2**bit`` lanes below where ``distances`` has that bit set."""

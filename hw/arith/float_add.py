@@ -20,13 +20,11 @@ from tilewright.hw.arith.lanes import LanewiseUnit, without
 from tilewright.hw.arith.shifter import shift_right_sticky
 from tilewright.hw.stream.pipeline import Stage
 
-__all__ = ["SUM_REGISTERS", "FloatAdd"]
-
 # Bits that the smaller significand keeps below the larger one. If it moves by two places or more,
 # a difference has at most one leading zero, so what lies below these bits matters as sticky only.
 GUARD_BITS = 2
-# Three registers behind the stages of an adder that another follows, for FPGAs: comparison and
-# shift are the longest, each alone takes as long as the sum with the count of zeros behind it.
+# Three registers after the stages of an adder that another follows, for FPGAs: comparison and
+# shift are the longest, each alone takes as long as the sum with the count of zeros after it.
 SUM_REGISTERS = (1, 1, 0, 1, 0, 0)
 
 

@@ -11,8 +11,6 @@ from tilewright.hw.arith.float_unpack import present, split
 from tilewright.hw.arith.lanes import LanewiseUnit, joined
 from tilewright.hw.stream.pipeline import Stage
 
-__all__ = ["FloatConvert"]
-
 
 class FloatConvert(LanewiseUnit[FloatConvertParams]):
     """``y = a`` in another format, in every lane.

@@ -19,10 +19,8 @@ from tilewright.hw.arith.float_unpack import (
 from tilewright.hw.arith.lanes import LanewiseUnit, joined, without
 from tilewright.hw.stream.pipeline import Stage
 
-__all__ = ["PRODUCT_REGISTERS", "SHORT_PRODUCT_REGISTERS", "FloatMul"]
-
-# Three registers behind the stages of a multiplier that keeps subnormals, for FPGAs: normalising
-# the operands takes as long as the whole product behind it.
+# Three registers after the stages of a multiplier that keeps subnormals, for FPGAs: normalising
+# the operands takes as long as the whole product after it.
 PRODUCT_REGISTERS = (1, 0, 1, 1)
 # The same for a product that is shifted before it is rounded, where another register follows.
 SHORT_PRODUCT_REGISTERS = (1, 1, 0, 1, 0)

@@ -13,8 +13,6 @@ from tilewright.hw.arith.leading_zeros import count_leading_zeros
 from tilewright.hw.arith.shifter import shift_left, shift_right_sticky
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["FloatRound", "Rounder"]
-
 
 class Rounder:
     """Normalise, round and pack, as one to three pipeline stages.
@@ -98,7 +96,7 @@ class Rounder:
         narrow, sticky = self._narrow(x.significand, x)
         ones = None
         if self.denormalises:
-            # Beside the left shift, not behind it: what moves down is never also moved up.
+            # In parallel with the left shift: what moves down is never also moved up.
             down, lost = shift_right_sticky(narrow, x.right)
             down_sticky = either(lost, sticky)
         if self.max_left == 1:

@@ -13,19 +13,6 @@ from tilewright.hw.arith.leading_zeros import count_leading_zeros
 from tilewright.hw.arith.shifter import shift_left
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = [
-    "FloatUnpack",
-    "Operand",
-    "both",
-    "either",
-    "finite_value",
-    "lowest_exponent",
-    "normalise",
-    "present",
-    "split",
-    "wire",
-]
-
 
 class Operand(NamedTuple):
     """A pattern of ``fmt``; nothing is shifted and nothing masked yet.

@@ -6,8 +6,6 @@ from tilewright.hw.arith.float_add import SUM_REGISTERS, FloatAdd
 from tilewright.hw.arith.float_mul import SHORT_PRODUCT_REGISTERS, FloatMul
 from tilewright.hw.arith.lanes import LanewiseUnit
 
-__all__ = ["followed"]
-
 U = TypeVar("U", bound=LanewiseUnit)
 
 # Better than an even spread: by unit, its stages and its registers.

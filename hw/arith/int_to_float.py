@@ -9,8 +9,6 @@ from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.lanes import LanewiseUnit
 from tilewright.hw.stream.pipeline import Stage
 
-__all__ = ["IntToFloat"]
-
 
 class IntToFloat(LanewiseUnit[IntToFloatParams]):
     """``y = a``, a two's complement integer as a float, in every lane.

@@ -8,8 +8,6 @@ from amaranth import Cat, Module, Value
 from tilewright.golden.params.arith import FloatBlockParams
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["LanewiseUnit", "apply", "joined", "without"]
-
 P = TypeVar("P", bound=FloatBlockParams)
 
 

@@ -5,8 +5,6 @@ from amaranth import Cat, Const, Mux, Value
 from tilewright.golden.params.arith import LeadingZerosParams
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["LeadingZeros", "count_leading_zeros"]
-
 
 def count_leading_zeros(value: Value) -> Value:
     """Zeros above the highest set bit of ``value``, its width if there is none.

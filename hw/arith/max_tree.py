@@ -6,8 +6,6 @@ from tilewright.golden.params.arith import MaxTreeParams
 from tilewright.hw.arith.reduction import reduction_stages
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["MaxTree", "larger"]
-
 
 def larger(a: Value, b: Value) -> Value:
     return Mux(a > b, a, b)

@@ -6,8 +6,6 @@ from tilewright.golden.params.arith import PopcountParams
 from tilewright.hw.arith.reduction import reduction_stages
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["Popcount"]
-
 
 class Popcount(PipelinedUnit[PopcountParams]):
     """Number of set bits of ``mask``: one a cycle, latency ``params.latency``.

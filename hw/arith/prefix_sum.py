@@ -7,8 +7,6 @@ from amaranth import Const, Module, Value
 from tilewright.golden.params.arith import PrefixStyle, PrefixSumParams
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["PrefixSum", "prefix_level", "prefix_network"]
-
 
 def prefix_network(style: PrefixStyle, width: int) -> list[dict[int, int]]:
     """The adders of each level: ``{k: j}`` adds the running count of place j to that of place k.

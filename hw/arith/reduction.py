@@ -7,8 +7,6 @@ from amaranth import Module, Value
 
 from tilewright.hw.stream.pipeline import Stage
 
-__all__ = ["reduction_stages"]
-
 
 def reduction_stages(
     source: str, result: str, count: int, combine: Callable[[Value, Value], Value]

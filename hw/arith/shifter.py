@@ -11,8 +11,6 @@ from amaranth import Cat, Const, Module, Value
 from tilewright.golden.params.arith import ShiftDirection, ShifterParams
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["Shifter", "shift_left", "shift_left_sticky", "shift_right_sticky"]
-
 
 def shift_right_sticky(value: Value, amount: Value) -> tuple[Value, Value]:
     """``value`` moved down by ``amount``, and whether a set bit was shifted out.
@@ -20,7 +18,7 @@ def shift_right_sticky(value: Value, amount: Value) -> tuple[Value, Value]:
     Keeps the width of ``value``; an amount of the width or more shifts everything out.
     """
     kept = shift_left(_ones(len(value)), amount)
-    # From a mask, beside the shift and not after it, so that sticky is ready no later.
+    # From a mask, in parallel with the shift, so that sticky is ready no later.
     return value >> amount, (value & ~kept).any()
 
 

@@ -16,8 +16,6 @@ from tilewright.golden.params.deca import (
 from tilewright.hw.deca.pe import DecaPE
 from tilewright.hw.unit import Unit
 
-__all__ = ["DecaAxi"]
-
 OKAY, SLVERR = 0, 2
 INCREMENTING = 1
 

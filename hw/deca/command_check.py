@@ -14,8 +14,6 @@ from tilewright.golden.params.deca import (
     TileError,
 )
 
-__all__ = ["check_command"]
-
 MAX_GROUP_LOG2 = (TILE_BYTES // 2 - 1).bit_length()  # a group is at most a bf16 tile
 
 

@@ -11,16 +11,6 @@ from tilewright.golden.params.deca import (
 )
 from tilewright.hw.unit import field_shape
 
-__all__ = [
-    "CONFIG",
-    "SHIFT_WORD_BITS",
-    "chunk_index_bits",
-    "command_layout",
-    "scale_bits",
-    "step_layout",
-    "window_layout",
-]
-
 CONFIG = data.StructLayout({f.name: field_shape(f) for f in CONFIG_FIELDS})
 
 # What is read from lines is aligned in two stages: to a word of this size in the loader, the rest

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.hw.stream.line_queue import line_layout
 
-__all__ = ["LineReader", "cut_at", "cut_layout"]
-
 
 def cut_layout(line_bits: int, granule_bits: int, word_bits: int) -> data.StructLayout:
     """Where a piece lies: decided one stage ahead of the reader, so that it only has to look."""
@@ -25,7 +23,7 @@ def cut_layout(line_bits: int, granule_bits: int, word_bits: int) -> data.Struct
 def cut_at(
     layout: data.StructLayout, position: Value, need: Value
 ) -> tuple[dict[str, Value], Value]:
-    """The piece of ``need`` granules at ``position`` of the line, and the position behind it."""
+    """The piece of ``need`` granules at ``position`` of the line, and the position after it."""
     end = (position + need)[: len(position) + 1]
     offset_bits = len(position) - layout["skip"].width
     fields = {
@@ -39,7 +37,7 @@ def cut_at(
 
 
 class LineReader(wiring.Component):
-    """Shows pieces of the line in use and the one behind it, for one tile after the other.
+    """Shows pieces of the line in use and the one after it, for one tile after the other.
 
     ``start`` begins a tile whose structure lies in the next ``lines`` lines. ``cut`` says where a
     piece lies. ``available`` tells that its lines are here, ``error`` that one of them came with a

@@ -11,8 +11,6 @@ from tilewright.hw.stream.line_queue import LineQueuePort, line_layout
 from tilewright.hw.stream.register_slice import RegisterSlice
 from tilewright.hw.unit import payload_layout, word_layout
 
-__all__ = ["LoadUnit", "locations_layout", "request_layout"]
-
 
 def locations_layout(params: DecaParams) -> data.StructLayout:
     """Base address and length in bytes of each structure of a tile; length 0: absent."""
@@ -30,7 +28,7 @@ class LoadUnit(wiring.Component):
 
     Every line that a structure touches is requested once: those of the bitmask first, then
     scales, then data, each as soon as its queue has a free slot. A structure whose queue is full
-    lets the later ones pass. An answer is written to its slot, with ``error`` beside the line, the
+    lets the later ones pass. An answer is written to its slot, with its ``error`` flag, the
     cycle after it came; it is never stalled. An answer to no request is dropped and ``spurious``
     tells of it in the next cycle.
 
@@ -101,7 +99,7 @@ class LoadUnit(wiring.Component):
             Signal(p.line_address_bits, name=f"{name}_line", reset_less=True) for name in STRUCTURES
         ]
         mores = Signal(len(STRUCTURES))  # whose next line is still to be requested
-        lefts = [Signal(range(most), name=f"{name}_left") for name in STRUCTURES]  # lines behind it
+        lefts = [Signal(range(most), name=f"{name}_left") for name in STRUCTURES]  # lines after it
 
         wants, chosen, grant = (Signal.like(mores, name=n) for n in ("wants", "chosen", "grant"))
         going = Signal()
@@ -115,7 +113,7 @@ class LoadUnit(wiring.Component):
             offer.i.valid.eq(going),
             offer.i.p.data.eq(request),
         ]
-        # Where only the last queue has more than one slot, nobody looks at the slots of the others,
+        # Where only the last queue has more than one slot, the slots of the others are not used,
         # and a path to all entries of the CAM is shorter.
         m.d.comb += cam.place.slot.eq(queues[-1].slot)
         for k, (queue, line, left) in enumerate(zip(queues, lines, lefts, strict=True)):

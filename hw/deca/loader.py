@@ -31,8 +31,6 @@ from tilewright.hw.stream.line_queue import LineQueue
 from tilewright.hw.stream.register_slice import RegisterSlice
 from tilewright.hw.unit import UNNAMED, word_layout
 
-__all__ = ["Loader"]
-
 # Lines that a structure of the largest length a command can name may touch.
 MOST_LINES = -(-((1 << LENGTH_BITS) - 1 + ROW_BYTES - 1) // ROW_BYTES)
 OF_MASK = ("mask", "distance")  # fields of a window that follow from the bitmask alone
@@ -62,7 +60,7 @@ class Loader(wiring.Component):
     taken the result of the previous tile: only then a tile's first step leaves. ``squash`` makes
     the loader idle in one cycle, whatever its state; answers that are still due are dropped.
 
-    Timing: one step a cycle once its data is here. Registers behind the window logic: a step that
+    Timing: one step a cycle once its data is here. Registers after the window logic: a step that
     is vetted (lengths, rows, position in the lines), a step with its codes.
     """
 

@@ -11,8 +11,6 @@ from tilewright.hw.deca.tile_out import TileOut
 from tilewright.hw.deca.vector_pipeline import VectorPipeline
 from tilewright.hw.unit import Unit
 
-__all__ = ["DecaPE"]
-
 
 class DecaPE(Unit[DecaParams]):
     """Decompresses tiles of quantised, sparse, group-scaled weights for a matrix unit.
@@ -24,7 +22,7 @@ class DecaPE(Unit[DecaParams]):
     is doing and everything of it that the core has not read, in the same cycle.
 
     With ``foretold`` the prefetcher does not observe the commands but what ``hint`` shows, which is
-    not a port: whoever gives the commands may know of tiles before a loader is free for them.
+    not a port: the source of commands may know of tiles before a loader is free for them.
 
     Numerics: tilewright.golden.deca. Timing: tilewright.golden.deca's cycles per tile, without a
     bubble between tiles or loaders while data is there; see docs/deca.md.
@@ -133,20 +131,11 @@ class DecaPE(Unit[DecaParams]):
         answer = self.mem_response.p
         for k, loader in enumerate(loaders):
             mine = self.mem_response.valid & (answer.tag[-1] == k)
-            came, brings = mine, answer
-            if (
-                self.params.pipelined
-            ):  # each loader has its own: lines come from the edge of the die
-                came = Signal(name=f"answer_valid{k}")
-                brings = Signal.like(answer, name=f"answer{k}", reset_less=True)
-                m.d.sync += came.eq(mine)
-                with m.If(mine):
-                    m.d.sync += brings.eq(answer)
             m.d.comb += [
-                loader.response.valid.eq(came),
-                loader.response.tag.eq(brings.tag),
-                loader.response.error.eq(brings.error),
-                loader.response.data.eq(brings.data),
+                loader.response.valid.eq(mine),
+                loader.response.tag.eq(answer.tag),
+                loader.response.error.eq(answer.error),
+                loader.response.data.eq(answer.data),
             ]
         m.d.comb += registers.spurious.eq(Cat(loader.spurious for loader in loaders).any())
 

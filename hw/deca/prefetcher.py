@@ -8,8 +8,6 @@ from tilewright.golden.params.deca import LENGTH_BITS, STRUCTURES, TILE_BYTES, D
 from tilewright.hw.deca.load_unit import locations_layout, request_layout
 from tilewright.hw.stream.arbiter import lowest_set
 
-__all__ = ["Prefetcher", "Run", "observation"]
-
 
 def observation(params: DecaParams) -> wiring.Signature:
     """How a prefetcher is shown where a tile lies; ``valid`` for one cycle."""
@@ -34,7 +32,7 @@ class Run(wiring.Component):
     Members
     -------
     next : the next line to prefetch, where ``pending``; one bit wider than a line number, since
-        the last line has a line behind it too
+        the last line is followed by one too
     take : ``next`` has been taken
     """
 
@@ -112,7 +110,7 @@ class Run(wiring.Component):
             ]
 
     def _look_ahead(self, m: Module, stages: Signal, most: int) -> tuple[Signal, Signal, Signal]:
-        """Bytes ahead, then lines: the line behind the tile, and behind the last one expected.
+        """Bytes ahead, then lines: the line after the tile, and after the last one expected.
 
         One value per stage, a tile may follow each cycle. The third result says that a run starts.
         """
@@ -121,7 +119,7 @@ class Run(wiring.Component):
         tile_base, tile_length, starts = self.tile_base, self.tile_length, self.starts
         line = _register(p.line_address_bits, "line")
         line_counted = _register(p.line_address_bits, "line_counted")
-        # The upper part plus one stands beside it, so that a sum needs only the carry of the lower.
+        # The upper part plus one is computed in parallel: a sum needs only the carry of the lower.
         split = (2 + TILE_BYTES // p.line_bytes + most).bit_length()
         after = _register(p.line_address_bits - split + 1, "after")
         starts_ahead, starts_counted = Signal(), Signal()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import reduce
-from itertools import pairwise
 from operator import or_
 from types import SimpleNamespace
 
@@ -22,8 +21,6 @@ from tilewright.golden.params.deca import (
 from tilewright.hw.deca.layout import CONFIG, command_layout
 from tilewright.hw.unit import field_shape, payload_layout
 
-__all__ = ["Registers"]
-
 STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
 PREFETCH_BITS = 4
 
@@ -35,10 +32,10 @@ class Registers(wiring.Component):
     to an unknown offset, a write to a loader whose command has not been taken, and a table
     access while a tile is in work change nothing and answer with ``error``.
 
-    Timing: the answer comes three cycles after the request, that of a table entry five (seven with
-    ``pipelined``), one request at a time; a squash, the taking of a result and a table entry's new
-    value take effect in the cycle of the answer. The address is decoded into registers, one per
-    register of the map, so that the answer is only picked and the path stays short.
+    Timing: the answer comes three cycles after the request, that of a table entry five, one request
+    at a time; a squash, the taking of a result and a table entry's new value take effect in the
+    cycle of the answer. The address is decoded into registers, one per register of the map, so that
+    the answer is only picked and the path stays short.
     """
 
     def __init__(self, params: DecaParams):
@@ -61,7 +58,7 @@ class Registers(wiring.Component):
                 "lut_read": Out(1),
                 "lut_address": Out(range(LUT_ENTRIES)),
                 "lut_write_value": Out(16),
-                "lut_read_value": In(16),  # ``table_cycles`` after lut_read
+                "lut_read_value": In(16),  # a cycle after lut_read
             }
         )
 
@@ -72,11 +69,7 @@ class Registers(wiring.Component):
         decode, access = Signal(), Signal()
         lut_due = Signal()  # the value of a table entry is there
 
-        far = [Signal(name=f"lut_asked{k}") for k in range(p.table_cycles - 1)]
-        on_its_way = [self.lut_read, *far]
         working = decode | access | self.lut_read | lut_due | self.response.valid
-        if far:
-            working = working | Cat(far).any()
         m.d.comb += self.request.ready.eq(~working)
         m.d.sync += [decode.eq(self.request.valid & self.request.ready), access.eq(decode)]
         with m.If(self.request.valid & self.request.ready):
@@ -93,10 +86,8 @@ class Registers(wiring.Component):
         m.d.sync += [
             self.lut_read.eq(lut_reads),
             self.lut_write.eq(is_lut & put & self.idle),
-            lut_due.eq(on_its_way[-1]),
+            lut_due.eq(self.lut_read),
         ]
-        for before, after in pairwise(on_its_way):
-            m.d.sync += after.eq(before)
         m.d.comb += [self.lut_address.eq(q.address[3:]), self.lut_write_value.eq(q.data)]
 
         value = reduce(or_, (Mux(selected, word, 0) for selected, word, _ in answers))

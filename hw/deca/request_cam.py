@@ -7,11 +7,9 @@ from amaranth.lib.wiring import In, Out
 from tilewright.golden.params.deca import STRUCTURES, DecaParams
 from tilewright.hw.stream.arbiter import lowest_set
 
-__all__ = ["RequestCam", "place_layout", "queue_lines"]
-
 
 def queue_lines(params: DecaParams) -> dict[str, int]:
-    """Lines of the queue behind each structure."""
+    """Lines of the queue of each structure."""
     return {
         "mask": params.mask_queue_lines,
         "scale": params.scale_queue_lines,

@@ -16,8 +16,6 @@ from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import split
 from tilewright.hw.arith.lanes import without
 
-__all__ = ["SCALE", "Scaler", "group_sizes", "spread_scales"]
-
 # A scale taken apart, so that the multiplier need not know how it was stored.
 SCALE = data.StructLayout(
     {
@@ -90,7 +88,7 @@ BIASED_BITS = 1 + max(2 * (2**BF16.exponent_bits - 1) + OFFSET, -OFFSET - 1).bit
 
 LATENCY = 2 + len(ROUNDER.stages())  # rows of the product, their sum, rounding
 
-# What a stage has beside the product itself, and ``rest``: together as wide as a value.
+# What a stage has in addition to the product itself, and ``rest``: together as wide as a value.
 BESIDE = ("biased", "low_end", "high_end", "sign", "zero", "infinite", "nan", "rest")
 
 
@@ -163,7 +161,7 @@ class Scaler(wiring.Component):
 
 
 class _Lane(wiring.Component):
-    """One multiplier, a register behind each of its stages.
+    """One multiplier, a register after each of its stages.
 
     For every stage: whether there is a chunk, whether it is kept as it is, whether it has a product
     and whether that has a lower half. A value that is kept travels in the registers of exponent
@@ -199,7 +197,7 @@ class _Lane(wiring.Component):
             # Bits that only another scale than a power of two sets, below the value's own.
             low = len(value) - BF16.significand_bits - 1
             if n in BESIDE:
-                # The rest of a value that is kept means nothing beside a product.
+                # The rest of a value that is kept means nothing next to a product.
                 with m.If(self.valid[k] & (self.keep[k] if n == "rest" else 1)):
                     m.d.sync += held[n].eq(value)
                 continue

@@ -7,18 +7,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import Port
-from tilewright.golden.params.deca import (
-    ERROR_BITS,
-    TEPL_ID_BITS,
-    TILE_ROWS,
-    DecaParams,
-    TileError,
-)
+from tilewright.golden.params.deca import ERROR_BITS, TEPL_ID_BITS, TILE_ROWS, DecaParams, TileError
 from tilewright.hw.deca.prefetcher import observation
 from tilewright.hw.stream.arbiter import lowest_set
 from tilewright.hw.unit import payload_layout
-
-__all__ = ["READS_IN_FLIGHT", "TeplUnit"]
 
 READS_IN_FLIGHT = 4  # covers the processing element's read latency at a row a cycle
 
@@ -98,24 +90,25 @@ class TeplUnit(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        ports = [self._port(m, k) for k in range(self.params.loaders)]
+        self.ports = ports = [self._port(m, k) for k in range(self.params.loaders)]
         # A flush waits for what is on offer, but for a row's request: the answer may wait for the
         # flush. Nothing is offered anew meanwhile.
-        quiet: list[Value] = []
+        self.quiet: list[Value] = []
         calm = Signal()
         flushes = Signal()
+        self.calm, self.flushes = calm, flushes
         m.d.comb += calm.eq(~self.flush.valid)
 
         queue = self._queue(m, flushes, calm)
-        self._issue(m, queue, ports, quiet, calm, flushes)
-        reads = self._rows(m, queue, ports, quiet, calm, flushes)
-        self._complete(m, queue, ports, reads, quiet, calm)
+        self._issue(m, queue)
+        reads = self._rows(m, queue)
+        self._complete(m, queue, reads)
 
         # In its first cycle a flush is compared with the ids of the queue, which holds still then.
         compared = Signal()
         m.d.sync += compared.eq(self.flush.valid & ~self.flush.ready)
         m.d.comb += [
-            self.flush.ready.eq(compared & Cat(quiet).all()),
+            self.flush.ready.eq(compared & Cat(self.quiet).all()),
             flushes.eq(self.flush.ready),
         ]
         for port in ports:
@@ -269,16 +262,9 @@ class TeplUnit(wiring.Component):
                     m.d.sync += [q.valid[k].eq(0), q.can_go[k].eq(0), q.unseen[k].eq(0)]
         return q
 
-    def _issue(
-        self,
-        m: Module,
-        q: SimpleNamespace,
-        ports: list[SimpleNamespace],
-        quiet: Value,
-        calm: Value,
-        flushes: Value,
-    ) -> None:
+    def _issue(self, m: Module, q: SimpleNamespace) -> None:
         """The oldest entry that can go to an open port; its metadata leave the queue directly."""
+        ports, calm = self.ports, self.calm
         offered = Signal(len(ports))  # which port offers a command
         offer = Signal.like(q.valid, name="offer")  # its entry
         commands = [getattr(self, f"command{k}") for k in range(len(ports))]
@@ -288,7 +274,7 @@ class TeplUnit(wiring.Component):
         taken = Cat(command.ready for command in commands)
         free = Signal()
         m.d.comb += free.eq(~(offered & ~taken).any())
-        quiet.append(free)
+        self.quiet.append(free)
         with m.If(free):
             m.d.sync += offered.eq(0)
 
@@ -328,23 +314,18 @@ class TeplUnit(wiring.Component):
                         & ~port.squashes.replicate(len(port.used))
                     ),
                     # Where a flush is taken, nothing comes or goes.
-                    port.live.eq(_either(flushes, port.kept, _either(port.pops, live >> 1, live))),
+                    port.live.eq(
+                        _either(self.flushes, port.kept, _either(port.pops, live >> 1, live))
+                    ),
                 ]
                 m.d.sync += [
                     s.eq(_either(port.pops, behind, n) & ~q.dropped)
                     for s, behind, n in zip(port.slots, follow, slots, strict=True)
                 ]
 
-    def _rows(
-        self,
-        m: Module,
-        q: SimpleNamespace,
-        ports: list[SimpleNamespace],
-        quiet: Value,
-        calm: Value,
-        flushes: Value,
-    ) -> list[SimpleNamespace]:
+    def _rows(self, m: Module, q: SimpleNamespace) -> list[SimpleNamespace]:
         """Rows that are there, from the processing element to the tile registers."""
+        ports, calm = self.ports, self.calm
         ask, answer, write = self.read_request, self.read_response, self.tile_write
         depth, entries = READS_IN_FLIGHT, self.params.tepl_entries
         reads = [
@@ -400,7 +381,7 @@ class TeplUnit(wiring.Component):
                     ),
                     read.wanted.eq(
                         ((chosen & has_entry).any() & goes & free_tail)
-                        | (_either(flushes, kept.any(), read.wanted) & under_way[k] & ~ends)
+                        | (_either(self.flushes, kept.any(), read.wanted) & under_way[k] & ~ends)
                     ),
                 ]
             with m.If(begins):
@@ -424,23 +405,15 @@ class TeplUnit(wiring.Component):
             answer.ready.eq(~wanted | writes),
             arrives.eq(answer.valid & answer.ready),
         ]
-        quiet.append(~insisted | write.ready)  # while a flush waits, no other row is on offer
+        self.quiet.append(~insisted | write.ready)  # while a flush waits, no other row is on offer
         m.d.sync += insisted.eq(write.valid & ~write.ready)
         last = writes & (write.p.row == TILE_ROWS - 1)
         m.d.comb += q.written.eq(to & last.replicate(entries))
         return reads
 
-    def _complete(
-        self,
-        m: Module,
-        q: SimpleNamespace,
-        ports: list[SimpleNamespace],
-        reads: list[SimpleNamespace],
-        quiet: Value,
-        calm: Value,
-    ) -> None:
+    def _complete(self, m: Module, q: SimpleNamespace, reads: list[SimpleNamespace]) -> None:
         """Outcomes to the core: tiles that have all their rows, then those that failed."""
-        o = self.complete
+        o, ports, calm = self.complete, self.ports, self.calm
         free, tells = Signal(), Signal()
         ended = Signal.like(q.over)
         failed = Signal(len(ports))  # and no row of the tile is on its way
@@ -453,7 +426,7 @@ class TeplUnit(wiring.Component):
             tells.eq(free & calm & (q.over.any() | failed.any())),
             ended.eq(lowest_set(q.over) | _chosen(fails, [port.first for port in ports])),
         ]
-        quiet.append(free)
+        self.quiet.append(free)
         for port, told in zip(ports, fails, strict=True):
             dropped = port.failed & ~port.live[0]
             m.d.comb += port.told.eq((tells & told) | (dropped & calm))

@@ -8,8 +8,6 @@ from tilewright.hw.deca.pe import DecaPE
 from tilewright.hw.deca.tepl import TeplUnit
 from tilewright.hw.unit import Unit
 
-__all__ = ["DecaTepl"]
-
 JOINED = ("command0", "command1", "done0", "done1", "read_request", "read_response")
 
 

@@ -8,8 +8,6 @@ from tilewright.golden.params.deca import TILE_BYTES, TILE_ROWS, DecaParams
 from tilewright.hw.deca.layout import chunk_index_bits
 from tilewright.hw.sram import Sram
 
-__all__ = ["TileOut", "rows_ended_by_chunk", "rows_of_chunk"]
-
 
 def rows_of_chunk(p: DecaParams, chunk: Value, int8: Value) -> Value:
     """Rows that a chunk touches, one bit per row."""

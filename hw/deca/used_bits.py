@@ -13,8 +13,6 @@ from amaranth.lib import data
 from tilewright.golden.params.deca import CODE_BITS, DecaParams, ScaleKind
 from tilewright.hw.deca.layout import scale_bits
 
-__all__ = ["Segment", "used_codes", "used_scales"]
-
 Segment = tuple[slice, Value]  # bits, and whether they mean something
 
 

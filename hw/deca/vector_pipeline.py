@@ -19,17 +19,10 @@ from tilewright.golden.params.deca import (
 )
 from tilewright.hw.arith.expand import move_up
 from tilewright.hw.arith.shifter import shift_right_sticky
-from tilewright.hw.deca.layout import (
-    SHIFT_WORD_BITS,
-    chunk_index_bits,
-    scale_bits,
-    step_layout,
-)
+from tilewright.hw.deca.layout import SHIFT_WORD_BITS, chunk_index_bits, scale_bits, step_layout
 from tilewright.hw.deca.lut_array import LutArray
 from tilewright.hw.deca.scaler import SCALE, Scaler, group_sizes, spread_scales
 from tilewright.hw.deca.used_bits import Segment, used_codes, used_scales
-
-__all__ = ["VectorPipeline"]
 
 LOOKED_UP = [q for q in CODE_BITS if q <= 8]  # wider elements are the values themselves
 
@@ -42,16 +35,13 @@ class VectorPipeline(wiring.Component):
 
     Timing: ``latency`` cycles from the last step of a vector operation to its chunk at ``o``.
     Registers: step; aligned codes; LUT; SD; DD; those of the scaler. A register is loaded only with
-    a step, and only those of its bits that the step's configuration uses. With ``pipelined`` four
-    more, for what comes from afar or goes there: step, codes to the tables, values from them, and
-    elements to TOut.
+    a step, and only those of its bits that the step's configuration uses.
     """
 
     latency = 5 + Scaler.latency
 
     def __init__(self, params: DecaParams):
         self.params = params
-        self.latency = VectorPipeline.latency + 4 * params.pipelined
         out = data.StructLayout(
             {
                 "chunk": chunk_index_bits(params),
@@ -75,7 +65,7 @@ class VectorPipeline(wiring.Component):
                 "lut_read": In(1),  # only while the pipeline is empty
                 "lut_address": In(range(LUT_ENTRIES)),
                 "lut_write_value": In(16),
-                "lut_read_value": Out(16),  # ``table_cycles`` after lut_read
+                "lut_read_value": Out(16),  # a cycle after lut_read
             }
         )
 
@@ -97,7 +87,7 @@ class VectorPipeline(wiring.Component):
         stage: "_Stage",
         used: dict[str, list[Segment]] | None = None,
     ) -> "_Stage":
-        """The stage behind ``stage``.
+        """The stage after ``stage``.
 
         Of a value in ``used`` only the segments that are used now are loaded. The bitmask and
         the distances of a dense tile are always the same: they are loaded once for many.
@@ -132,14 +122,11 @@ class VectorPipeline(wiring.Component):
         # A step that only brings an error has any bitmask.
         fields["dense"] = ~config.sparse & (self.step.error == TileError.OK)
         stage = _stage(self.valid, self.loader, fields)
-        for name in ("s", "near") if p.pipelined else ("s",):
-            config = stage.values.config
-            used = {
-                "codes": used_codes(p, config, SHIFT_WORD_BITS),
-                "scales": used_scales(p, config, SHIFT_WORD_BITS),
-            }
-            stage = self._registered(m, name, stage, used)
-        return stage
+        used = {
+            "codes": used_codes(p, config, SHIFT_WORD_BITS),
+            "scales": used_scales(p, config, SHIFT_WORD_BITS),
+        }
+        return self._registered(m, "s", stage, used)
 
     def _align(self, m: Module, stage: "_Stage") -> "_Stage":
         """a: codes aligned to a bit."""
@@ -186,14 +173,12 @@ class VectorPipeline(wiring.Component):
             lut.write_value.eq(self.lut_write_value),
             self.lut_read_value.eq(lut.values[0]),
         ]
-        for name in ("to", "l", "from") if p.pipelined else ("l",):
-            config = stage.values.config
-            used = {
-                "codes": [(slice(None), config.code_bits == 16)],
-                "scales": used_scales(p, config),
-            }
-            stage = self._registered(m, name, stage, used)
-        return stage
+        config = stage.values.config
+        used = {
+            "codes": [(slice(None), config.code_bits == 16)],
+            "scales": used_scales(p, config),
+        }
+        return self._registered(m, "l", stage, used)
 
     def _pack(self, m: Module, lut: LutArray, stage: "_Stage") -> tuple["_Stage", list[Signal]]:
         """sd: the window's values, packed, lane by lane as their step comes."""
@@ -224,7 +209,7 @@ class VectorPipeline(wiring.Component):
         return self._registered(m, "d", window, used), sd
 
     def _spread(self, m: Module, stage: "_Stage", sd: list[Signal]) -> tuple["_Stage", Signal]:
-        """dd: spread over the lanes by the bitmask; scales beside their elements."""
+        """dd: spread over the lanes by the bitmask; scales next to their elements."""
         p, d = self.params, stage.values
         moved: list = sd
         for bit in reversed(range((p.lanes - 1).bit_length())):
@@ -274,12 +259,6 @@ class VectorPipeline(wiring.Component):
 
         # A position without an element stays +0, whatever its group's scale.
         elements = [Mux(stage.values.mask[k], scaler.o[k], 0) for k in range(p.lanes)]
-        if p.pipelined:
-            held = vars(stage.values).items()
-            sent = {n: v for n, v in held if n not in ("dense", "mask")}
-            sent["elements"] = Cat(elements)
-            stage = self._registered(m, "sent", _stage(stage.valid, stage.loader, sent))
-            elements = [stage.values.elements.word_select(k, 16) for k in range(p.lanes)]
         return stage, elements
 
     def _give(self, m: Module, stage: "_Stage", elements: list[Value]) -> None:

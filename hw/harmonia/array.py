@@ -20,8 +20,6 @@ from tilewright.hw.sram import Sram
 from tilewright.hw.stream.queue import Queue
 from tilewright.hw.unit import Unit, payload_layout, unit_signature
 
-__all__ = ["HarmoniaArray"]
-
 
 class HarmoniaArray(Unit[HarmoniaArrayParams]):
     """``rows`` x ``columns`` PEs, output stationary.

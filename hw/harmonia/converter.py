@@ -11,8 +11,6 @@ from tilewright.hw.arith.max_tree import larger
 from tilewright.hw.sram import Sram
 from tilewright.hw.unit import UNNAMED, Unit
 
-__all__ = ["Converter"]
-
 
 class Converter(Unit[HarmoniaConverterParams]):
     """fp16 results to block floating point, along rows in time or across rows in space.
@@ -41,8 +39,11 @@ class Converter(Unit[HarmoniaConverterParams]):
         ]
         spatial, short, saturated = (Signal(2, name=n) for n in ("spatial", "short", "saturated"))
 
-        filled = self._take(m, words, half, full, largest, spatial, short, saturated)
-        emptied = self._give(m, words, from_half, full, largest, spatial, short, saturated)
+        # What is known of the block in each half.
+        self.words, self.full, self.largest = words, full, largest
+        self.spatial, self.short, self.saturated = spatial, short, saturated
+        filled = self._take(m, half)
+        emptied = self._give(m, from_half)
         m.d.sync += full.eq((full | (filled << half)) & ~(emptied << from_half))
         return m
 
@@ -51,19 +52,9 @@ class Converter(Unit[HarmoniaConverterParams]):
         """Bits that count the elements of a row, or the beats of a spatial block, if more."""
         return (max(self.params.group, self.params.block_beats(True)) - 1).bit_length()
 
-    def _take(
-        self,
-        m: Module,
-        words: Sram,
-        half: Value,
-        full: Value,
-        largest: list[Array],
-        spatial: Value,
-        short: Value,
-        saturated: Value,
-    ) -> Value:
-        """Write beats down and keep each group's largest exponent; whether a block ends now."""
-        p = self.params
+    def _take(self, m: Module, half: Value) -> Value:
+        """Store beats and each group's largest exponent; whether a block ends now."""
+        p, spatial, short, largest = self.params, self.spatial, self.short, self.largest
         column, loop = Signal(range(max(p.columns, p.group))), Signal(range(p.loops))
         start = wire(m, "start", (column == 0) & (loop == 0))
         is_spatial = wire(
@@ -78,8 +69,8 @@ class Converter(Unit[HarmoniaConverterParams]):
         exponents = [split(FP16, pattern, Subnormals.KEEP).biased for pattern in finite]
         of_rows = [reduce(larger, exponents[r :: p.rows]) for r in range(p.rows)]
         m.d.comb += [
-            self.i.ready.eq(~full.bit_select(half, 1)),
-            *self._write(m, words, column, loop, is_spatial, half, take, finite),
+            self.i.ready.eq(~self.full.bit_select(half, 1)),
+            *self._write(m, column, loop, is_spatial, half, take, finite),
         ]
         row_end = wire(m, "row_end", column == Mux(is_spatial, p.columns - 1, self._last))
         end = wire(m, "end", row_end & (~is_spatial | (loop == p.loops - 1)))
@@ -91,7 +82,8 @@ class Converter(Unit[HarmoniaConverterParams]):
                 m.d.sync += half.eq(~half)
             for h in range(2):
                 with m.If(half == h):
-                    m.d.sync += saturated[h].eq((saturated[h] & ~start) | saturates)
+                    held = self.saturated[h]
+                    m.d.sync += held.eq((held & ~start) | saturates)
                     with m.If(start):
                         m.d.sync += [spatial[h].eq(self.i.p.spatial), short[h].eq(self.i.p.short)]
                     with m.If(is_spatial):
@@ -113,23 +105,13 @@ class Converter(Unit[HarmoniaConverterParams]):
         of_rows = wire(m, "largest_of_rows", exponents[0])
         m.d.sync += largest[column].eq(Mux(fresh, of_rows, larger(largest[column], of_rows)))
 
-    def _give(
-        self,
-        m: Module,
-        words: Sram,
-        from_half: Value,
-        full: Value,
-        largest: list[Array],
-        spatial: Value,
-        short: Value,
-        saturated: Value,
-    ) -> Value:
+    def _give(self, m: Module, from_half: Value) -> Value:
         """Read a whole block and align it; whether its last beat is read now."""
-        p = self.params
+        p, words, largest = self.params, self.words, self.largest
         column, loop = Signal(range(max(p.columns, p.group))), Signal(range(p.loops))
-        is_spatial = wire(m, "gives_spatial", spatial.bit_select(from_half, 1))
+        is_spatial = wire(m, "gives_spatial", self.spatial.bit_select(from_half, 1))
         step = wire(m, "step", ~self.o.valid | self.o.ready)
-        read = wire(m, "read", step & full.bit_select(from_half, 1))
+        read = wire(m, "read", step & self.full.bit_select(from_half, 1))
         # In space all passes of a column, then the next column; in time one pass.
         next_column = wire(m, "next_column", ~is_spatial | (loop == p.loops - 1))
         row_end = column == Mux(is_spatial, p.columns - 1, self._last)
@@ -146,8 +128,8 @@ class Converter(Unit[HarmoniaConverterParams]):
         with m.If(read):
             m.d.sync += [
                 self.o.p.last.eq(end),
-                self.o.p.saturated.eq(saturated.bit_select(from_half, 1)),
-                is_short.eq(short.bit_select(from_half, 1)),
+                self.o.p.saturated.eq(self.saturated.bit_select(from_half, 1)),
+                is_short.eq(self.short.bit_select(from_half, 1)),
             ]
             m.d.sync += loop.eq(Mux(next_column, 0, loop + 1))
             with m.If(next_column):
@@ -158,7 +140,7 @@ class Converter(Unit[HarmoniaConverterParams]):
                 own = Mux(from_half, largest[1][k], largest[0][k])
                 columns = Mux(from_half, largest[1][column], largest[0][column])
                 m.d.sync += exponent.eq(Mux(is_spatial, columns, own))
-        patterns = self._patterns(m, words, read, is_spatial, place)
+        patterns = self._patterns(m, read, is_spatial, place)
         for k, pattern in enumerate(patterns):
             exponent = exponents[k % p.rows]
             sign, mantissa = self._aligned(m, k, pattern, exponent, is_short)
@@ -180,7 +162,6 @@ class Converter(Unit[HarmoniaConverterParams]):
     def _write(
         self,
         m: Module,
-        words: Sram,
         column: Value,
         loop: Value,
         is_spatial: Value,
@@ -189,7 +170,7 @@ class Converter(Unit[HarmoniaConverterParams]):
         values: list[Value],
     ) -> list:
         """A beat fills a word of the memory, of a spatial block one of its parts."""
-        p = self.params
+        p, words = self.params, self.words
         place = self._place(m, "taken", column, loop, is_spatial)
         address = words.write_address.eq(Cat(place[self._part_bits :], half))
         if p.width == 1:
@@ -208,11 +189,9 @@ class Converter(Unit[HarmoniaConverterParams]):
             words.write_data.eq(Mux(is_spatial, Cat(*[first] * p.width), Cat(*values))),
         ]
 
-    def _patterns(
-        self, m: Module, words: Sram, read: Value, is_spatial: Value, place: Value
-    ) -> list[Value]:
+    def _patterns(self, m: Module, read: Value, is_spatial: Value, place: Value) -> list[Value]:
         """The values of the beat that is offered; of a spatial one those behind the rows are 0."""
-        p = self.params
+        p, words = self.params, self.words
         patterns = [words.read_data.word_select(k, FP16.bits) for k in range(p.lanes)]
         if p.width == 1:
             return patterns

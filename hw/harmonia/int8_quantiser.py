@@ -10,8 +10,6 @@ from tilewright.hw.arith.max_tree import larger
 from tilewright.hw.sram import Sram
 from tilewright.hw.unit import Unit
 
-__all__ = ["Int8Quantiser"]
-
 MAGNITUDE_BITS = FP16.bits - 1
 
 

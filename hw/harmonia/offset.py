@@ -11,8 +11,6 @@ from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.sram import Sram
 from tilewright.hw.unit import Unit
 
-__all__ = ["OffsetGenerator"]
-
 MAGNITUDE_BITS = FP16.bits - 1
 
 

@@ -12,8 +12,6 @@ from tilewright.hw.harmonia.sub_pe import Wrapper
 from tilewright.hw.pe.aligned import rounded_sum
 from tilewright.hw.pe.common import ProcessingElement
 
-__all__ = ["HarmoniaPE"]
-
 WRAPPERS = 2
 ONE = FP16.bias << FP16.mantissa_bits
 # Smallest and largest sum of shared exponents, of one operand or of two.

@@ -13,8 +13,6 @@ from tilewright.hw.machine.regions import connect_readers, connect_writers
 from tilewright.hw.shared import Shared
 from tilewright.hw.sram import Sram
 
-__all__ = ["ActivationBuffer", "HalvesBuffer", "MaskedWritePort", "activation_row", "halves_row"]
-
 # Units that read and write the fp16 memory.
 READERS = ("store", "vector", "convert")
 WRITERS = ("load", "matrix", "vector")

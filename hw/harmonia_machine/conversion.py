@@ -17,8 +17,6 @@ from tilewright.hw.harmonia_machine.group_writer import GroupWriter, command_lay
 from tilewright.hw.machine.banks import ReadPort
 from tilewright.hw.stream.register_slice import RegisterSlice
 
-__all__ = ["ConversionPath", "HalvesFeeder"]
-
 
 class HalvesFeeder(wiring.Component):
     """Values of a tensor as the converter and the offset generator take them.

@@ -21,8 +21,6 @@ from tilewright.hw.harmonia_machine.operands import sums_layout
 from tilewright.hw.machine.lane_parts import MINUS_INFINITY
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["GEMM", "ResultWriter", "SumFeeder", "maxima_layout"]
-
 # What a gemm works on; it holds while it runs.
 GEMM = data.StructLayout(
     {

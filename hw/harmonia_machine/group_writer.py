@@ -13,8 +13,6 @@ from tilewright.hw.harmonia_machine.buffers import activation_row
 from tilewright.hw.harmonia_machine.operands import write_layout
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["COMMAND_NAMES", "GroupWriter", "command_layout", "group_writes"]
-
 # Operands of instructions whose signals in a command have older names, which the emitted Verilog
 # keeps.
 COMMAND_NAMES = {"low_halves": "lows", "metadata": "facts"}

@@ -20,8 +20,6 @@ from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.machine.move import lines_of
 from tilewright.hw.unit import field_shape
 
-__all__ = ["TILED_GEMM", "TiledGemmController"]
-
 TILED_GEMM = data.StructLayout(
     {f.name: field_shape(f) for f in INSTRUCTION_FIELDS[Opcode.TILED_GEMM]} | {"row_major": 1}
 )

@@ -19,13 +19,7 @@ from tilewright.hw.harmonia_machine.group_writer import COMMAND_NAMES
 from tilewright.hw.harmonia_machine.operands import MEMORIES, OperandArray
 from tilewright.hw.harmonia_machine.vector import VECTOR, VectorPath
 from tilewright.hw.machine.banks import write_load
-from tilewright.hw.machine.control import connect_control, connect_ports, count, held, transfers
-from tilewright.hw.machine.loader import Loader
-from tilewright.hw.machine.registers import Registers
-from tilewright.hw.machine.storer import Storer
-from tilewright.hw.unit import Unit
-
-__all__ = ["Harmonia"]
+from tilewright.hw.machine.control import Accelerator, transfers
 
 ACTIVATIONS = {
     Memory.MANTISSAS: "mantissas",
@@ -34,7 +28,7 @@ ACTIVATIONS = {
 }
 
 
-class Harmonia(Unit[HarmoniaParams]):
+class Harmonia(Accelerator[HarmoniaParams]):
     """Figure 12: memories, array, converter, offset generator, vector unit, control, memory port.
 
     Numerics: tilewright.golden.harmonia_machine.executor, bit by bit. Timing:
@@ -46,10 +40,7 @@ class Harmonia(Unit[HarmoniaParams]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
-        m.submodules.registers = self.registers = Registers(p, Counter)
-        m.submodules.controller = self.controller = Controller(p)
-        m.submodules.loader = self.loader = Loader(p, Memory)
-        m.submodules.storer = self.storer = Storer(p, Memory)
+        self.control(m, Controller(p), Counter, Memory)
         m.submodules.activations = self.activations = ActivationBuffer(p)
         m.submodules.halves = self.halves = HalvesBuffer(p)
         m.submodules.array = self.array = OperandArray(p)
@@ -57,10 +48,7 @@ class Harmonia(Unit[HarmoniaParams]):
         m.submodules.results = self.results = ResultWriter(p)
         m.submodules.conversion = self.conversion = ConversionPath(p)
         m.submodules.vector = self.vector = VectorPath(p)
-        registers, controller = self.registers, self.controller
-        moves = self.loader, self.storer
-
-        connect_ports(m, self, registers, controller, *moves)
+        self.connect_ports(m)
         connect(m, self.feeder.sums, self.array.i)
         connect(m, self.array.o, self.results.results)
         works = Cat(
@@ -71,8 +59,8 @@ class Harmonia(Unit[HarmoniaParams]):
             self.halves.write_vector.enable,
             self.conversion.write_operands.enable.as_value().any(),
         ).any()
-        connect_control(m, registers, controller, *moves, self.conversion.saturated, works)
-        opcode = controller.word[:OPCODE_BITS]
+        self.connect_control(m, self.conversion.saturated, works)
+        opcode = self.controller.word[:OPCODE_BITS]
         self._gemm(m)
         self._vector(m)
         self._conversion(m, opcode)
@@ -94,7 +82,7 @@ class Harmonia(Unit[HarmoniaParams]):
             given.causal_limit.eq(controller.causal_limit),
             controller.busy_matrix.eq(self.feeder.busy | self.results.busy),
         ]
-        taken = held(m, self.params, "gemm_held", controller.issue(UnitOfWork.MATRIX), given)
+        taken = self.held(m, "gemm_held", controller.issue(UnitOfWork.MATRIX), given)
         for unit in (self.feeder, self.results):
             m.d.comb += [unit.start.eq(controller.start_matrix), unit.gemm.eq(taken)]
         m.d.comb += self.vector.maxima.eq(self.results.maxima)
@@ -111,7 +99,7 @@ class Harmonia(Unit[HarmoniaParams]):
             given.to_scalar.eq(controller.reduces | controller.scalars_only),
             controller.busy_vector.eq(self.vector.busy),
             self.vector.start.eq(controller.start_vector),
-            self.vector.command.eq(held(m, self.params, "vector_held", issue, given)),
+            self.vector.command.eq(self.held(m, "vector_held", issue, given)),
         ]
 
     def _conversion(self, m: Module, opcode: Value) -> None:
@@ -184,7 +172,7 @@ class Harmonia(Unit[HarmoniaParams]):
         for writer in (UnitOfWork.LOAD, UnitOfWork.MATRIX, UnitOfWork.VECTOR):
             name = writer.name.lower()
             issue = controller.issue(writer)
-            lanes = held(m, self.params, f"lanes_{name}", issue, controller.lanes)
+            lanes = self.held(m, f"lanes_{name}", issue, controller.lanes)
             m.d.comb += getattr(buffer, f"write_{name}").lanes.eq(lanes)
 
     def _spread(self, m: Module) -> None:
@@ -192,7 +180,7 @@ class Harmonia(Unit[HarmoniaParams]):
         controller, load, row = self.controller, self.halves.write_load, halves_row(self.params)
         move = INSTRUCTIONS.operands_of(Opcode.LOAD, controller.word)
         issue = controller.issue(UnitOfWork.LOAD)
-        spread = held(m, self.params, "spread", issue, move["spread"])
+        spread = self.held(m, "spread", issue, move["spread"])
         came, chosen = Signal(row), Signal(row.elem_shape, name="chosen_bank")
         m.d.comb += came.eq(self.loader.written.data)
         with m.Switch(spread):
@@ -236,4 +224,4 @@ class Harmonia(Unit[HarmoniaParams]):
             Counter.OPERAND_LINES: Mux(memory == Memory.OPERANDS, lines_read, 0),
             Counter.GROUPS_CONVERTED: self.conversion.converted,
         }
-        count(m, self.registers, self.controller, self.loader, self.storer, own)
+        self.count(m, own)

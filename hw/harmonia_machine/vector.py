@@ -15,8 +15,6 @@ from tilewright.hw.machine.lane_parts import MINUS_INFINITY, larger_half
 from tilewright.hw.machine.vector_feeder import VectorFeeder
 from tilewright.hw.machine.vector_unit import VectorUnit
 
-__all__ = ["VECTOR", "VectorPath"]
-
 # What a vector instruction works on; it holds while it runs.
 VECTOR = data.StructLayout(
     {

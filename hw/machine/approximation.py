@@ -25,12 +25,10 @@ from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import normalise, split, wire
 from tilewright.hw.arith.lanes import joined
 
-__all__ = ["PLACE", "SEGMENT", "Approach", "Finish", "Table"]
-
 EXP_FIELD_LIMIT = FP16.bias + 5  # exponent field of 32: beyond it e^x is 0 or infinity
 EXPONENT_BITS = 8  # signed; see exponent_range
 
-# Where in the table, and what the result will be beside its significand.
+# Where in the table, and what the result will be apart from its significand.
 PLACE = data.StructLayout(
     {
         "argument": ARGUMENT_BITS,

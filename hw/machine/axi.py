@@ -9,8 +9,6 @@ from tilewright.golden.params.machine_axi import MachineAxiPorts
 from tilewright.hw.catalog import build
 from tilewright.hw.unit import Unit
 
-__all__ = ["MachineAxi"]
-
 OKAY, SLVERR = 0, 2
 INCREMENTING = 1
 CACHEABLE = 0b1111  # weights are read again
@@ -33,9 +31,10 @@ class MachineAxi(Unit[MachineAxiPorts]):
         m = Module()
         m.submodules.machine = machine = build(self.params.machine)
         for channel in range(self.params.memory_channels):
-            self._read(m, machine, channel)
+            request, response = (self._port(machine, n, channel) for n in ("request", "response"))
+            self._read(m, channel, request, response)
             self._write(m, machine, channel)
-        self._fetch(m, machine)
+        self._read(m, "code", machine.code_request, machine.code_response)
         self._slave(m, machine)
         return m
 
@@ -56,14 +55,7 @@ class MachineAxi(Unit[MachineAxiPorts]):
             self._wire(channel, f"{kind}cache").eq(CACHEABLE),
         ]
 
-    def _read(self, m: Module, machine: Any, channel: int) -> None:
-        request, response = (self._port(machine, n, channel) for n in ("request", "response"))
-        self._reads(m, channel, request, response)
-
-    def _fetch(self, m: Module, machine: Any) -> None:
-        self._reads(m, "code", machine.code_request, machine.code_response)
-
-    def _reads(self, m: Module, channel: int | str, request: Any, response: Any) -> None:
+    def _read(self, m: Module, channel: int | str, request: Any, response: Any) -> None:
         self._address(m, channel, "ar", request.p.line)
         m.d.comb += [
             self._wire(channel, "arid").eq(request.p.tag),
@@ -116,19 +108,19 @@ class MachineAxi(Unit[MachineAxiPorts]):
                         word.eq(self.s_axi_wdata),
                         writes.eq(1),
                     ]
-                    m.next = "ASK"
+                    m.next = "REQUEST"
                     with m.If(~self.s_axi_wstrb.all()):
                         m.d.sync += self.s_axi_bresp.eq(SLVERR)
                         m.next = "WRITTEN"
                 with m.Elif(self.s_axi_arvalid):
                     m.d.comb += self.s_axi_arready.eq(1)
                     m.d.sync += [address.eq(self.s_axi_araddr), writes.eq(0)]
-                    m.next = "ASK"
-            with m.State("ASK"):
+                    m.next = "REQUEST"
+            with m.State("REQUEST"):
                 m.d.comb += request.valid.eq(1)
                 with m.If(request.ready):
-                    m.next = "ANSWER"
-            with m.State("ANSWER"):
+                    m.next = "RESPONSE"
+            with m.State("RESPONSE"):
                 m.d.comb += response.ready.eq(1)
                 code = Mux(response.p.error, SLVERR, OKAY)
                 with m.If(response.valid):

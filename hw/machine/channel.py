@@ -8,8 +8,6 @@ from tilewright.golden.params.machine import MachineParams
 from tilewright.hw.stream.line_queue import LineQueue, line_layout
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["ReadChannel"]
-
 
 class ReadChannel(wiring.Component):
     """Asks for ``lines`` lines from ``line`` on, one a cycle, and gives them in order.

@@ -19,7 +19,7 @@ __all__ = ["Fetcher"]
 class Fetcher(wiring.Component):
     """Asks for the lines of a program in order and writes their instructions to a ring.
 
-    Lines may come in any order. One is asked for when the ring has room for it beside all
+    Lines may come in any order. One is asked for when the ring has room for it and all
     instructions from ``base`` on and all that are on their way, so that no instruction waits for a
     place. A line that is answered with an error ends the stream: ``failed``, when all instructions
     before it are there. When ``running`` falls, nothing more is asked for; what is still on its way

@@ -17,8 +17,6 @@ from tilewright.hw.machine.lane_parts import (
     larger_half,
 )
 
-__all__ = ["FUSED_LANE", "FUSED_STAGES", "FusedLane"]
-
 FUSED_STAGES = 4
 FUSED_LANE = wiring.Signature(
     {

@@ -14,11 +14,6 @@ from tilewright.hw.arith.float_mul import FloatMul
 from tilewright.hw.arith.followed import followed
 from tilewright.hw.arith.lanes import apply
 
-__all__ = [
-    *("MINUS_INFINITY", "NARROW", "PRODUCT", "SCALED", "SUM16", "WIDEN"),
-    *("Paced", "larger_half"),
-]
-
 SUM16 = FloatAddParams(a=FP16, b=FP16, out=FP16)
 PRODUCT = FloatMulParams(a=FP16, b=FP16, out=FP32)  # exact
 SCALED = FloatMulParams(a=FP32, b=FP16, out=FP16)

@@ -9,8 +9,6 @@ from tilewright.hw.machine.channel import ReadChannel
 from tilewright.hw.machine.move import lines_of, move_layout
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["Loader", "written_layout"]
-
 
 class Loader(wiring.Component):
     """One load at a time.

@@ -20,15 +20,13 @@ from tilewright.golden.params.machine import (
 )
 from tilewright.hw.unit import field_shape
 
-__all__ = ["LOOP", "Loops", "add_indices"]
-
 LOOP = data.StructLayout({f.name: field_shape(f) for f in LOOP_FIELDS})
 _REGISTERS = data.ArrayLayout(LINE_FIELD, INDICES)
 _LEVEL = data.StructLayout(
     {
         "left": LOOP["count"].shape,  # iterations to come
         "start": NUMBER_BITS,  # the first instruction of the body
-        "end": NUMBER_BITS,  # the one behind its last
+        "end": NUMBER_BITS,  # the one after its last
         "strides": data.ArrayLayout(STRIDE_BITS, INDICES),
         "before": _REGISTERS,  # index registers, as they were
     }
@@ -39,7 +37,7 @@ class Loops(wiring.Component):
     """The loops that run, the innermost last, and the index registers.
 
     ``enter`` begins ``loop``, whose own number is ``number``, unless it is ``refused``; ``loop``
-    and ``number`` are there a cycle before. ``ends`` says that ``number`` is behind the last
+    and ``number`` are there a cycle before. ``ends`` says that ``number`` is after the last
     instruction of the innermost loop; then ``turn`` makes it go back, or ends it, in one cycle,
     and ``following`` is the number from where the program goes on. ``clear`` forgets all loops.
 

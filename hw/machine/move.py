@@ -13,8 +13,6 @@ from tilewright.golden.params.machine import (
     MachineParams,
 )
 
-__all__ = ["lines_of", "move_layout"]
-
 
 def move_layout(memories: type[MachineMemory]) -> data.StructLayout:
     """What a load or store works on."""

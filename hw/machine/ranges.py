@@ -9,13 +9,11 @@ from amaranth import Cat, Signal, Value, ValueLike
 
 from tilewright.golden.params.machine import ROW_FIELD, MachineParams
 
-__all__ = ["END_BITS", "Range", "regions_of"]
-
 END_BITS = 36  # holds the sum of a row and any product of sizes
 
 
 class Range:
-    """Registers of the first row of a range and of the row behind its last, 0 if there is none.
+    """Registers of the first row of a range and of the row after its last, 0 if there is none.
 
     Where instructions are measured in several cycles (``MachineParams.measure_cycles``), the number
     of rows stands in a register for one of them.

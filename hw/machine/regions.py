@@ -9,8 +9,6 @@ from typing import Any
 
 from amaranth import Module, Signal, Value
 
-__all__ = ["connect_readers", "connect_writers"]
-
 
 def connect_readers(
     m: Module, name: str, region_rows: int, regions: Sequence[Any], readers: Sequence[Any]

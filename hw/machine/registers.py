@@ -24,8 +24,6 @@ from tilewright.hw.machine.sequencer import STATUS
 from tilewright.hw.sram import Sram
 from tilewright.hw.unit import field_shape, payload_layout
 
-__all__ = ["Registers"]
-
 CONTROL = data.StructLayout({f.name: field_shape(f) for f in CONTROL_FIELDS})
 
 

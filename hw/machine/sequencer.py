@@ -115,7 +115,7 @@ class Sequencer(wiring.Component):
                 "start": In(1),
                 "stream": In(1),  # with ``start``: instructions come from external memory
                 "filled": In(NUMBER_BITS),  # of a stream: instructions that have come
-                "fetch_failed": In(1),  # of a stream: the line behind them has an error
+                "fetch_failed": In(1),  # of a stream: the line after them has an error
                 "base": Out(NUMBER_BITS),
                 "expired": In(1),
                 "status": Out(STATUS),
@@ -162,7 +162,7 @@ class Sequencer(wiring.Component):
         return self.fetched
 
     def next_number(self, number: Value) -> Value:
-        """The number of the instruction behind the one that is done."""
+        """The number of the instruction after the one that is done."""
         return number + 1
 
     def dispatch(self, m: Module) -> None:

@@ -11,13 +11,11 @@ from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD, MachineMemor
 from tilewright.hw.machine.move import move_layout
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["Storer"]
-
 
 class Storer(wiring.Component):
     """One store at a time.
 
-    It reads a row a cycle, or with a pause behind each (``MachineParams.store_pause``), and places
+    It reads a row a cycle, or with a pause after each (``MachineParams.store_pause``), and places
     it into a line, which it sends when it is full, or sends the lines of the row one by one; it
     ends when the memory has acknowledged every line.
 
@@ -67,7 +65,7 @@ class Storer(wiring.Component):
         sending, content = Signal(), Signal(p.line_bits)
         sent = Signal()
         if p.store_pause:
-            # A register behind the memories, and nothing of the port reaches back into them.
+            # A register after the memories, and nothing of the port reaches back into them.
             arrives, row_data = Signal(), Signal(self.widest)
             m.d.sync += arrives.eq(self.read.valid)
             with m.If(arrives):

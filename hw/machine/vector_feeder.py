@@ -10,8 +10,6 @@ from tilewright.golden.params.vector import OPERATION_BITS, VectorParams
 from tilewright.hw.machine.banks import ReadPort
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["VectorFeeder", "operand"]
-
 
 class VectorFeeder(wiring.Component):
     """Operands of a vector instruction, from the buffer, scalars and constants to the vector unit.

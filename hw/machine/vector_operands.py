@@ -9,8 +9,6 @@ from tilewright.golden.params.machine import SCALARS, Error, Kind
 from tilewright.hw.machine.ranges import Range
 from tilewright.hw.machine.sequencer import Sequencer, is_one_of
 
-__all__ = ["VectorOperands"]
-
 
 class VectorOperands:
     """The operands of the instruction with ``fields``, if it is a vector instruction."""

@@ -37,7 +37,7 @@ class VectorUnit(Unit[VectorParams]):
     Timing: one beat a cycle, latency ``params.latency``: products, sums and tables; products
     rounded, approximations finished, each lane's running sum and maximum; one cycle for each
     level of a row's tree; a row's sum times ``scale``. A unit that is fused has two cycles more:
-    tables come behind sums, and running sums behind tables. A consumer that waits stops all of
+    tables come after sums, and running sums after tables. A consumer that waits stops all of
     them. With ``params.beat_cycles`` stages move so many cycles apart; the first beat that finds
     the unit empty is taken at once.
     """
@@ -48,7 +48,7 @@ class VectorUnit(Unit[VectorParams]):
         x = self.i.p
         step = Signal()
         offered = self.i.valid
-        # What every stage but the last knows of its beat; the first is the one behind the input.
+        # What every stage but the last knows of its beat; the first is the one after the input.
         stages = range(1, p.stages)
         valid = [Signal(name=f"s{k}_valid") for k in stages]
         if p.beat_cycles == 1:
@@ -179,7 +179,7 @@ def row_signature(lanes: int, fused: bool) -> wiring.Signature:
             "totals": In(FP32.bits).array(lanes),
             "largest": In(FP16.bits).array(lanes),
             "results": Out(FP16.bits).array(lanes),
-            **({"sum": Out(FP16.bits)} if fused else {}),  # of powers, beside them
+            **({"sum": Out(FP16.bits)} if fused else {}),  # of powers
         }
     )
 

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.machine import LIMIT_BITS
 
-__all__ = ["Watchdog"]
-
 
 class Watchdog(wiring.Component):
     """Counts cycles of a ``running`` program in which there is no ``progress``.

@@ -13,8 +13,6 @@ from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.pe.group_scaled import PRODUCTS, GroupScaledElement
 from tilewright.hw.stream.pipeline import staged
 
-__all__ = ["AlignedElement", "rounded_sum"]
-
 P = TypeVar("P", bound=AlignedParams)
 
 
@@ -78,7 +76,7 @@ def rounded_sum(
 
     ``exponent`` plus ``offset`` is the exponent field of its top bit; ``exponents`` are the
     smallest and the largest exponent there are. ``registers`` take what comes in every cycle; the
-    caller has another one behind them.
+    caller has another one after them.
     """
     lowest, highest = exponents
     rounder = Rounder(

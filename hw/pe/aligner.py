@@ -9,8 +9,6 @@ from tilewright.hw.arith.max_tree import larger
 from tilewright.hw.sram import Sram
 from tilewright.hw.unit import Unit
 
-__all__ = ["FignaAligner"]
-
 
 class FignaAligner(Unit[FignaAlignerParams]):
     """Holds a group until its largest exponent is known, then gives it aligned.

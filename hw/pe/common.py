@@ -22,8 +22,6 @@ from tilewright.hw.arith.followed import followed
 from tilewright.hw.arith.lanes import LanewiseUnit
 from tilewright.hw.unit import Unit
 
-__all__ = ["ProcessingElement", "combinational"]
-
 P = TypeVar("P", bound=BlockParams)
 
 

@@ -8,8 +8,6 @@ from tilewright.golden.params.pe import DecaLaneParams
 from tilewright.hw.arith.int_to_float import IntToFloat
 from tilewright.hw.pe.common import ProcessingElement, combinational
 
-__all__ = ["DecaLane"]
-
 
 class DecaLane(ProcessingElement[DecaLaneParams]):
     """Dot product of bf16 activations and scaled codes.

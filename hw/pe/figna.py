@@ -11,8 +11,6 @@ from tilewright.hw.arith.carry_save import carry_save_product
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.pe.aligned import AlignedElement
 
-__all__ = ["Figna", "product_sum"]
-
 
 class Figna(AlignedElement[FignaParams]):
     """Dot product of aligned activations and scaled integer weights, all bits at once.
@@ -42,7 +40,7 @@ def product_sum(
         if adder is AdderTreeStyle.CARRY_SAVE:
             row, other_row = carry_save_product(m, [*size], [*mantissa])
             product = (row + other_row)[: len(product)]
-        # One's complement of the magnitude; the ones that are missing are summed beside it.
+        # One's complement of the magnitude; the ones that are missing are summed separately.
         rows.append(Cat(product ^ sign.replicate(len(product)), sign).as_signed())
         signs.append(sign)
     return wire(m, "products", styled_sum(rows, adder) + styled_sum(signs, adder))

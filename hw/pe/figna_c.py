@@ -8,8 +8,6 @@ from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.pe.aligned import AlignedElement
 from tilewright.hw.pe.figna import product_sum
 
-__all__ = ["FignaChunk"]
-
 
 class FignaChunk(AlignedElement[FignaChunkParams]):
     """Dot product of chunk-aligned activations and scaled integer weights, all bits at once.

@@ -9,8 +9,6 @@ from tilewright.hw.arith.float_unpack import split, wire
 from tilewright.hw.pe.common import ProcessingElement
 from tilewright.hw.pe.fused_sum import Term, accumulated_sum, product_sum
 
-__all__ = ["FpFp"]
-
 # From how many stages on a register is there: the ladder of FpFpParams.
 SUMMED, RESULT, PRODUCTS = 2, 3, 4
 

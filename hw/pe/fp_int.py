@@ -18,8 +18,6 @@ from tilewright.hw.arith.lanes import joined
 from tilewright.hw.pe.fused_sum import Term, accumulated_sum, product_sum
 from tilewright.hw.pe.group_scaled import PRODUCTS, GroupScaledElement
 
-__all__ = ["FpInt"]
-
 
 class FpInt(GroupScaledElement[FpIntParams]):
     """Dot product of fp16 activations and scaled integer weights.
@@ -48,7 +46,7 @@ class FpInt(GroupScaledElement[FpIntParams]):
             places = FP16.max_exponent - FP16.min_exponent
             width = p.product_bits + places
             placed = wire(m, f"placed_{k}", (term.magnitude << biased)[1 : width + 1])
-            # One's complement; the ones that make it two's complement are summed beside it.
+            # One's complement; the ones that make it two's complement are summed separately.
             rows.append(Cat(placed ^ term.sign.replicate(width), term.sign).as_signed())
         signs = styled_sum([t.sign for t in terms], p.adder)
         products = wire(m, "products", styled_sum(rows, p.adder) + signs)
@@ -102,7 +100,7 @@ class FpInt(GroupScaledElement[FpIntParams]):
         pairs = zip(beat.activation, beat.weight, strict=True)
         products = [self._product(m, k, a, w) for k, (a, w) in enumerate(pairs)]
         total = product_sum(m, self.params, products)
-        # Scale and flag follow a group's end only, two steps behind it.
+        # Scale and flag follow a group's end only, two steps later.
         ends = valid & beat.group_end
         ends, scale, last = self.registered(m, "ending", ends, scale=beat.scale, last=beat.last)
         _, scale, last = self.registered(m, "ended", ends, scale=scale, last=last)

@@ -17,8 +17,6 @@ from tilewright.hw.arith.float_unpack import split, wire
 from tilewright.hw.arith.lanes import joined
 from tilewright.hw.arith.max_tree import larger
 
-__all__ = ["Term", "accumulated_sum", "product_sum"]
-
 # The accumulator's exponent field stays within these bounds. Products are multiples of 2^-48, so
 # no sum lies below; and a sum past the upper one takes 2^80 beats of the largest products.
 _LOWEST, _HIGHEST = FP32.bias - 48, 240
@@ -99,7 +97,7 @@ def _aligned_sum(
         distance = named(f"distance_{k}", (top - term.field)[: FP32.exponent_bits])
         near, far = distance[: window.bit_length()], distance[window.bit_length() :]
         kept = named(f"aligned_{k}", (lifted >> near) & ~far.any().replicate(window))
-        # One's complement; the ones that make it two's complement are summed beside it.
+        # One's complement; the ones that make it two's complement are summed separately.
         rows.append(Cat(kept ^ term.sign.replicate(window), term.sign.replicate(growth + 1)))
     ones = styled_sum([term.sign for term in terms], adder)
     total = named("total", (styled_sum(rows, adder) + ones)[: width + 1])

@@ -9,8 +9,6 @@ from tilewright.golden.params.pe import GroupScaledParams
 from tilewright.hw.arith.accumulate import Accumulate
 from tilewright.hw.pe.common import ProcessingElement
 
-__all__ = ["GroupScaledElement"]
-
 P = TypeVar("P", bound=GroupScaledParams)
 
 # From how many stages on a register is there: the ladder of GroupScaledParams.

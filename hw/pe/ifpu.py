@@ -8,8 +8,6 @@ from tilewright.hw.arith.adder_tree import styled_sum
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.pe.aligned import AlignedElement
 
-__all__ = ["Ifpu"]
-
 
 class Ifpu(AlignedElement[IfpuParams]):
     """Dot product of aligned activations and scaled integer weights, bit-serial in the weight.
@@ -42,7 +40,7 @@ class Ifpu(AlignedElement[IfpuParams]):
             mantissa = activation[:-1]
             # The top bit of two's complement counts negative.
             sign = activation[-1] ^ (place == top)
-            # One's complement; the ones that are missing are summed beside it.
+            # One's complement; the ones that are missing are summed separately.
             row = Cat(mantissa ^ sign.replicate(len(mantissa)), sign)
             rows.append((row & bit.replicate(len(row))).as_signed())
             ones.append(sign & bit)

@@ -8,8 +8,6 @@ from amaranth import Cat, Module, Mux, Signal, Value
 from tilewright.golden.params.stream import ArbiterParams
 from tilewright.hw.unit import Unit
 
-__all__ = ["Arbiter", "lowest_set"]
-
 
 def lowest_set(value: Value) -> Value:
     """``value`` with all but its lowest set bit cleared."""

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.hw.sram import Sram
 
-__all__ = ["LineQueue", "LineQueuePort", "line_layout"]
-
 
 def line_layout(line_bits: int) -> data.StructLayout:
     """A line, and whether the memory answered it with an error."""
@@ -139,7 +137,7 @@ class LineQueue(wiring.Component):
             slots.read_enable.eq(leaves),
             slots.read_address.eq(address),
         ]
-        # `o.ready` may be late, and nobody looks at the slot in the cycle that this one costs.
+        # `o.ready` may be late, and the slot is not used in the cycle that this one costs.
         m.d.sync += [released.eq(leaves), read.eq(leaves | (read & ~step))]
         with m.If(leaves):
             m.d.sync += address.eq(_following(address, self.lines))

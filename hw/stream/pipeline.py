@@ -21,7 +21,7 @@ Stage = Callable[[Module, SimpleNamespace], dict[str, Named]]
 
 
 def register_counts(stages: int, latency: int) -> list[int]:
-    """How many registers follow each stage: spread evenly, surplus behind the last.
+    """How many registers follow each stage: spread evenly, surplus after the last.
 
     The last stage is served first, so a latency of 1 registers the output.
     """
@@ -46,9 +46,9 @@ class PipelinedUnit(Unit[P]):
     the next place is free, so bubbles close up. Subclasses give ``stages()``; the first stage sees
     the fields of ``i`` and the last returns the fields of ``o``.
 
-    Who has a register of his own behind the unit sets ``followed``: all of the unit's then stand
-    between stages. Who knows better than an even spread sets ``registers_behind``, the number of
-    registers behind every stage.
+    Set ``followed`` if the consumer registers the output: all of the unit's registers then stand
+    between stages. Where an even spread is not best, ``registers_behind`` is the number of
+    registers after every stage.
     """
 
     followed = False
@@ -87,7 +87,7 @@ def staged(
 ) -> SimpleNamespace:
     """What ``stages`` make of ``x``, with registers between them that never wait.
 
-    None stands behind the last stage if a register of the caller's follows.
+    None stands after the last stage if a register of the caller's follows.
     """
     for k, count in enumerate(spread(len(stages), registers, followed)):
         x = SimpleNamespace(**stages[k](m, x))

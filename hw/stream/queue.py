@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 from tilewright.golden.params.stream import QueueParams
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["Queue", "QueueBlock"]
-
 
 class Queue(wiring.Component):
     """Keeps up to ``depth`` payloads of any shape in order.

@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 from tilewright.golden.params.stream import RegisterSliceParams
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["RegisterSlice", "RegisterSliceBlock"]
-
 
 class RegisterSlice(wiring.Component):
     """Payloads of any shape; payload, valid and ready each leave a register.

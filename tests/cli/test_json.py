@@ -94,7 +94,7 @@ def test_report(tmp_path, monkeypatch, capsys):
 # ---- the rules
 
 KEY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-DATA_KEYS = {*BLOCKS, *TECHNOLOGIES, *FLOAT_FORMATS, "small"} - {"join"}
+DATA_KEYS = {*BLOCKS, *TECHNOLOGIES, *FLOAT_FORMATS, "small"}
 NUMBER_AS_TEXT = re.compile(
     r"[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?([eE][+-]?\d+)?"
     r"\s*(%|x|[fpnumkMGT]?(s|b|B|J|W|Hz|m2)|bytes|bits|cycles)?"

@@ -12,9 +12,6 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.hw.arith.adder_tree import tree_sum
 from tilewright.hw.stream.arbiter import Arbiter
-from tilewright.hw.stream.fork import Fork
-from tilewright.hw.stream.join import Join
-from tilewright.hw.stream.width_converter import WidthConverter
 from tilewright.hw.unit import Unit
 
 # What induction must know of a unit whose words lie out of sight. Given the module, the unit, how
@@ -132,44 +129,6 @@ class KeepsOrder(_Claim):
         return faults, [*holds, ~followed | ((ahead < inside) & (stored == word))]
 
 
-class ForksOnce(_Claim):
-    """Every output gives every word of ``i`` exactly once and in order; none waits for another."""
-
-    def __init__(self, unit: Fork, *, ports_only: bool = False):
-        super().__init__(unit, ports_only=ports_only)
-
-    def faults(self, m):
-        (i,) = self.inputs
-        has = Signal(len(self.outputs))  # outputs that gave the word now offered at the input
-        gives = Cat(_moves(o) for o in self.outputs)
-        m.d.sync += has.eq(Mux(_moves(i), 0, has | gives))
-        offered = Cat(o.valid for o in self.outputs)
-        could_leave = i.valid & (has | Cat(o.ready for o in self.outputs)).all()
-        faults = [
-            offered != Mux(i.valid, ~has, 0),
-            *(o.valid & (_word(o) != _word(i)) for o in self.outputs),
-            _moves(i) & ~(has | gives).all(),  # lost to an output
-            could_leave & ~i.ready,
-        ]
-        return faults, [~has.any() | self.waiting[0]]
-
-
-class JoinsInStep(_Claim):
-    """Every output word holds the next word of every input, and all of them leave with it."""
-
-    def __init__(self, unit: Join):
-        super().__init__(unit, ports_only=True)
-
-    def faults(self, m):
-        (o,) = self.outputs
-        faults = [
-            o.valid != Cat(i.valid for i in self.inputs).all(),
-            o.valid & (_word(o) != Cat(_word(i) for i in self.inputs)),
-            *(_moves(i) != _moves(o) for i in self.inputs),
-        ]
-        return faults, []
-
-
 class MergesFairly(_Claim):
     """Every output word is one input's next word and takes it along; nobody waits for ever.
 
@@ -196,50 +155,4 @@ class MergesFairly(_Claim):
             # Every service of another brings the turn nearer.
             distance = (k + tree_sum(list(turn))) % ways
             invariants.append(passed + distance <= ways - 1)
-        return faults, invariants
-
-
-class KeepsBits(_Claim):
-    """The bits that go in at ``i`` come out at ``o``: all of them, once, in order.
-
-    ``mark`` lets the solver pick any bit of any word as it enters, ``which`` says the bit's
-    number. A whole output word inside must be on offer in the next cycle, and an input word for
-    which there is room must be taken.
-    """
-
-    def __init__(self, unit: WidthConverter, *, ports_only: bool = False):
-        which = In(range(unit.params.input_width))
-        super().__init__(unit, ports_only=ports_only, mark=In(1), which=which)
-
-    def faults(self, m):
-        (i,), (o,), unit = self.inputs, self.outputs, self.unit
-        put_bits, get_bits = unit.params.input_width, unit.params.output_width
-        put, get = _moves(i), _moves(o)
-        capacity = len(unit.buffer)
-        inside = Signal(range(capacity + put_bits + 1))
-        m.d.sync += inside.eq(inside + Mux(put, put_bits, 0) - Mux(get, get_bits, 0))
-
-        followed, bit, ahead = Signal(), Signal(), Signal.like(inside)
-        entered = self.which < put_bits
-        with m.If(~followed):
-            m.d.sync += [
-                followed.eq(put & self.mark & entered),
-                bit.eq(_word(i).bit_select(self.which, 1)),
-                ahead.eq(inside + self.which - Mux(get, get_bits, 0)),
-            ]
-        with m.Elif(get):
-            m.d.sync += [followed.eq(ahead >= get_bits), ahead.eq(ahead - get_bits)]
-
-        leaves = followed & (ahead < get_bits)
-        faults = [
-            o.valid != (inside >= get_bits),
-            i.ready != (inside + put_bits <= capacity),
-            leaves & o.valid & (_word(o).bit_select(ahead, 1) != bit),
-        ]
-        in_place = (ahead < inside) & (unit.buffer.bit_select(ahead, 1) == bit)
-        invariants = [
-            unit.level * unit.granule == inside,
-            (unit.buffer >> inside) == 0,
-            ~followed | in_place,
-        ]
         return faults, invariants

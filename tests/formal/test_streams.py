@@ -3,26 +3,20 @@
 import pytest
 from amaranth import Module, Mux, Value
 
-from tests.formal.claims import ForksOnce, JoinsInStep, KeepsBits, KeepsOrder, MergesFairly
+from tests.formal.claims import KeepsOrder, MergesFairly
 from tests.support.mutate import mutant, planted
 from tests.support.prove import Outcome, check_bounded, prove
 from tilewright.golden.params.arith import MaxTreeParams
 from tilewright.golden.params.stream import (
     ArbiterParams,
-    ForkParams,
-    JoinParams,
     QueueParams,
     RegisterSliceParams,
-    WidthConverterParams,
 )
 from tilewright.hw.arith.max_tree import MaxTree
 from tilewright.hw.stream.arbiter import Arbiter
-from tilewright.hw.stream.fork import Fork
-from tilewright.hw.stream.join import Join
 from tilewright.hw.stream.pipeline import PipelinedUnit
 from tilewright.hw.stream.queue import QueueBlock
 from tilewright.hw.stream.register_slice import RegisterSliceBlock
-from tilewright.hw.stream.width_converter import WidthConverter
 
 
 def inside_queue(m: Module, queue: QueueBlock, inside: Value, place: Value):
@@ -61,25 +55,9 @@ def test_register_slice_keeps_order(name):
     assert prove(claim).outcome is Outcome.PROVED
 
 
-@pytest.mark.parametrize("name", ForkParams.PRESETS)
-def test_fork_gives_each_word_once(name):
-    assert prove(ForksOnce(Fork(ForkParams.preset(name)))).outcome is Outcome.PROVED
-
-
-@pytest.mark.parametrize("name", JoinParams.PRESETS)
-def test_join_keeps_step(name):
-    assert prove(JoinsInStep(Join(JoinParams.preset(name)))).outcome is Outcome.PROVED
-
-
 @pytest.mark.parametrize("name", ArbiterParams.PRESETS)
 def test_arbiter_merges_fairly(name):
     assert prove(MergesFairly(Arbiter(ArbiterParams.preset(name)))).outcome is Outcome.PROVED
-
-
-@pytest.mark.parametrize("name", WidthConverterParams.PRESETS)
-def test_width_converter_keeps_bits(name):
-    claim = KeepsBits(WidthConverter(WidthConverterParams.preset(name)))
-    assert prove(claim).outcome is Outcome.PROVED
 
 
 @pytest.mark.parametrize("latency", [1, 2, 3])
@@ -91,8 +69,7 @@ def test_pipeline_keeps_order(latency):
 
 # Each planted bug breaks one promise; the claim must find it from the ports alone.
 QUEUE, SLICE = QueueParams(width=2, depth=3), RegisterSliceParams(width=2)
-FORK, JOIN, ARBITER = ForkParams(width=2), JoinParams(width=2), ArbiterParams(width=2, ways=3)
-CONVERTER = WidthConverterParams(input_width=1, output_width=5)
+ARBITER = ArbiterParams(width=2, ways=3)
 RELAY = MaxTreeParams(terms=1, width=2, latency=2)  # hands its word through two registers
 
 
@@ -104,14 +81,6 @@ def register_slice(old: str, new: str) -> KeepsOrder:
     return KeepsOrder(mutant(RegisterSliceBlock, old, new)(SLICE), capacity=2)
 
 
-def fork(old: str, new: str) -> ForksOnce:
-    return ForksOnce(mutant(Fork, old, new)(FORK), ports_only=True)
-
-
-def join(old: str, new: str) -> JoinsInStep:
-    return JoinsInStep(mutant(Join, old, new)(JOIN))
-
-
 def arbiter(old: str, new: str) -> MergesFairly:
     return MergesFairly(mutant(Arbiter, old, new)(ARBITER), ports_only=True)
 
@@ -119,10 +88,6 @@ def arbiter(old: str, new: str) -> MergesFairly:
 def pipeline(old: str, new: str) -> KeepsOrder:
     relay = type("Relay", (mutant(PipelinedUnit, old, new),), {"stages": MaxTree.stages})
     return KeepsOrder(relay(RELAY), capacity=RELAY.latency)
-
-
-def width_converter(old: str, new: str) -> KeepsBits:
-    return KeepsBits(mutant(WidthConverter, old, new)(CONVERTER), ports_only=True)
 
 
 STEP = "step.eq(~held_valid | held_ready)"
@@ -139,17 +104,10 @@ TURN = "Mux(self.o.ready, upwards & ~grant, upwards)"
             "slice loses": (register_slice, "word.eq(self.spare)", "word.eq(0)"),
             "slice invents": (register_slice, "eq(self.i.valid)", "eq(1)"),
             "slice repeats": (register_slice, "(~valid | self.o.ready)", "(~valid)"),
-            "fork repeats": (fork, "valid & ~served[k]", "valid"),
-            "fork forgets an output": (fork, "taken.all()", "taken.any()"),
-            "fork waits for all outputs": (fork, "~served[k]", "self.i.ready"),
-            "join loses": (join, "self.o.valid & self.o.ready", "self.o.ready"),
-            "join invents": (join, "valid for i in inputs).all", "valid for i in inputs).any"),
             "arbiter changes its mind": (arbiter, TURN, "upwards & ~grant"),
             "arbiter never passes the turn": (arbiter, TURN, "upwards"),
             "pipeline overwrites": (pipeline, STEP, "step.eq(1)"),
             "pipeline keeps its bubbles": (pipeline, STEP, "step.eq(held_ready)"),
-            "converter misplaces": (width_converter, "granule << k", "granule << (k & 1)"),
-            "converter loses": (width_converter, "Mux(put, self.put_granules, 0)", "0"),
         }
     ),
 )

@@ -41,15 +41,14 @@ FORMATS = list(FLOAT_FORMATS.values())
 TINY_FORMATS = [E5M2, E4M3, E3M2, E2M3, E2M1, *UNNAMED_FORMATS]
 OPERATIONS = {"multiply": (multiply, np.multiply), "add": (add, sum_to_odd)}
 TOWARD_ZERO = FloatRules(rounding=Rounding.TOWARD_ZERO)
-SATURATE = FloatRules(overflow=Overflow.SATURATE)
 ROUNDS = 10  # of 2^20 operand pairs: more than 10^7 in all
-MILLIONS = [2, pytest.param(ROUNDS, marks=pytest.mark.full)]  # such rounds
+MILLIONS = [1, pytest.param(ROUNDS, marks=pytest.mark.full)]  # such rounds
 
-# Signs, zeros, subnormals, infinities and NaNs of fp16, by name.
+# Signs, zeros, infinities and NaNs of fp16, by name.
 ONE, MINUS_ONE, ZERO, MINUS_ZERO, INF, MINUS_INF, NAN = (
     0x3C00, 0xBC00, 0x0000, 0x8000, 0x7C00, 0xFC00, 0x7E00
 )  # fmt: skip
-SIGNALLING_NAN, MINUS_NAN, TINY, SMALLEST_NORMAL, LARGEST = 0x7C01, 0xFE00, 1, 0x0400, 0x7BFF
+SIGNALLING_NAN, MINUS_NAN, LARGEST = 0x7C01, 0xFE00, 0x7BFF
 
 
 def exact_result(exact, a_fmt, b_fmt, out_fmt, a, b, rules):
@@ -237,95 +236,20 @@ def test_nan_in_canonical_nan_out(nan):
     assert convert(FP16, E5M2, nan) == 0x7E
 
 
-def test_infinities():
-    def plus(a, b):
-        return int(add(FP16, FP16, FP16, a, b))
-
-    def times(a, b):
-        return int(multiply(FP16, FP16, FP16, a, b))
-
-    assert plus(INF, MINUS_INF) == NAN and plus(MINUS_INF, INF) == NAN
-    assert plus(INF, INF) == INF and plus(MINUS_INF, MINUS_INF) == MINUS_INF
-    assert plus(INF, MINUS_ONE) == INF and plus(LARGEST, MINUS_INF) == MINUS_INF
-    assert times(INF, ZERO) == NAN and times(MINUS_ZERO, INF) == NAN
-    assert times(INF, MINUS_ONE) == MINUS_INF and times(MINUS_INF, MINUS_INF) == INF
-    assert fma(FP16, FP16, FP16, FP16, INF, ONE, MINUS_INF) == NAN
-    assert fma(FP16, FP16, FP16, FP16, INF, ZERO, ONE) == NAN
-    assert fma(FP16, FP16, FP16, FP16, ONE, ONE, MINUS_INF) == MINUS_INF
-
-
-def test_infinite_operands_stay_infinite_when_saturating():
-    assert add(FP16, FP16, FP16, INF, ONE, SATURATE) == INF
-    assert multiply(FP16, FP16, FP16, MINUS_INF, ONE, SATURATE) == MINUS_INF
-    assert add(FP16, FP16, FP16, LARGEST, LARGEST, SATURATE) == LARGEST
-
-
 @pytest.mark.parametrize("rules", [IEEE_RULES, TOWARD_ZERO], ids=rules_id)
-def test_signed_zero_sums_and_products(rules):
-    def plus(a, b):
-        return int(add(FP16, FP16, FP16, a, b, rules))
-
-    def times(a, b):
-        return int(multiply(FP16, FP16, FP16, a, b, rules))
-
-    assert plus(ZERO, MINUS_ZERO) == ZERO and plus(MINUS_ZERO, ZERO) == ZERO
-    assert plus(MINUS_ZERO, MINUS_ZERO) == MINUS_ZERO and plus(ZERO, ZERO) == ZERO
-    assert plus(ONE, MINUS_ONE) == ZERO and plus(MINUS_ONE, ONE) == ZERO
-    assert plus(MINUS_ZERO, MINUS_ONE) == MINUS_ONE
-    assert times(MINUS_ZERO, ONE) == MINUS_ZERO and times(MINUS_ZERO, MINUS_ONE) == ZERO
-    assert times(TINY, TINY | MINUS_ZERO) == MINUS_ZERO  # underflow keeps the sign
-    assert fma(FP16, FP16, FP16, FP16, MINUS_ONE, ZERO, MINUS_ZERO, rules) == MINUS_ZERO
-    assert fma(FP16, FP16, FP16, FP16, ONE, ZERO, MINUS_ZERO, rules) == ZERO
-    assert fma(FP16, FP16, FP16, FP16, ONE, ONE, MINUS_ONE, rules) == ZERO
-
-
-def test_subnormals_add_and_multiply():
-    assert add(FP16, FP16, FP16, TINY, TINY) == 2
-    assert add(FP16, FP16, FP16, SMALLEST_NORMAL, TINY | MINUS_ZERO) == 0x03FF
-    assert multiply(FP16, FP16, FP16, SMALLEST_NORMAL, 0x3800) == 0x0200  # 2^-14 * 0.5
-
-
-def test_subnormal_operands_count_as_zero_when_flushed():
-    rules = FloatRules(operand_subnormals=Subnormals.FLUSH)
-    assert add(FP16, FP16, FP16, 0x03FF, ONE, rules) == ONE
-    assert multiply(FP16, FP16, FP32, 0x83FF, ONE, rules) == 0x80000000
-    assert multiply(FP16, FP16, FP16, 0x03FF, INF, rules) == NAN  # 0 * inf
-    assert fma(FP16, FP16, FP16, FP16, ONE, ONE, 0x03FF, rules) == ONE
-
-
-def test_subnormal_after_rounding_to_full_precision_decides_the_flush():
-    """(2 - 2^-7) * 2^-127 has 8 bits and is flushed; (2 - 2^-8) * 2^-127 rounds up, as a tie."""
-    just_below_two, below = 0x3FFF, 0x3FFE
-    half_of_smallest = 0x0040  # 2^-127, as a subnormal operand; keep it for this test
-    rules = FloatRules(result_subnormals=Subnormals.FLUSH)
-    assert multiply(BF16, BF16, BF16, just_below_two, half_of_smallest, rules) == 0x0000
-    assert multiply(BF16, BF16, BF16, just_below_two, half_of_smallest) == 0x0080
-    assert multiply(BF16, BF16, BF16, below, half_of_smallest) == 0x007F
-    tie = 0x3FFF8000  # 2 - 2^-8 in fp32
-    assert multiply(FP32, BF16, BF16, tie, half_of_smallest, rules) == 0x0080
-    assert multiply(FP32, BF16, BF16, tie - 1, half_of_smallest, rules) == 0x0000
-
-
-def test_amx_rules_flush_operands_and_results():
-    assert multiply(BF16, BF16, BF16, 0x0040, 0x4080, AMX_RULES) == 0  # subnormal * 4
-    assert multiply(BF16, BF16, BF16, 0x8080, 0x3F00, AMX_RULES) == 0x8000  # smallest * 0.5
-
-
-def test_overflow_of_sums_and_products():
-    assert add(FP16, FP16, FP16, LARGEST, 0x4C00) == INF  # 65504 + 16 is the tie above the largest
-    assert add(FP16, FP16, FP16, LARGEST, 0x4BFF) == LARGEST
-    assert multiply(E4M3, E4M3, E4M3, 0x7E, 0x7E) == 0x7F
-    assert multiply(E2M1, E2M1, E2M1, 0x7, 0xF) == 0xF
-
-
-def test_toward_zero_results():
-    """A tie that nearest-even rounds up, a difference just below 1, no overflow."""
-    assert add(FP16, FP16, FP16, 0x3C01, 0x1000, TOWARD_ZERO) == 0x3C01
-    assert add(FP16, FP16, FP16, 0x3C01, 0x1000) == 0x3C02
-    assert add(FP16, FP16, FP16, ONE, 0x8001, TOWARD_ZERO) == 0x3BFF  # 1 - tiny is below 1
-    assert add(FP16, FP16, FP16, ONE, 0x8001) == ONE
-    assert multiply(FP16, FP16, FP16, LARGEST, LARGEST, TOWARD_ZERO) == LARGEST
-    assert multiply(E4M3, E4M3, E4M3, 0x7E, 0xFE, TOWARD_ZERO) == 0xFE
+def test_fused_infinities_and_zeros(rules):
+    """Those of products and sums are among all pairs of 8 bits."""
+    for a, b, c, want in [
+        (INF, ONE, MINUS_INF, NAN),
+        (INF, ZERO, ONE, NAN),
+        (ONE, ONE, MINUS_INF, MINUS_INF),
+        (MINUS_ONE, ZERO, MINUS_ZERO, MINUS_ZERO),
+        (ONE, ZERO, MINUS_ZERO, ZERO),
+        (ONE, ONE, MINUS_ONE, ZERO),
+    ]:
+        assert fma(FP16, FP16, FP16, FP16, a, b, c, rules) == want
+    flush = FloatRules(operand_subnormals=Subnormals.FLUSH)
+    assert fma(FP16, FP16, FP16, FP16, ONE, ONE, 0x03FF, flush) == ONE
 
 
 def test_scale_operands_multiply_exactly():

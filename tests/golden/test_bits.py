@@ -26,7 +26,6 @@ from tilewright.golden.bits import (
     decode_scale,
     encode,
     encode_int,
-    encode_scale,
     round_pack,
     unpack,
 )
@@ -52,8 +51,6 @@ from tilewright.golden.vectors import corners
 FORMATS = [*FLOAT_FORMATS.values(), *UNNAMED_FORMATS]
 SMALL_FORMATS = [f for f in FORMATS if f.bits <= 16]  # small enough to try every pattern
 RESULT_RULES = [r for r in ALL_RULES if r.operand_subnormals is Subnormals.KEEP]
-SATURATE = FloatRules(overflow=Overflow.SATURATE)
-TOWARD_ZERO = FloatRules(rounding=Rounding.TOWARD_ZERO)
 FLUSH_RESULTS = FloatRules(result_subnormals=Subnormals.FLUSH)
 
 
@@ -147,11 +144,15 @@ def test_encode_every_16_bit_value_as_numpy_and_ml_dtypes_do(fmt, source):
 @pytest.mark.parametrize("rules", ALL_RULES, ids=rules_id)
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 def test_encode_under_all_rules(fmt, rules):
-    """Random float64 values across, below and above the format's range, specials included."""
+    """Random float64 values across, below and above the format's range, ends and specials too."""
     rng = np.random.default_rng(5)
     low, high = fmt.min_exponent - fmt.mantissa_bits - 3, fmt.max_exponent + 3
     exact = np.ldexp(rng.uniform(-2, 2, 1 << 14), rng.integers(low, high, 1 << 14))
-    exact = np.concatenate([[0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 5e-324, 1e308], exact])
+    largest = values(fmt, np.array([fmt.max_finite_bits]))[0]
+    tie = largest + 2.0 ** (fmt.max_exponent - fmt.mantissa_bits - 1)
+    ends = [0.0, np.inf, np.nan, 5e-324, 1e308, largest, tie]
+    ends += [np.nextafter(tie, 0), np.nextafter(tie, np.inf)]
+    exact = np.concatenate([ends, np.negative(ends), exact])
     assert np.array_equal(encode(fmt, exact, rules), nearest(fmt, exact, rules))
 
 
@@ -262,30 +263,6 @@ def test_nan_becomes_the_canonical_nan_or_negative_zero(fmt):
         assert theirs[0] == expected
 
 
-def test_infinity_keeps_becomes_nan_or_saturates():
-    infinities = [np.inf, -np.inf]
-    assert encode(FP16, infinities).tolist() == [0x7C00, 0xFC00]
-    assert encode(FP16, infinities, SATURATE).tolist() == [0x7C00, 0xFC00]
-    assert encode(E4M3, infinities).tolist() == [0x7F, 0x7F]
-    assert encode(E4M3, infinities, SATURATE).tolist() == [0x7E, 0xFE]
-    assert encode(E3M2, infinities).tolist() == [0x1F, 0x3F]
-
-
-def test_signed_zeros():
-    for fmt in FORMATS:
-        assert encode(fmt, [0.0, -0.0]).tolist() == [0, 1 << (fmt.bits - 1)]
-        assert np.signbit(decode(fmt, [0, 1 << (fmt.bits - 1)])).tolist() == [False, True]
-
-
-def test_underflow_to_zero_keeps_the_sign():
-    assert encode(BF16, [1e-60, -1e-60]).tolist() == [0x0000, 0x8000]
-
-
-def test_subnormals_are_kept():
-    assert encode(FP16, [2.0**-24, -(2.0**-24), 1023 * 2.0**-24]).tolist() == [1, 0x8001, 0x3FF]
-    assert decode(FP16, [1, 0x3FF]).tolist() == [2.0**-24, 1023 * 2.0**-24]
-
-
 def test_results_flush_if_subnormal_after_rounding_to_full_precision():
     """The smallest value that rounds up to the smallest normal survives; one step below goes."""
     smallest = 2.0**-14
@@ -296,52 +273,10 @@ def test_results_flush_if_subnormal_after_rounding_to_full_precision():
     assert encode(FP16, [tie], cut).tolist() == [0]
 
 
-def test_overflow_to_infinity_nan_or_the_largest_value():
-    assert encode(FP16, [65519.99, 65520.0, -65520.0]).tolist() == [0x7BFF, 0x7C00, 0xFC00]
-    assert encode(E4M3, [464.0, 464.1, -1e9]).tolist() == [0x7E, 0x7F, 0x7F]
-    assert encode(E2M1, [7.0, 1e9, -1e9]).tolist() == [0x7, 0x7, 0xF]
-
-
-def test_overflow_saturates_on_demand():
-    assert encode(FP16, [65520.0, -1e9], SATURATE).tolist() == [0x7BFF, 0xFBFF]
-    assert encode(E4M3, [480.0, -1e9], SATURATE).tolist() == [0x7E, 0xFE]
-
-
-def test_toward_zero_never_grows_not_even_to_infinity():
-    inputs = [1.9999999, -1.9999999, 65535.0, 65536.0, -1e300]
-    assert encode(FP16, inputs, TOWARD_ZERO).tolist() == [0x3FFF, 0xBFFF, 0x7BFF, 0x7BFF, 0xFBFF]
-    assert encode(E4M3, [480.0, -1e9, 1e300], TOWARD_ZERO).tolist() == [0x7E, 0xFE, 0x7E]
-    saturating = FloatRules(rounding=Rounding.TOWARD_ZERO, overflow=Overflow.SATURATE)
-    for rules in (TOWARD_ZERO, saturating):
-        assert encode(FP16, [65536.0, np.inf], rules).tolist() == [0x7BFF, 0x7C00]
-    assert encode(E4M3, [np.inf, -np.inf], TOWARD_ZERO).tolist() == [0x7F, 0x7F]
-
-
 def test_scale_decode_every_byte_as_ml_dtypes_does():
     bits = np.arange(256, dtype=np.uint8)
     want = bits.view(ml_dtypes.float8_e8m0fnu).astype(np.float64)
     assert same_values(decode_scale(E8M0, bits), want)
-
-
-def test_scale_encode_as_ml_dtypes_does():
-    """Every bf16 value, signalling NaNs too; midpoints of powers and their float32 neighbours."""
-    powers = np.ldexp(np.float32(1), np.arange(-130, 128)).astype(np.float32)
-    middles = powers * np.float32(1.5)
-    inputs = np.concatenate(
-        [(all_patterns(BF16).astype(np.uint32) << 16).view(np.float32)]
-        + [np.nextafter(middles, np.float32(to)) for to in (0, np.inf)]
-        + [powers, middles, np.array([0, -0.0, np.inf, -np.inf, np.nan, -1], np.float32)]
-    )
-    with np.errstate(invalid="ignore"):
-        want = inputs.astype(ml_dtypes.float8_e8m0fnu).view(np.uint8)
-    # Up to 1.5 * 2^-127 the nearest power is 2^-127, where ml_dtypes 0.6 says 2^-126.
-    want[(inputs > 2.0**-127) & (inputs < 1.5 * 2.0**-127)] = 0
-    assert np.array_equal(encode_scale(E8M0, inputs), want)
-
-
-def test_scale_encode_toward_zero_takes_the_power_below():
-    got = encode_scale(E8M0, [1.0, 1.999, 2.0, 2.0**-140, 1.9 * 2.0**127], Rounding.TOWARD_ZERO)
-    assert got.tolist() == [127, 127, 128, 0, 254]
 
 
 def test_scale_unpack_covers_both_ends():

@@ -5,13 +5,7 @@ import pytest
 
 from tilewright.golden import bfp
 from tilewright.golden.harmonia_machine.fast_blocks import encoded
-from tilewright.golden.machine.fast_vector import (
-    FUNCTIONS,
-    arithmetic,
-    largest,
-    reduced,
-    table,
-)
+from tilewright.golden.machine.fast_vector import FUNCTIONS, arithmetic, largest, reduced, table
 from tilewright.golden.machine.vector import elementwise, reduce_tensor
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.params.vector import Operation

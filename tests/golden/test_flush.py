@@ -13,14 +13,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tests.support.oracles import (
-    DTYPES,
-    all_patterns,
-    fraction,
-    values,
-    without_limits,
-    word,
-)
+from tests.support.oracles import DTYPES, all_patterns, fraction, values, without_limits, word
 from tests.support.record_amx import registers_in_window, scalars_in_window
 from tests.support.silicon import fma_that_flushes, why_not
 from tilewright.golden.amx import vdpbf16ps
@@ -167,7 +160,7 @@ def test_conversions_near_the_smallest_normal(source, target, rules):
         bits = np.concatenate([bits, bits | np.uint32(0x80000000)])
     got = convert(source, target, bits, rules)
     whole = encode(target, values(source, bits, rules), rules)
-    assert np.array_equal(got, whole)  # the short way and the long one
+    assert np.array_equal(got, whole)  # by way of float64
     with np.errstate(invalid="ignore"):  # a signalling NaN of fp16 may still be one
         near = np.abs(values(source, bits)) / 2.0**target.min_exponent
     for x, y in zip(

@@ -7,13 +7,7 @@ import pytest
 
 from tilewright.golden import bfp
 from tilewright.golden.harmonia import mixed
-from tilewright.golden.harmonia.gemm import (
-    gemm,
-    gemm_stepwise,
-    linear,
-    linear_stepwise,
-    partial,
-)
+from tilewright.golden.harmonia.gemm import gemm, gemm_stepwise, linear, linear_stepwise, partial
 from tilewright.golden.params.formats import FP16, FP32, IntFormat
 from tilewright.golden.params.harmonia import CacheParams, HarmoniaNumerics
 from tilewright.golden.weights import Weights, quantise

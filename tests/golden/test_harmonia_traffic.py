@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.claims import claim
-from tilewright.golden.harmonia.traffic import TiledShape, switch_point
+from tilewright.golden.harmonia.traffic import TiledShape
 from tilewright.golden.params.harmonia_machine import Dataflow
 
 COLUMN, ROW = Dataflow.COLUMN_MAJOR, Dataflow.ROW_MAJOR
@@ -37,20 +37,6 @@ def test_accesses_are_the_papers_formulas_on_whole_tiles():
         for dataflow, name in ((COLUMN, "column_major"), (ROW, "row_major")):
             formula = claim(f"harmonia.accesses_{name}")
             assert product.accesses(dataflow) == eval(formula, values)
-
-
-@pytest.mark.parametrize(("m", "k"), [(128, 256), (64, 128), (128, 128)])
-def test_switch_point_separates_the_dataflows(m, k):
-    columns = 4096
-    switch = switch_point(columns, m, k)
-    below, above = (int(switch / m * f) * m for f in (0.5, 4))
-    assert TiledShape(max(below, m), 64, columns, m, k).better is ROW
-    assert TiledShape(above, 64, columns, m, k).better is COLUMN
-
-
-def test_no_switch_where_row_major_always_wins():
-    assert switch_point(4096, 256, 128) == float("inf")
-    assert all(TiledShape(rows, 64, 4096, 256, 128).better is ROW for rows in (1, 4096, 1 << 16))
 
 
 def test_equal_cost_is_row_major():

@@ -35,6 +35,7 @@ def test_the_earliest_failure_is_raised(monkeypatch, cores):
         parallel.for_each_piece(work, 100, 10)
 
 
-def test_elementwise_broadcasts_and_keeps_order():
+def test_elementwise_broadcasts_and_keeps_order(monkeypatch):
+    monkeypatch.setattr(parallel, "CHUNK", 7)
     a, b = np.arange(30).reshape(5, 1, 6), np.arange(4).reshape(4, 1)
-    assert np.array_equal(parallel.elementwise(np.subtract, np.int64, a, b, step=7), a - b)
+    assert np.array_equal(parallel.elementwise(np.subtract, np.int64, a, b), a - b)

@@ -261,28 +261,6 @@ def test_aligned_groups(spec):
         assert got[k] == tail(params, partials, scales), k
 
 
-def test_figna_equals_anda_arithmetic_on_block_floating_point():
-    """FIGNA of M bits and a block format of M bits are the same numbers."""
-    params = FignaParams(mantissa_bits=11)
-    rng = np.random.default_rng(3)
-    patterns = encode(FP16, rng.standard_t(3, (20, 64)))
-    words, exponent = align(11, patterns)
-    blocks = bfp.encode(BlockFormat(group=64, mantissa_bits=11), patterns)
-    assert np.array_equal(words & 0x7FF, blocks.mantissa[:, 0])
-    assert np.array_equal(words >> 11, blocks.sign[:, 0])
-    assert np.array_equal(exponent, blocks.exponent[:, 0])
-    weight = rng.integers(-8, 8, (20, 64))
-    ends = np.zeros((20, 16), int)
-    ends[:, -1] = 1
-    one = np.full((20, 16), 0x3C00)
-    shared = np.broadcast_to(exponent[:, np.newaxis], (20, 16))
-    got = aligned_dot(
-        params, words.reshape(20, 16, 4), weight.reshape(20, 16, 4), shared, one, ends
-    )
-    exact = (bfp.decode(BlockFormat(group=64, mantissa_bits=11), blocks) * weight).sum(axis=1)
-    assert np.array_equal(got, exact.astype(np.float16).view(np.uint16))
-
-
 @pytest.mark.parametrize("mantissa_bits", range(1, 17))
 def test_alignment_is_that_of_block_floating_point(mantissa_bits):
     rng = np.random.default_rng(mantissa_bits)
@@ -292,31 +270,6 @@ def test_alignment_is_that_of_block_floating_point(mantissa_bits):
     assert np.array_equal(words & ((1 << mantissa_bits) - 1), blocks.mantissa[:, 0])
     assert np.array_equal(words >> mantissa_bits, blocks.sign[:, 0])
     assert np.array_equal(exponent, blocks.exponent[:, 0])
-
-
-def test_ifpu_and_figna_are_the_same_numbers():
-    """Of equal mantissas, when whole weights are sent and when their bits are."""
-    rng = np.random.default_rng(8)
-    mantissas = rng.integers(0, 1 << 13, (30, 64))
-    weights = rng.integers(-8, 8, (30, 64))
-    ends = np.zeros((30, 16), int)
-    ends[:, -1] = 1
-    exponent, scale = np.full((30, 16), 12), np.full((30, 16), 0x2E66)
-    shape = (30, 16, 4)
-    whole = aligned_dot(
-        FignaParams(mantissa_bits=12),
-        mantissas.reshape(shape),
-        weights.reshape(shape),
-        exponent,
-        scale,
-        ends,
-    )
-    held = np.repeat(mantissas.reshape(30, 4, 1, 16), 4, axis=2).reshape(30, 16, 16)
-    bits = (weights.reshape(30, 4, 1, 16) >> np.array([[3], [2], [1], [0]])) & 1
-    serial = aligned_dot(
-        IfpuParams(mantissa_bits=12), held, bits.reshape(30, 16, 16), exponent, scale, ends
-    )
-    assert np.array_equal(whole, serial)
 
 
 @pytest.mark.parametrize("spec", ["pe_figna_c", "pe_figna_c:small", "pe_figna_c,lanes=1,group=4"])
@@ -340,15 +293,6 @@ def test_chunked_groups(spec):
                 scales.append(int(s))
                 group = Fraction()
         assert got[k] == tail(params, partials, scales), k
-
-
-def test_chunks_of_one_exponent_are_figna():
-    """Nothing is shifted then, so equal mantissas give equal numbers."""
-    chunked, whole = FignaChunkParams(), FignaParams(mantissa_bits=11)
-    dots = workload(whole)
-    fields = ("activation", "weight", "exponent", "scale", "group_end")
-    operands = [dots[name] for name in fields]
-    assert np.array_equal(chunked_dot(chunked, *operands), aligned_dot(whole, *operands))
 
 
 def test_chunks_are_aligned_to_their_own_largest_exponent():
@@ -482,8 +426,3 @@ ONE_BEAT = (np.zeros((1, 1, 4), int), np.zeros((1, 1, 4), int))
 def test_refusals(call, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         call()
-
-
-@pytest.mark.parametrize(("params", "cycles"), [(FpFpParams(), 16), (IfpuParams(lanes=8), 8)])
-def test_cycles_of_a_group(params, cycles):
-    assert params.group_cycles == cycles

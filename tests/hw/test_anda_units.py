@@ -18,7 +18,6 @@ from tilewright.hw.anda.compressor_lane import Lane
 from tilewright.hw.anda.normalise import Normalise
 from tilewright.hw.anda.output_dispatcher import OutputDispatcher
 from tilewright.hw.anda.packager import Packager
-from tilewright.hw.anda.pipelined_apu import PipelinedTail, PlanePacer
 from tilewright.hw.anda.plane_dot import PlaneDot
 from tilewright.hw.anda.sequencer import Sequencer
 from tilewright.hw.anda.weight_dispatcher import WeightDispatcher
@@ -40,7 +39,7 @@ SMALL = (
 QUICK = ("anda_compressor:small", "anda_apu:small", "anda_mxu:small")  # on both simulators
 MORE = (
     *("anda_compressor_lane:small", "anda_apu:fp32", "anda_apu:int3"),
-    *("anda_apu:small,registered=true", "anda_apu:small,pipelined=true"),
+    "anda_apu:small,registered=true",
     # So many rows that a tile waits until the one before has left.
     "anda_mxu:small,rows=12,columns=1,group=2,weight_bits=2,pipelined=true",
 )
@@ -50,7 +49,6 @@ PAPER = {
     "anda_apu": 300,
     "anda_apu:bare": 300,
     "anda_apu:registered": 300,
-    "anda_apu:pipelined": 300,
     "anda_mxu": 30,
     "anda_mxu:pipelined": 30,
 }
@@ -210,18 +208,6 @@ ERRORS = {
         (OutputDispatcher, "tilewright.hw.anda.mxu"),
         "~self.o.valid | (gives & self.o.p.last)",
         "~self.o.valid",
-    ),
-    "pipelined APU, a group does not wait for the sum before it": (
-        "anda_apu:small,pipelined=true",
-        (PlanePacer, "tilewright.hw.anda.apu"),
-        "(~self.last_plane | (pause == 0))",
-        "1",
-    ),
-    "pipelined APU, the first group adds to the sum before": (
-        "anda_apu:small,pipelined=true",
-        (PipelinedTail, "tilewright.hw.anda.apu"),
-        "Mux(token.first, 0, total)",
-        "total",
     ),
 }
 

@@ -13,7 +13,6 @@ from tilewright.golden.params.arith import (
     IEEE_RULES,
     FloatAddParams,
     FloatConvertParams,
-    FloatFmaParams,
     FloatMulParams,
     FloatRoundParams,
     FloatUnpackParams,
@@ -109,25 +108,6 @@ MIXED_PAIRS = [
 def test_all_pairs_of_mixed_formats(cls, fmts, rules):
     a, b = every(*fmts[:2])
     require_golden(with_rules(cls(a=fmts[0], b=fmts[1], out=fmts[2]), rules), a=a, b=b)
-
-
-TRIPLES = [(E3M2, E3M2, E3M2, E3M2), (E2M3, E2M1, E3M2, E4M3), (E2M1, E3M2, E5M2, E5M2)]
-
-
-@pytest.mark.parametrize(
-    ("fmts", "rules"),
-    [
-        pytest.param(
-            fmts, rules, id=f"{'-'.join(map(str, fmts))}-{rules_id(rules)}",
-            marks=with_rest_in_long_runs(rules),
-        )
-        for fmts, rules in product(TRIPLES, ALL_RULES)
-    ],
-)  # fmt: skip
-def test_all_triples(fmts, rules):
-    a, b, c = every(*fmts[:3])
-    params = FloatFmaParams(a=fmts[0], b=fmts[1], c=fmts[2], out=fmts[3])
-    require_golden(with_rules(params, rules), a=a, b=b, c=c)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from tests.support.drive import measured_latency, simulate
 from tests.support.gates import Gates, evaluate, from_planes, gates_of, to_planes
 from tests.support.mutate import mutant_of, planted
 from tests.support.oracles import ALL_RULES, UNNAMED_FORMATS
-from tilewright.golden.params.arith import FloatAddParams, FloatFmaParams, FloatMulParams
-from tilewright.golden.params.formats import BF16, E5M2, FLOAT_FORMATS, FloatFormat
+from tilewright.golden.params.arith import FloatAddParams, FloatMulParams
+from tilewright.golden.params.formats import FLOAT_FORMATS
 from tilewright.golden.params.resolve import resolve
 from tilewright.hw.arith.carry_save import carry_save_product
 from tilewright.synth.flow import synthesise
@@ -21,15 +21,14 @@ from tilewright.verify import bench_of
 
 
 def mixed(seed):
-    """An adder, a multiplier and a fused multiply-add of random formats under random rules."""
+    """An adder and a multiplier of random formats under random rules."""
     rng = np.random.default_rng(seed)
     formats = [*FLOAT_FORMATS.values(), *UNNAMED_FORMATS]
-    a, b, c, out = (formats[k] for k in rng.integers(0, len(formats), 4))
+    a, b, out = (formats[k] for k in rng.integers(0, len(formats), 3))
     rules = vars(ALL_RULES[rng.integers(len(ALL_RULES))])
     return [
         FloatAddParams(a=a, b=b, out=out, **rules),
         FloatMulParams(a=a, b=b, out=out, **rules),
-        FloatFmaParams(a=a, b=b, c=c, out=out, **rules),
     ]
 
 
@@ -51,8 +50,7 @@ def test_mixed_formats(seed):
 
 
 @pytest.mark.parametrize(
-    "block",
-    ["float_mul:fp32", "float_add:fp32", "float_fma:fp32", "float_fma:amx", "float_mul:amx"],
+    "block", ["float_mul:fp32", "float_add:fp32", "float_add:amx", "float_mul:amx"]
 )
 def test_wide_formats_on_many_operands(block):
     require_bench(resolve(block), 200_000)
@@ -61,7 +59,7 @@ def test_wide_formats_on_many_operands(block):
 @pytest.mark.parametrize(
     "latency", [0, 1, *(pytest.param(n, marks=pytest.mark.full) for n in range(2, 6)), 6]
 )
-@pytest.mark.parametrize("block", ["float_mul:amx", "float_add:amx", "float_fma:amx"])
+@pytest.mark.parametrize("block", ["float_mul:amx", "float_add:amx"])
 def test_latency_changes_no_result(block, latency):
     params = replace(resolve(block), latency=latency)
     trace = simulate(params, cases=30, one_at_a_time=True)
@@ -93,19 +91,11 @@ def test_what_cannot_happen_is_not_built(smaller, larger):
     assert len(gates_of(resolve(smaller))) < len(gates_of(resolve(larger)))
 
 
-@pytest.mark.parametrize("block", ["float_mul", "float_add", "float_fma:fp16"])
+@pytest.mark.parametrize("block", ["float_mul", "float_add"])
 def test_latency_cuts_the_longest_path(block):
     depths = [gates_of(resolve(f"{block},latency={latency}")).depth for latency in (0, 2, 6)]
     assert depths[1] < 0.7 * depths[0]
     assert depths[2] <= 0.55 * depths[0]
-
-
-def _format(exponent_bits, mantissa_bits):
-    return FloatFormat(
-        name=f"e{exponent_bits}m{mantissa_bits}",
-        exponent_bits=exponent_bits,
-        mantissa_bits=mantissa_bits,
-    )
 
 
 # Widths one bit smaller and special cases left out: each must be missed.
@@ -113,34 +103,6 @@ NEEDED = {
     "adder, guard bits": (resolve("float_add:e5m2"), "GUARD_BITS = 2", "GUARD_BITS = 1"),
     "adder, tail": (resolve("float_add:e5m2"), "x.subtract & ~x.sticky", "x.subtract"),
     "adder, zero": (resolve("float_add:e5m2"), "(a_size == b_size) |", "Const(0) |"),
-    "fma, above for out": (
-        resolve("float_fma:fp16"),
-        "p.out.significand_bits + 2",
-        "p.out.significand_bits + 1",
-    ),
-    "fma, above for c": (
-        # A subnormal c whose last place is also that of the much shorter result.
-        FloatFmaParams(a=BF16, b=BF16, c=_format(4, 10), out=E5M2),
-        "p.c.significand_bits + 1",
-        "p.c.significand_bits",
-    ),
-    "fma, below for out": (
-        resolve("float_fma,c=bf16,out=fp32"),
-        "p.out.significand_bits + 3",
-        "p.out.significand_bits + 2",
-    ),
-    "fma, below for c": (
-        resolve("float_fma,c=fp32,out=e5m2"),
-        "p.c.significand_bits + 2",
-        "p.c.significand_bits + 1",
-    ),
-    "fma, tail": (resolve("float_fma"), "carry = ~x.sticky", "carry = Const(1)"),
-    "fma, zero": (resolve("float_fma"), "x.significand.any()", "Const(1)"),
-    "fma, ragged c": (
-        resolve("float_fma,a=fp16,b=fp16,c=fp16,out=fp32"),
-        "_quantum(p.out) < _quantum(p.c)",
-        "False",
-    ),
 }
 
 

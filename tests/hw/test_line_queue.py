@@ -124,28 +124,6 @@ def test_one_line_a_cycle(lines, sram):
     run(dut, bench)
 
 
-@pytest.mark.parametrize("sram", [False, True])
-def test_lines_that_arrive_while_the_consumer_waits_leave_in_consecutive_cycles(sram):
-    dut = LineQueue(3, BITS, sram)
-
-    async def bench(ctx):
-        for word in range(3):
-            slot = ctx.get(dut.port.slot)
-            ctx.set(dut.port.reserve, 1)
-            await ctx.tick()
-            ctx.set(dut.port.reserve, 0)
-            show(ctx, dut.port, slot, word)
-            await ctx.tick()
-            show(ctx, dut.port, 0, None)
-            await ctx.tick().repeat(4)
-        ctx.set(dut.o.ready, 1)
-        for word in range(3):
-            assert ctx.get(dut.o.valid) and ctx.get(dut.o.payload.data) == word
-            await ctx.tick()
-
-    run(dut, bench)
-
-
 def test_one_line_of_registers_is_offered_and_reused_the_next_cycle():
     dut = LineQueue(1, BITS, False)
 

@@ -7,12 +7,7 @@ from amaranth.lib import data
 from amaranth.sim import Simulator
 
 from tests.support.drive import simulate
-from tilewright.golden.params.stream import (
-    ArbiterParams,
-    QueueParams,
-    RegisterSliceParams,
-    WidthConverterParams,
-)
+from tilewright.golden.params.stream import ArbiterParams, QueueParams, RegisterSliceParams
 from tilewright.hw.catalog import build
 from tilewright.hw.stream.queue import Queue
 from tilewright.hw.stream.register_slice import RegisterSlice
@@ -81,8 +76,6 @@ def test_arbiter_serves_in_turn():
         RegisterSliceParams(width=8),
         QueueParams(width=8, depth=1),
         QueueParams(width=8, depth=3),
-        WidthConverterParams(input_width=8, output_width=12),
-        WidthConverterParams(input_width=12, output_width=8),
     ],
     ids=lambda p: p.slug,
 )

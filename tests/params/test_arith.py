@@ -1,7 +1,5 @@
 """Refusals and derived values of the arithmetic and stream blocks' parameters."""
 
-from fractions import Fraction
-
 import pytest
 
 from tilewright.golden.params.arith import (
@@ -20,7 +18,6 @@ from tilewright.golden.params.arith import (
 )
 from tilewright.golden.params.formats import BF16, FP16, FP32, Overflow, Rounding, Subnormals
 from tilewright.golden.params.resolve import resolve
-from tilewright.golden.params.stream import WidthConverterParams
 
 
 @pytest.mark.parametrize(
@@ -49,12 +46,6 @@ from tilewright.golden.params.stream import WidthConverterParams
         ("register_slice,width=0", "width must be at least 1, not 0"),
         ("queue,width=0", "width must be at least 1, not 0"),
         ("queue,depth=0", "depth must be at least 1, not 0"),
-        ("fork,width=0", "width must be at least 1, not 0"),
-        ("fork,ways=1", "ways must be at least 2, not 1"),
-        ("join,width=0", "width must be at least 1, not 0"),
-        ("join,ways=1", "ways must be at least 2, not 1"),
-        ("width_converter,input_width=0", "input_width must be at least 1, not 0"),
-        ("width_converter,output_width=0", "output_width must be at least 1, not 0"),
         ("arbiter,width=0", "width must be at least 1, not 0"),
         ("arbiter,ways=1", "ways must be at least 2, not 1"),
     ],
@@ -118,12 +109,3 @@ def test_result_widths_are_exact():
 def test_latency_is_the_timing():
     assert FloatMulParams(latency=3).timing.latency == 3
     assert FloatMulParams().timing.interval == 1
-
-
-@pytest.mark.parametrize(
-    ("input_width", "output_width", "interval"),
-    [(32, 128, Fraction(4)), (128, 32, Fraction(1)), (24, 40, Fraction(5, 3))],
-)
-def test_width_converter_interval(input_width, output_width, interval):
-    params = WidthConverterParams(input_width=input_width, output_width=output_width)
-    assert params.timing.interval == interval

@@ -58,7 +58,7 @@ def test_a_stale_record_is_shown_and_strict_fails(tmp_path, monkeypatch, capsys)
 
 
 def test_many_stale_records_are_one_line(tmp_path):
-    write_records(tmp_path, "fork.asap7")
+    write_records(tmp_path, "queue.asap7")
     write_records(tmp_path, "popcount.asap7", "popcount.sky130hd", rtlil_sha256="0" * 64)
     assert blocks.build(Context(records=tmp_path, cases=1)).problems == [
         "2 of 3 records no longer describe their blocks;"

@@ -47,27 +47,6 @@ def test_everything_in_short(block):
     assert sum(coverage.hits) > 100
 
 
-def test_registers_on_long_ways_change_cycles_alone():
-    """Results, cycles by the model, errors, squashes and registers, at a small size."""
-    only = "every_scheme|cycles_equal_the_model|squash_at_any_time|registers_keep_and_refuse"
-    assert len(run_passing("deca:small,pipelined=true", only=only, cases=5).tests) == 4
-
-
-@pytest.mark.full
-def test_registers_on_long_ways_at_the_papers_size():
-    """All but the closed form of cycles, by which some tiles of 16 cycles take one more."""
-    others = [name for name in TESTS if name != "cycles_equal_the_model"]
-    result = run_passing("deca,pipelined=true", only="|".join(others), cases=60)
-    assert names_of(result) == type(TESTS)(others)
-
-
-@pytest.mark.full
-def test_registers_on_long_ways_cost_little_rate():
-    """Tiles follow each other within 5% of what their steps allow."""
-    result = run_passing("deca_tepl,pipelined=true", only="tiles_follow_at_full_rate", cases=80)
-    assert all(row["interval"] <= 1.05 * row["bound"] for row in result.numbers["throughput"])
-
-
 @pytest.mark.parametrize(
     "only",
     [

@@ -52,25 +52,12 @@ def test_the_model_is_the_rtl(block):
         assert run.equal, run.case
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        "deca:small,pipelined=true",
-        # A build of its own; the unit in front of the element is the same with these registers.
-        pytest.param("deca_tepl:small,pipelined=true", marks=pytest.mark.full),
-    ],
-)
-def test_the_model_has_the_registers_on_long_ways(block):
-    for run in measure_streams(block, random_cases(block, 3, 3, 20)):
-        assert run.equal, run.case
-
-
 @pytest.mark.full
 @pytest.mark.parametrize(
     "block",
     [
-        *("deca", "deca:small", "deca:large", "deca,pipelined=true"),
-        *("deca_tepl", "deca_tepl:small", "deca_tepl:large", "deca_tepl,pipelined=true"),
+        *("deca", "deca:small", "deca:large"),
+        *("deca_tepl", "deca_tepl:small", "deca_tepl:large"),
     ],
 )
 def test_the_model_is_the_rtl_on_many_streams(block):

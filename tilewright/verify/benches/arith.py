@@ -2,10 +2,9 @@
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
-from tilewright.golden.arith import add, convert, fma, int_to_float, multiply
-from tilewright.golden.bits import bits_dtype, decode, encode, round_pack, unpack
+from tilewright.golden.arith import add, convert, int_to_float, multiply
+from tilewright.golden.bits import decode, encode, round_pack, unpack
 from tilewright.golden.integer import (
     adder_tree,
     expand,
@@ -20,7 +19,6 @@ from tilewright.golden.params.arith import (
     ExpandParams,
     FloatAddParams,
     FloatConvertParams,
-    FloatFmaParams,
     FloatMulParams,
     FloatRoundParams,
     FloatUnpackParams,
@@ -175,53 +173,6 @@ class FloatAddBench(StreamBench[FloatAddParams]):
     def expected(self, params: FloatAddParams, columns: PortColumns) -> PortColumns:
         x = columns["i"]
         return {"o": {"y": add(params.a, params.b, params.out, x["a"], x["b"], params.rules)}}
-
-
-class FloatFmaBench(StreamBench[FloatFmaParams]):
-    """Bench of the fused multiply-add: corner triples, sums that align and cancel, ties.
-
-    A sixth of them adds a power of two to a short product, at any distance.
-    """
-
-    def stimulus(self, params: FloatFmaParams, rng: Generator, cases: int) -> PortColumns:
-        count = cases * params.lanes
-        fmts = (params.a, params.b, params.c)
-        part = count // 6
-        plain = operands(fmts, rng, count - 3 * part)
-        short = [
-            shortened(f, x, rng) for f, x in zip(fmts, operands(fmts, rng, 2 * part), strict=True)
-        ]
-        apart = self._apart(params, rng, part)
-        a, b, c = (
-            np.concatenate(parts).reshape(cases, params.lanes)
-            for parts in zip(plain, short, apart, strict=True)
-        )
-        return {"i": {"a": a, "b": b, "c": c}}
-
-    def _apart(self, params: FloatFmaParams, rng: Generator, count: int) -> list[NDArray]:
-        """Draw products of few bits and what leaves one bit of a sum with them, at any distance.
-
-        In one of four the latter is a power of two itself.
-        """
-        a, b, c = params.a, params.b, params.c
-        factors = []
-        for fmt in (a, b):
-            exponent = rng.integers(-4, 5, count)
-            field = np.clip(fmt.bias + exponent, 1, (1 << fmt.exponent_bits) - 2)
-            fraction = rng.integers(0, 1 << fmt.mantissa_bits, count)
-            sign = rng.integers(0, 2, count) << (fmt.bits - 1)
-            pattern = (sign | field << fmt.mantissa_bits | fraction).astype(bits_dtype(fmt))
-            factors.append(shortened(fmt, pattern, rng))
-        product = decode(a, factors[0]) * decode(b, factors[1])
-        case, reach = np.arange(count), c.significand_bits
-        left = np.ldexp(
-            rng.choice([-1.0, 1.0], count), np.frexp(product)[1] + case % (2 * reach) - reach
-        )
-        return [*factors, encode(c, np.where(case % 4 == 0, left, left - product))]
-
-    def expected(self, params: FloatFmaParams, columns: PortColumns) -> PortColumns:
-        x, p = columns["i"], params
-        return {"o": {"y": fma(p.a, p.b, p.c, p.out, x["a"], x["b"], x["c"], p.rules)}}
 
 
 class FloatConvertBench(StreamBench[FloatConvertParams]):

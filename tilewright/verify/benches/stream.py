@@ -4,13 +4,9 @@ import numpy as np
 
 from tilewright.golden.params.stream import (
     ArbiterParams,
-    ForkParams,
-    JoinParams,
     QueueParams,
     RegisterSliceParams,
-    WidthConverterParams,
 )
-from tilewright.golden.payload import pack, unpack
 from tilewright.verify.bench import PortColumns, StreamBench
 
 
@@ -26,36 +22,6 @@ class QueueBench(StreamBench[QueueParams]):
 
     def expected(self, params: QueueParams, columns: PortColumns) -> PortColumns:
         return {"o": columns["i"]}
-
-
-class ForkBench(StreamBench[ForkParams]):
-    """Bench of the fork: every output gives what went in."""
-
-    def expected(self, params: ForkParams, columns: PortColumns) -> PortColumns:
-        return {port.name: columns["i"] for port in params.outputs}
-
-
-class JoinBench(StreamBench[JoinParams]):
-    """Bench of the join: word k of the output holds word k of every input."""
-
-    def expected(self, params: JoinParams, columns: PortColumns) -> PortColumns:
-        words = [columns[port.name]["data"] for port in params.inputs]
-        return {"o": {"data": np.stack(words, axis=-1)}}
-
-
-class WidthConverterBench(StreamBench[WidthConverterParams]):
-    """Bench of the width converter: the same bit stream, cut differently."""
-
-    def expected(self, params: WidthConverterParams, columns: PortColumns) -> PortColumns:
-        """Cut the bit stream anew; bits that do not fill an output word stay inside."""
-        (taken,), (given,) = params.inputs, params.outputs
-        size = -(-taken.bits // 8)
-        data = b"".join(word.to_bytes(size, "little") for word in pack(taken, columns["i"]))
-        rows = np.frombuffer(data, dtype=np.uint8).reshape(-1, size)
-        bits = np.unpackbits(rows, axis=1, bitorder="little", count=taken.bits).ravel()
-        whole = bits[: bits.size // given.bits * given.bits].reshape(-1, given.bits)
-        words = np.packbits(whole, axis=1, bitorder="little")
-        return {"o": unpack(given, [int.from_bytes(w.tobytes(), "little") for w in words])}
 
 
 class ArbiterBench(StreamBench[ArbiterParams]):
