@@ -12,6 +12,7 @@ import pytest
 
 from tilewright import __version__, cli
 from tilewright.base.errors import CommandError
+from tilewright.cli.commands import GROUPS
 
 
 def run(capsys, *argv):
@@ -54,7 +55,20 @@ def test_help_names_every_command(capsys):
     assert code == 0
     for name in cli.command_names():
         assert cli.load_command(name).HELP.split()[0] in out
-        assert f"    {name}" in out
+        assert f"\n  {name} " in out
+
+
+def test_every_command_is_in_one_group():
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(cli.command_names())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_knows_every_command_and_its_options(capsys, shell):
+    code, out, _ = run(capsys, "completion", shell)
+    assert code == 0
+    assert all(name in out for name in cli.command_names())
+    assert "liberty" in out  # an option of synth
 
 
 def test_a_command_lists_its_subcommands(capsys):

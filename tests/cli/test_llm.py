@@ -419,3 +419,16 @@ def test_a_model_with_weights_has_the_names_of_its_shape():
     for command, *words in (["run", "--prompt", "x"], ["compile"], ["search"], ["kv"]):
         args = command_parser(command).parse_args(["smollm2-135m", *words])
         assert args.model == "smollm2"
+
+
+def test_one_option_names_systems_and_blocks(capsys):
+    """``--on`` takes both; a block with a preset or fields is built as it says."""
+
+    def result(*words):
+        return as_json(capsys, "llm", "smollm2", *words, "--context", "32")
+
+    assert result("--on", "harmonia:small") == result("--block", "harmonia:small")
+    assert result("--on", "spr-ddr") == result("--system", "spr-ddr")
+    assert result("--on", "deca:small") == result("--on", "spr-hbm", "--block", "deca:small")
+    code, _, err = run(capsys, "llm", "smollm2", "--on", "deca:small", "--block", "deca")
+    assert (code, err) == (2, "tilewright: --on deca:small is a block; leave --block out\n")

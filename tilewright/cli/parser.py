@@ -1,13 +1,15 @@
 """The parser of each command: its own options, and what all commands have in common."""
 
 import argparse
+from collections.abc import Sequence
 from typing import NoReturn
 
 from tilewright import __version__
 from tilewright.base.errors import CommandError
+from tilewright.cli.commands import GROUPS
 from tilewright.cli.discovery import command_names, load_command
 
-__all__ = ["Parser", "command_parser", "unknown_argument"]
+__all__ = ["Parser", "command_parser", "unknown_argument", "whole_parser"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -68,18 +70,55 @@ def unknown_argument(words: tuple[str, ...], rest: list[str], argument: str) -> 
     return CommandError(f"{option} is an option of {', '.join(takers)}, not of {asked}")
 
 
+def whole_parser() -> argparse.ArgumentParser:
+    """Return one parser of all commands and their options, for completion in shells."""
+    parser = argparse.ArgumentParser(prog="tilewright")
+    _add_all(parser)
+    return parser
+
+
+def _add_all(parser: argparse.ArgumentParser, *words: str) -> None:
+    listed = parser.add_subparsers()
+    for name in command_names(*words):
+        command = load_command(*words, name)
+        own = listed.add_parser(name, help=command.HELP)
+        own.add_argument("--json", action="store_true", help="print the result as JSON")
+        # Beside subcommands, a shell cannot tell an argument of the command itself.
+        if command_names(*words, name):
+            _add_all(own, *words, name)
+        else:
+            command.add_arguments(own)
+
+
 def _main_parser() -> Parser:
+    groups = (_group(title, names) for title, names in GROUPS.items())
     parser = Parser(
         prog="tilewright",
+        usage="tilewright COMMAND [-h] [--json] ...",
         description="Open hardware for compressed-LLM inference: one parameter object per block,"
         " from golden model to Verilog, simulation, synthesis and report.",
-        epilog="BLOCK is NAME[:PRESET][,FIELD=VALUE]..., for example float_mul:fp16,latency=2."
-        " Each command has its own --help with an example.",
+        epilog="\n\n".join(
+            [
+                *groups,
+                "BLOCK is NAME[:PRESET][,FIELD=VALUE]..., for example float_mul:fp16,latency=2.\n"
+                "Each command has its own --help with an example.",
+            ]
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     _add_traceback(parser)
-    _add_subcommands(parser, "COMMAND")
+    listed = parser.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    for name in command_names():
+        listed.add_parser(name)
     return parser
+
+
+def _group(title: str, names: Sequence[str]) -> str:
+    width = max(map(len, command_names()))
+    return "\n".join(
+        [f"{title}:", *(f"  {name:{width}}  {load_command(name).HELP}" for name in names)]
+    )
 
 
 def _add_subcommands(parser: Parser, metavar: str, *words: str) -> None:

@@ -3,23 +3,26 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from tilewright.base.errors import CommandError
 from tilewright.golden.machine.moves import LATENCY
-from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.resolve import BLOCKS, resolve
 
 if TYPE_CHECKING:
     from tilewright.golden.params.block import BlockParams
     from tilewright.sim.target import Target
 
-__all__ = ["add_target_arguments", "block_of", "settings_of", "target_of"]
+__all__ = ["add_target_arguments", "block_of", "settings_of", "system_of", "target_of"]
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     """Add which machine, and how weights or activations are stored in it."""
     parser.add_argument(
+        "--on",
         "--system",
+        dest="system",
         metavar="S",
-        help="name (see tilewright list systems), or a TOML file that describes a server or an"
-        " accelerator [spr-hbm]",
+        help="name (see tilewright list systems), a TOML file that describes a server or an"
+        " accelerator, or an accelerator's block, such as harmonia:small [spr-hbm]",
     )
     parser.add_argument(
         "--set",
@@ -42,8 +45,8 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--block",
         metavar="BLOCK",
-        help="size of the hardware: the DECA of each core, such as deca,lanes=16,luts=4, or an"
-        " accelerator as built, such as harmonia,line_bytes=256,dma_lines=64",
+        help="the DECA of each core of a server, such as deca,lanes=16,luts=4; of an accelerator"
+        " the same as --on",
     )
     parser.add_argument(
         "--latency",
@@ -53,9 +56,26 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def system_of(args: argparse.Namespace) -> str | None:
+    """Return the system that the options name, None where they name a block."""
+    return None if _names_a_block(args.system) else args.system
+
+
 def block_of(args: argparse.Namespace) -> "BlockParams | None":
     """Return the block that the options name."""
-    return None if args.block is None else resolve(args.block)
+    if not _names_a_block(args.system):
+        return None if args.block is None else resolve(args.block)
+    if args.block is not None:
+        raise CommandError(f"--on {args.system} is a block; leave --block out")
+    return resolve(args.system)
+
+
+def _names_a_block(text: str | None) -> bool:
+    """Whether a text has a preset or fields; a name alone is a system's."""
+    if text is None or text.endswith(".toml"):
+        return False
+    head = text.partition(",")[0].partition(":")[0]
+    return head != text and head in BLOCKS
 
 
 def settings_of(args: argparse.Namespace) -> "dict[str, str] | None":
@@ -70,7 +90,7 @@ def target_of(args: argparse.Namespace) -> "Target":
     from tilewright.sim.target import resolve_target
 
     return resolve_target(
-        args.system,
+        system_of(args),
         engine=args.engine,
         block=block_of(args),
         latency=args.latency,

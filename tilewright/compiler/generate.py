@@ -188,7 +188,8 @@ class Session:
         if longest + tokens - 1 > context:
             raise CommandError(
                 f"a prompt of {longest} tokens and {tokens} new ones need a context of"
-                f" {longest + tokens - 1}; the model is compiled for {context}: give a larger --context"
+                f" {longest + tokens - 1}; the model is compiled for {context}: give a larger"
+                " --context"
             )
 
     def _generations(

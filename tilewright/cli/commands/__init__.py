@@ -15,3 +15,12 @@ A command that is a package has subcommands: its modules, which follow the same 
 command has a ``METAVAR``, the word for a subcommand in help texts. Without a ``run`` of its own a
 subcommand must be named; with one, it runs where none is.
 """
+
+GROUPS = {
+    "Run a language model": ("run", "compile"),
+    "Design a block": ("list", "verilog", "simulate", "synth", "place", "fpga", "sweep", "export"),
+    "Ask for performance": ("llm", "gemm", "roofsurface", "compare"),
+    "Measure what formats cost": ("search", "kv"),
+    "Pack weights": ("pack", "unpack", "kernels"),
+    "Check": ("claims", "report", "doctor", "completion"),
+}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NAME = "compile"
 HELP = "turn a language model into a memory image and programs of Harmonia or Anda"
-EXAMPLE = "tilewright compile tiny-llama --target harmonia:small --context 32 -o tiny"
+EXAMPLE = "tilewright compile tiny-llama --on harmonia:small --context 32 -o tiny"
 _VIEWS = ("graph", "schedule", "program", "memory")
 
 
@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="DIR", help="folder to write")
     parser.add_argument(
+        "--on",
         "--target",
+        dest="target",
         default="harmonia",
         metavar="BLOCK",
         help="the accelerator, such as anda, harmonia:small or harmonia,operand_rows=4096"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
 from tilewright.cli.llm_tables import contexts_text, print_csv, print_rows, show_remarks
-from tilewright.cli.targets import add_target_arguments, block_of, settings_of
+from tilewright.cli.targets import add_target_arguments, block_of, settings_of, system_of
 
 if TYPE_CHECKING:
     from tilewright.sim.llm import LlmResult
@@ -133,7 +133,7 @@ def _question_of(args: argparse.Namespace) -> "Question":
 
     return Question(
         model=args.model,
-        system=args.system,
+        system=system_of(args),
         engine=args.engine,
         scheme=args.scheme,
         block=block_of(args),
