@@ -102,7 +102,7 @@ def tests(session: nox.Session) -> None:
 def full(session: nox.Session) -> None:
     """Everything; `-- -m full --splits 8 --group 3` the third of eight parts of the long runs."""
     with_simulators(session)
-    session.install("tilewright[fpga,riscv]")  # by its name: the package itself is there
+    session.install("tilewright[fpga]")  # by its name: the package itself is there
     with_language_model(session)
     # Neighbours go to different parts: long tests are neighbours.
     run_pytest(session, "--splitting-algorithm", "least_duration")

@@ -24,7 +24,6 @@ from tilewright.report.reference.assembly import AssemblyLexer
 from tilewright.report.reference.command_line import command_reference
 from tilewright.report.reference.declarations import TABLES
 from tilewright.report.reference.misses import miss_lists
-from tilewright.report.reference.riscv import riscv_table
 from tilewright.synth.fpga.record import FPGA, fpga_table
 from tilewright.synth.place.record import PLACED, placed_table
 from tilewright.synth.record import load_kind
@@ -132,7 +131,6 @@ GENERATED = {
     "fpga": fpga_records_table,
     "misses": miss_lists,
     "placed": placed_records_table,
-    "riscv": riscv_table,
 }
 
 

@@ -1,1 +1,1 @@
-"""A small system around an accelerator: a RISC-V processor, its memory, what joins them."""
+"""An accelerator on an FPGA by itself: its memory in block RAM and a serial line to a host."""

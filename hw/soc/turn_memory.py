@@ -5,30 +5,37 @@ from typing import Any
 from amaranth import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.machine_axi import MachineAxiPorts
-from tilewright.hw.soc.accelerator_wires import memory_ports
-from tilewright.hw.soc.line_memory import BYTE, LEAST_LATENCY, OKAY, SLVERR, require_sizes
-from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BYTES
+from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BUS, WORD_BYTES
 
-__all__ = ["TurnMemory"]
+__all__ = ["REGISTERS", "TurnMemory"]
+
+REGISTERS = "s_axi_"  # of wires that a master of the registers drives
+OKAY, SLVERR = 0, 2
+BYTE = 8
 
 
 class TurnMemory(wiring.Component):
     """A slave for every master of an accelerator behind AXI, and words for a host (``bus``).
 
-    Ports and addresses are those of :class:`tilewright.hw.soc.line_memory.LineMemory`. It has one
-    port to read and one to write, as a block RAM has, and everybody waits for his turn.
+    Line k of a channel is line k * channels + channel of the memory, which has ``lines``; lines
+    beyond answer SLVERR. It has one port to read and one to write, as a block RAM has, and
+    everybody waits for his turn.
 
     Timing: a cycle for each master that is asked in turn and wants nothing; an access takes three,
     and those that its master takes to accept the answer.
     """
 
     def __init__(self, params: MachineAxiPorts, lines: int):
-        require_sizes(lines, LEAST_LATENCY)
+        if lines < 2 or lines & (lines - 1):
+            raise ValueError(f"lines must be a power of two, not {lines!r}")
         self.params = params
         self.memory = Memory(shape=params.line_bits, depth=lines, init=[])
-        super().__init__(memory_ports(params))
+        masters = [wire for wire in params.wires if not wire.name.startswith(REGISTERS)]
+        ports = {wire.name: (In if wire.output else Out)(wire.bits) for wire in masters}
+        super().__init__(ports | {"bus": In(WORD_BUS)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

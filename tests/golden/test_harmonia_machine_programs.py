@@ -30,13 +30,11 @@ from tilewright.golden.harmonia_machine.layout import (
 from tilewright.golden.machine.vector import elementwise
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia_machine import (
-    Conversion,
     Counter,
     Dataflow,
     HarmoniaParams,
     Memory,
     Opcode,
-    Operand,
 )
 from tilewright.golden.params.machine import Error, UnitOfWork
 from tilewright.golden.params.vector import Operation
@@ -289,7 +287,11 @@ def test_a_load_spreads_the_values_of_one_bank(params):
     rng, bank, lanes = np.random.default_rng(5), params.rows - 1, [0]
     before, tile = (with_outliers(rng, params.rows, 12) for _ in range(2))
     b = Builder(params)
-    old, new, result = b.place_halves(before), b.place_halves(tile), b.reserve(b.halves_lines(12))
+    old, new, result = (
+        b.place_halves(before),
+        b.place_halves(tile),
+        b.reserve(params.lines(Memory.FP16, 3)),
+    )
     b.load(Memory.FP16, 0, 3, old)
     b.configure(lanes=lanes)
     b.load(Memory.FP16, 0, 3, new, bank=bank)
@@ -354,17 +356,9 @@ def test_a_gemm_keeps_the_largest_results(dataflow, limit, tokens):
         b.load(memory, 0, rows, b.place(memory, rng.integers(low, high, shape), rows))
     b.wait()
     b.configure(tokens=tokens, dataflow=dataflow, causal_limit=limit)
-    b.gemm(
-        Operand.KEYS,
-        source=0,
-        operands=0,
-        low_halves=16,
-        metadata=0,
-        destination=0,
-        groups=1,
-        tiles=tiles,
-        token_tiles=token_tiles,
-        maxima=6,
+    b.write(
+        f"gemm keys, source=0, operands=0, low_halves=16, metadata=0, destination=0, groups=1,"
+        f" tiles={tiles}, token_tiles={token_tiles}, maxima=1, register=6"
     )
     b.halt()
     machine = Machine(p, b.memory)
@@ -561,9 +555,7 @@ def test_what_a_conversion_of_values_sees():
     words, line = 2, b.place_halves(values)
     for tile in range(SMALL.converter.loops):
         b.load(Memory.FP16, tile * words, words, line + tile)
-    b.convert(
-        Conversion.VALUES, source=0, elements=6, destination=0, low_halves=8, metadata=0, tokens=5
-    )
+    b.write("convert values, source=0, elements=6, destination=0, low_halves=8, tokens=5")
     b.halt()
     machine = Machine(SMALL, b.memory)
     outcome = machine.run(b.program)

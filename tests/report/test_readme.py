@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.examples import blocks, console_examples, run_examples, torch_or_skip
-from tests.support.riscv import processor_or_skip
 from tilewright import cli
 from tilewright.claims import Compare, papers
 from tilewright.claims.registry import ClaimClass
@@ -24,7 +23,7 @@ README = (ROOT / "README.md").read_text()
 # More than a few seconds; other tests do the same on their way.
 LONG = (
     "tilewright report",
-    *(f"tilewright simulate {machine}" for machine in ("anda", "deca", "harmonia", "riscv")),
+    *(f"tilewright simulate {machine}" for machine in ("anda", "deca", "harmonia")),
 )
 
 
@@ -50,8 +49,6 @@ def test_examples_of_the_readme(examples, tmp_path, monkeypatch, capsys):
     ],
 )
 def test_examples_of_the_help_texts(command, needs, tmp_path, monkeypatch):
-    if "riscv" in command:
-        processor_or_skip()
     torch_or_skip(command)
     monkeypatch.chdir(tmp_path)
     for line in filter(None, (needs, command)):

@@ -13,7 +13,7 @@ from tilewright.golden.harmonia_machine.isa import Settings
 from tilewright.golden.params.anda import AndaApuParams, AndaMxuParams
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia import HarmoniaArrayParams, HarmoniaPeParams, Mode
-from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Operand
+from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Opcode, Operand
 from tilewright.sim.accelerator import (
     ACCELERATORS,
     WEIGHT_BITS,
@@ -211,7 +211,6 @@ def test_harmonia_products_take_the_cycles_of_its_array():
 def test_an_instruction_of_harmonia_takes_the_cycles_of_its_program(groups, tiles):
     """Those that the accelerator's own tests hold against its RTL."""
     builder = Builder(HarmoniaParams())
-    rows = {"source": 0, "operands": 0, "metadata": 0, "destination": 0}
-    builder.gemm(Operand.WEIGHTS, groups=groups, tiles=tiles, **rows)
+    builder.emit(Opcode.GEMM, operand=Operand.WEIGHTS, groups=groups, tiles=tiles, token_tiles=1)
     (time,) = run(harmonia(), [product(8, groups * 32, tiles * 16)])
     assert time.compute == harmonia_cycles(HarmoniaParams(), Settings(), builder.program[0]).cycles

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from tilewright.cli import main
 from tilewright.compiler.count import ProgramTime, program_time
 from tilewright.compiler.machine import machine_of
 from tilewright.compiler.product import Product
+from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.resolve import resolve
@@ -17,12 +19,12 @@ from tilewright.sim.accelerator import as_built, run
 from tilewright.sim.models import resolve_model
 from tilewright.sim.programs import cached_count, gemm_time
 from tilewright.sim.workload import Gemm, linear
-from tilewright.verify.job import Job
+from tilewright.verify.machine.accelerators import accelerator_of, bench_side
+from tilewright.verify.machine.streams import LINES, random_program
+from tilewright.verify.machine.weights import stream_of_weights
 from tilewright.verify.machine.workload import gemm_of
-from tilewright.verify.simulators import run_bench
-from tilewright.verify.simulators.verilog import block_verilog
+from tilewright.verify.native import NativeMemory, run_as_golden
 
-BENCH = "tilewright.verify.machine.gemms"
 LENGTH = 5
 
 # Tokens, inputs, outputs: one tile; parts of the weights while others are used; several blocks of
@@ -61,22 +63,15 @@ def options(params, shape):
 
 def verilog_cycles(spec, shapes, latency):
     """Cycles of every shape."""
-    asked = [options(resolve(spec), shape) for shape in shapes]
-    return verilog_numbers(spec, {"latency": latency, "gemms": asked})["program_cycles"]
+    return [verilog_cycles_of(spec, options(resolve(spec), shape), latency) for shape in shapes]
 
 
-def verilog_numbers(spec, task):
-    params = resolve(spec)
-    result = run_bench(
-        block_verilog(spec),
-        params.slug,
-        BENCH,
-        simulator="verilator",
-        job=Job(spec, stalls=(0.0,)).as_dict(),
-        environment={"TILEWRIGHT_TASK": json.dumps(task)},
-    )
-    assert result.passed, result.failure
-    return result.numbers
+def verilog_cycles_of(spec, asked, latency):
+    """Cycles of a product's programs, which do what golden does."""
+    rng = np.random.default_rng(1)
+    programs, memory = gemm_of(resolve(spec), rng, asked | {"latency": latency})
+    ran = run_as_golden(spec, programs, memory, NativeMemory(latency=latency))
+    return sum(program.counters["cycles"] for program in ran)
 
 
 def programs_of(params, shape, latency=10):
@@ -118,9 +113,8 @@ def test_a_product_of_any_length_takes_one_start(spec):
     """One program in external memory; the bench holds its counters against golden's."""
     shape = SMALL[spec][3]
     asked = options(resolve(spec), shape)
-    whole, parts = asked | {"from_memory": True}, asked
-    task = {"latency": 10, "gemms": [whole, parts]}
-    streamed, loaded = verilog_numbers(spec, task)["program_cycles"]
+    loaded = verilog_cycles_of(spec, asked, 10)
+    streamed = verilog_cycles_of(spec, asked | {"from_memory": True}, 10)
     # The host's transfers between its programs do not count.
     assert 0.97 * loaded < streamed < 1.03 * loaded
 
@@ -128,15 +122,14 @@ def test_a_product_of_any_length_takes_one_start(spec):
 @pytest.mark.parametrize("spec", CUT)
 def test_streams_longer_than_the_instruction_memory(spec):
     """Also one that is no power of two."""
-    params = resolve(spec)
-    result = run_bench(
-        block_verilog(spec),
-        params.slug,
-        f"tilewright.verify.{params.block}_machine.streams",
-        simulator="verilator",
-        job=Job(spec, seed=2).as_dict(),
-    )
-    assert result.passed, result.failure
+    params, rng = resolve(spec), np.random.default_rng(2)
+    system, choose = accelerator_of(params), Random(2)
+    memory = rng.integers(0, 256, LINES * params.line_bytes, np.uint8)
+    for stall in (0.0, 0.4):
+        text = random_program(params, bench_side(params).tensors, choose, 3 * params.instructions)
+        code = program_lines(params, system.assemble(text))
+        answers = NativeMemory(latency=4, stall=stall)
+        run_as_golden(spec, [LINES], np.concatenate([memory, code]), answers)
 
 
 def test_the_longest_projections_of_known_models():
@@ -243,9 +236,11 @@ def streamed(spec, latency=None):
     """
     params = resolve(spec)
     latency = latency or round(CLOCKS[params.block] * HBM2_LATENCY)
-    task = {"latency": latency, "gemms": [], "stream": True}
-    numbers = verilog_numbers(spec, task | {"rate": HBM2[params.block]})
-    return numbers["lines_read"][0] * params.line_bytes / numbers["program_cycles"][0]
+    program, lines = stream_of_weights(params)
+    memory = np.random.default_rng(1).integers(0, 256, lines * params.line_bytes, np.uint8)
+    answers = NativeMemory(latency=latency, rate=HBM2[params.block])
+    (ran,) = run_as_golden(spec, [program], memory, answers)
+    return ran.counters["lines_read"] * params.line_bytes / ran.counters["cycles"]
 
 
 @pytest.mark.parametrize(

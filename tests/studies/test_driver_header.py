@@ -33,22 +33,29 @@ int main(void)
 """
 
 
-def compiled(folder, source, header):
+HALVES = "#include <stdint.h>\n#undef UINTPTR_MAX\n#define UINTPTR_MAX 0xffffffffu\n"
+
+
+def compiled(folder, source, header, language="c++"):
     try:
         compiler = find_compiler()
     except MissingToolError as error:
         pytest.skip(str(error))
     (folder / "driver.h").write_text(header)
-    (folder / "main.cpp").write_text(source)
-    words = [compiler, "-Wall", "-Werror", "main.cpp", "-o", "main"]
+    (folder / "main.txt").write_text(source)
+    standard = {"c": "-std=c99", "c++": "-std=c++11"}[language]
+    words = [compiler, "-x", language, standard, "-Wall", "-Werror", "main.txt", "-o", "main"]
     subprocess.run(words, cwd=folder, check=True)
     return subprocess.run([folder / "main"], capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_a_program_runs_through_the_header(name, tmp_path):
-    source = RUN.replace("NAME", name).replace("UP", name.upper())
-    found = compiled(tmp_path, source, driver_header(f"{name}:small")).split()
+@pytest.mark.parametrize(
+    ("name", "language", "first"), [("anda", "c++", ""), ("harmonia", "c", HALVES)]
+)
+def test_a_program_runs_through_the_header(name, language, first, tmp_path):
+    """As C and as C++; registers whole, and by halves as a processor of 32 bits has them."""
+    source = first + RUN.replace("NAME", name).replace("UP_", f"{name.upper()}_")
+    found = compiled(tmp_path, source, driver_header(f"{name}:small"), language).split()
     control = sum(
         value << sum(f.bits for f in machine.CONTROL_FIELDS[:k])
         for k, value in ((0, 1), (1, 1), (3, 5))

@@ -14,7 +14,7 @@ from pytest import MonkeyPatch
 from tilewright.golden.params.block import BlockParams
 from tilewright.hw.catalog import CATALOG
 
-__all__ = ["mutant", "mutant_of", "plant", "planted"]
+__all__ = ["mutant", "mutant_of", "plant", "plant_everywhere", "planted"]
 
 
 def mutant(component: Any, old: str, new: str) -> Any:
@@ -28,6 +28,17 @@ def mutant(component: Any, old: str, new: str) -> Any:
 def plant(monkeypatch: MonkeyPatch, component: Any, user: str, old: str, new: str) -> None:
     """Module ``user`` uses ``component``, a class or function, with ``old`` as ``new``."""
     monkeypatch.setattr(f"{user}.{component.__name__}", mutant(component, old, new))
+
+
+def plant_everywhere(monkeypatch: MonkeyPatch, component: Any, old: str, new: str) -> None:
+    """Every module of hardware that has ``component`` has it with ``old`` as ``new``."""
+    for place in CATALOG.values():
+        import_module(place.partition(":")[0])
+    changed = mutant(component, old, new)
+    for name, module in list(sys.modules.items()):
+        used = vars(module).get(component.__name__) is component
+        if used and name.startswith("tilewright.hw."):
+            monkeypatch.setattr(module, component.__name__, changed)
 
 
 def mutant_of(params: BlockParams, old: str, new: str) -> wiring.Component:

@@ -1,39 +1,17 @@
 """The table of benches, and what is said when a bench and its block disagree."""
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 
-from tilewright.golden.params.describe import family
 from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.verify import bench_of, stream_bench_of
-from tilewright.verify.bench import Bench, StreamBench, checked_columns
+from tilewright.verify.bench import StreamBench, checked_columns
 from tilewright.verify.benches import BENCHES
 from tilewright.verify.stream_tests import prepare
 
 
 def test_every_block_has_a_bench_and_every_bench_a_block():
     assert set(BENCHES) == set(BLOCKS)
-
-
-def test_files_of_benches_are_the_families():
-    """One file per family, accelerators with their units; those with AXI ports share one."""
-    for block, place in BENCHES.items():
-        name = place.partition(":")[0].rpartition(".")[2]
-        of = family(BLOCKS[block])
-        shared = of.endswith("_machine") and block.endswith("_axi")
-        assert name == ("machine_axi" if shared else of.removesuffix("_machine"))
-
-
-def test_every_file_of_benches_holds_benches_of_the_table():
-    """A class derived from Bench that no block uses is a base or a mistake."""
-    used = {type(bench_of(cls())) for cls in BLOCKS.values()}
-    for name in {place.partition(":")[0] for place in BENCHES.values()}:
-        module = import_module(name)
-        for value in vars(module).values():
-            if isinstance(value, type) and value.__module__ == name and issubclass(value, Bench):
-                assert any(issubclass(bench, value) for bench in used), value
 
 
 def test_a_bench_has_cocotb_tests():

@@ -1,6 +1,5 @@
 """The host in C++: what it does with a program is what golden and the cocotb bench do."""
 
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.runs.program import simulate_program
 from tilewright.studies.runs.simulation import DEFAULT, NATIVE, Simulation
-from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.native import NativeMemory, build_native, run_native
 from tilewright.verify.native.netlist import read_modules
 from tilewright.verify.native.paths import Paths
@@ -21,15 +20,13 @@ from tilewright.verify.simulators import find
 from tilewright.verify.simulators.verilator import left_out
 
 BLOCKS = ["anda:small", "harmonia:small"]
-LOADED = {"anda": "activations", "harmonia": "fp16"}
 
 
 def golden_of(block, latency=30, bad_lines=frozenset()):
     """A random program, the memory before and after it, how it ends, its counters."""
     params = resolve(block)
     system = accelerator_of(params)
-    workload = import_module(f"tilewright.verify.{params.block}_machine.workload")
-    builder = workload.random_program(params, 1)
+    builder = bench_side(params).random_program(params, 1)
     program, memory = builder.program, builder.memory
     wanted = memory.copy()
     outcome = system.machine(params, wanted, bad_lines).run(program)
@@ -117,7 +114,7 @@ def test_what_does_not_end(block):
     endless = system.assemble("\n".join([*lines, "end", "end", "end", "halt"]))
     with pytest.raises(CheckError, match=r"^still busy after 5000 cycles, at instruction \d+$"):
         run_native(model, [endless], memory, limit=5000)
-    load = system.assemble(f"load {LOADED[params.block]}, row=0, rows=1, line=3\nwait\nhalt")
+    load = system.assemble(f"load {bench_side(params).tensors}, row=0, rows=1, line=3\nwait\nhalt")
     lost = NativeMemory(lost_lines=frozenset({3}))
     with pytest.raises(CheckError, match=r"^nothing moved for 3000 cycles, at instruction 1$"):
         run_native(model, [load], memory, lost, patience=3000, watchdog=0)

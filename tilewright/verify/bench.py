@@ -15,7 +15,7 @@ from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.payload import Columns
 from tilewright.verify.stimuli.integers import random_inputs
 
-__all__ = ["Bench", "PortColumns", "StreamBench", "TimedBench", "checked_columns"]
+__all__ = ["Bench", "PortColumns", "StreamBench", "SystemBench", "TimedBench", "checked_columns"]
 
 PortColumns = dict[str, Columns]  # port name -> field name -> array
 
@@ -23,20 +23,29 @@ P = TypeVar("P", bound=BlockParams)
 
 
 class Bench:
+    """Modules of cocotb tests that drive a block."""
+
+    tests: tuple[str, ...]
+    exhaustible: bool = False  # whether it can list every case
+
+
+class SystemBench(Bench):
     """The bench of a block that needs more around it than streams: a memory, registers, a host.
 
-    Its cocotb ``tests`` drive the block themselves. A block with streams alone has a
-    :class:`StreamBench`.
+    Its tests, modules of ``tilewright.verify``, drive the block themselves.
     """
 
-    tests: ClassVar[tuple[str, ...]]  # modules of cocotb tests
-    exhaustible: ClassVar[bool] = False  # whether it can list every case
+    def __init__(self, *tests: str, exhaustible: bool = False):
+        self.tests = tuple(f"tilewright.verify.{name}" for name in tests)
+        self.exhaustible = exhaustible
 
 
 class StreamBench(Bench, ABC, Generic[P]):
     """The bench of a block whose ports are streams of a fixed latency and interval."""
 
     tests = ("tilewright.verify.stream_tests",)
+    # Inputs whose words are all taken before those of the others begin.
+    first: ClassVar[tuple[str, ...]] = ()
     # Whether the test matrix of all blocks includes this one; a large block has its own tests.
     in_matrix: ClassVar[bool] = True
 
@@ -76,7 +85,6 @@ class StreamBench(Bench, ABC, Generic[P]):
 class TimedBench(StreamBench[P]):
     """The bench of a block whose latency depends on its data, and which has a cycle model."""
 
-    tests = ("tilewright.verify.timed_tests",)
     in_matrix = False
 
     @abstractmethod

@@ -1,4 +1,7 @@
-"""The cocotb test of every block that only has streams: golden results, stream rules, timing."""
+"""The cocotb test of every block that only has streams: golden results, stream rules, timing.
+
+Timing is the stated latency and interval, or every cycle of the bench's cycle model.
+"""
 
 import time
 from bisect import bisect_right
@@ -8,15 +11,18 @@ from typing import Any
 
 import cocotb
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.golden.params.block import BlockParams, Field, Port
 from tilewright.golden.payload import Columns, pack, unpack
 from tilewright.verify import job, stream_bench_of
-from tilewright.verify.bench import PortColumns, checked_columns
+from tilewright.verify.bench import PortColumns, StreamBench, TimedBench, checked_columns
 from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 
 ALONE_CASES = 12  # cases that pass through one at a time, to measure the latency
 SHOWN = 8  # differing elements in a message
+SLOW = 0.95  # a consumer that is ready this rarely makes results wait for groups on end
+SETTLE = 40  # cycles past the last word of a block with a cycle model, in which none may come
 
 
 @dataclass(frozen=True)
@@ -25,19 +31,25 @@ class Phase:
 
     name: str
     cases: int
-    stall: float = 0.0
+    stall: float = 0.0  # how often each input waits,
+    slow: float = 0.0  # and each output
     alone: bool = False  # the next case enters when nothing moves any more
     patient: bool = False  # the consumer is ready only for a word that waits
 
+    @property
+    def steady(self) -> bool:
+        return not (self.stall or self.slow or self.alone or self.patient)
 
-def phases(asked: job.Job, cases: int) -> list[Phase]:
+
+def phases(bench: StreamBench, asked: job.Job, cases: int) -> list[Phase]:
     """The passes of a run over ``cases`` cases."""
     few = min(cases, ALONE_CASES)
-    return [
-        Phase("one at a time", few, alone=True),
-        Phase("ready after valid", few, patient=True),
-        *(Phase(f"stall {stall:g}", cases, stall) for stall in asked.stalls),
-    ]
+    stalls = [Phase(f"stall {stall:g}", cases, stall, stall) for stall in asked.stalls]
+    if isinstance(bench, TimedBench):
+        patient = Phase("ready after valid", cases, patient=True)
+        return [*stalls, patient, Phase("slow consumer", cases, slow=SLOW)]
+    alone = Phase("one at a time", few, alone=True)
+    return [alone, Phase("ready after valid", few, patient=True), *stalls]
 
 
 @dataclass
@@ -73,9 +85,12 @@ async def equals_golden(dut: Any) -> None:
     else:
         inputs = bench.stimulus(params, np.random.default_rng(asked.seed), asked.cases)
     whole = prepare(params, inputs)
-    few = prepare(params, {p: _head(columns, ALONE_CASES) for p, columns in inputs.items()})
-    cases, cycles, seconds = len(next(iter(whole.sent.values()))), 0, 0.0
-    for phase in phases(asked, cases):
+    few, cases = whole, asked.cases
+    if not isinstance(bench, TimedBench):  # whose words belong together
+        few = prepare(params, {p: _head(columns, ALONE_CASES) for p, columns in inputs.items()})
+        cases = len(next(iter(whole.sent.values())))
+    cycles, seconds = 0, 0.0
+    for phase in phases(bench, asked, cases):
         start = time.perf_counter()
         try:
             await run_phase(
@@ -93,8 +108,10 @@ async def run_phase(
     clock: Harness, params: BlockParams, phase: Phase, data: Data, seed: int
 ) -> None:
     """Pass the cases through and compare."""
-    timing = params.timing
-    settle = 4 + timing.latency + int(timing.interval)  # cycles to run empty
+    bench = stream_bench_of(params)
+    settle = SETTLE
+    if not isinstance(bench, TimedBench):
+        settle = 4 + params.timing.latency + int(params.timing.interval)
     drivers = {
         port.name: StreamDriver(clock.dut, port.name, stall=phase.stall, seed=seed)
         for port in params.inputs
@@ -103,32 +120,35 @@ async def run_phase(
         port.name: StreamMonitor(
             clock.dut,
             port.name,
-            stall=phase.stall,
+            stall=phase.slow,
             seed=seed,
             patient=phase.patient,
             most=most_words(data.wanted[port.name]),
         )
         for port in params.outputs
     }
-    for number, words in enumerate(_batches(data.sent, phase.alone)):
-        for name, driver in drivers.items():
-            driver.send(words[name])
+    for number, words in enumerate(_batches(data.sent, bench.first, phase.alone)):
+        for name, of_port in words.items():
+            drivers[name].send(of_port)
         if number == 0:
             await clock.reset([*drivers.values(), *monitors.values()], at_once=not phase.alone)
         clock.quiet = 0
-        # Some cycles past the last word: nothing more may come.
+        # Some cycles past the last word: nothing more may come. What goes first is just taken.
+        least = 0 if words.keys() == set(bench.first) else settle + 1
         await clock.run(
             lambda: (
-                clock.quiet > settle
+                clock.quiet >= least  # noqa: B023
                 and all(driver.idle for driver in drivers.values())
                 and not any(monitor.waiting for monitor in monitors.values())
             )
         )
-    steady = not (phase.stall or phase.alone or phase.patient)
-    compare(params, data, {name: m.words for name, m in monitors.items()}, in_order=steady)
+    compare(params, data, {n: m.words for n, m in monitors.items()}, in_order=phase.steady)
     if phase.alone:
         require_latency(params, drivers, monitors)
-    if steady:
+    elif phase.steady and isinstance(bench, TimedBench):
+        timed = [driver for name, driver in drivers.items() if name not in bench.first]
+        require_cycles(bench.cycles(params, data.inputs), timed, monitors)
+    elif phase.steady:
         require_interval(params, monitors)
 
 
@@ -137,9 +157,13 @@ def most_words(wanted: list[int]) -> int:
     return 4 * len(wanted) + 64
 
 
-def _batches(sent: dict[str, list[int]], alone: bool) -> Iterator[dict[str, list[int]]]:
+def _batches(
+    sent: dict[str, list[int]], first: tuple[str, ...], alone: bool
+) -> Iterator[dict[str, list[int]]]:
+    if first:
+        yield {name: sent[name] for name in first}
     if not alone:
-        yield sent
+        yield {name: words for name, words in sent.items() if name not in first}
         return
     for k in range(max(map(len, sent.values()))):
         yield {name: words[k : k + 1] for name, words in sent.items()}
@@ -240,3 +264,15 @@ def require_interval(params: BlockParams, monitors: dict[str, StreamMonitor]) ->
                 f"port {name} gave result {k} after {span} cycles,"
                 f" stated interval {interval} (so {float(k * interval):g})"
             )
+
+
+def require_cycles(
+    wanted: NDArray[np.int64], drivers: list[StreamDriver], monitors: dict[str, StreamMonitor]
+) -> None:
+    """Require each result in the cycle that the cycle model gives."""
+    start = drivers[0].taken[0]
+    given = next(iter(monitors.values())).given
+    for k, (cycle, want) in enumerate(zip(given, wanted.tolist(), strict=True)):
+        assert cycle - start == want, (
+            f"result {k} came in cycle {cycle - start}, the model says {want}"
+        )

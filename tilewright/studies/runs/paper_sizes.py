@@ -25,14 +25,12 @@ from tilewright.compiler.plan import Step
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.machine.moves import LATENCY  # of programs compared cycle for cycle
 from tilewright.golden.params.llm import LlmShape
-from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.measured import load_measured, write_measured
-from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.model_workload import ModelWork
 from tilewright.verify.machine.weights import stream_of_weights
 from tilewright.verify.machine.workload import gemm_of
-from tilewright.verify.native import NativeMemory, build_native, run_native
+from tilewright.verify.native import NativeMemory, run_as_golden
 
 __all__ = ["CASES", "RECORD", "Case", "SizedRun", "run_case"]
 
@@ -72,43 +70,23 @@ class SizedRun:
 def run_case(name: str, case: Case, *, seed: int = 1) -> SizedRun:
     """Run a case; what is not as golden has it raises ``CheckError``."""
     params: Any = resolve(case.block)
-    system, clock = accelerator_of(params), CLOCKS[params.block]
+    clock = CLOCKS[params.block]
     programs, memory = case.work(params, np.random.default_rng(seed))
     latency = round(clock * HBM2_SECONDS) if case.from_hbm2 else LATENCY
     rate = HBM2[params.block] if case.from_hbm2 else (1, 1)
-    wanted = memory.copy()
-    machine = system.machine(params, wanted)
-    expected: dict[str, int] = {}
-    golden_cycles = 0
-    for program in programs:
-        streams = isinstance(program, int)
-        outcome = machine.run_stream(program) if streams else machine.run(program)
-        times = system.program_cycles(params, outcome, latency)
-        golden_cycles += times[system.counter["CYCLES"]]
-        for counter, value in (outcome.counts | ({} if case.from_hbm2 else times)).items():
-            label = counter.name.lower()
-            expected[label] = expected.get(label, 0) + value
-    run = run_native(
-        build_native(case.block), programs, memory, NativeMemory(latency=latency, rate=rate)
-    )
-    if any(ending.error is not Error.NONE for ending in run.endings):
-        raise CheckError(f"{name}: {[ending.error.name for ending in run.endings]}")
-    counters = {
-        label: sum(ending.counters[label] for ending in run.endings)
-        for label in run.endings[0].counters
-    }
-    if not np.array_equal(memory, wanted):
-        raise CheckError(f"{name}: memory is not golden's")
-    wrong = {k: (counters[k], value) for k, value in expected.items() if counters[k] != value}
-    if wrong or counters["cycles"] < golden_cycles:
-        raise CheckError(f"{name}: counters (got, expected) {wrong}, golden {golden_cycles} cycles")
+    answers = NativeMemory(latency=latency, rate=rate)
+    try:
+        ran = run_as_golden(case.block, programs, memory, answers)
+    except CheckError as problem:
+        raise CheckError(f"{name}: {problem}") from None
+    counters = {label: sum(x.counters[label] for x in ran) for label in ran[0].counters}
     seconds = counters["cycles"] / clock
     return SizedRun(
         name=name,
         block=case.block,
         latency=latency,
         rate=rate,
-        golden_cycles=golden_cycles,
+        golden_cycles=sum(x.golden_cycles for x in ran),
         counters=counters,
         gigabytes_per_second=round(counters["lines_read"] * params.line_bytes / seconds / 1e9, 1),
     )

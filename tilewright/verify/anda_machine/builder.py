@@ -1,34 +1,24 @@
 """Programs from Python: places tensors in the memories and writes the instructions.
 
-Norms, softmax and activation functions are short sequences of vector instructions, written down
-here once. A *tensor* is one token tile in the activation buffer.
+Softmax, ReLU and LayerNorm are short sequences of vector instructions, written down here once. A
+*tensor* is one token tile in the activation buffer.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.golden.anda_machine.hazards import first_hazard
-from tilewright.golden.anda_machine.isa import Instruction
-from tilewright.golden.anda_machine.layout import (
-    anda_rows,
-    fp16_rows,
-    fp16_values,
-    from_bytes,
-    to_bytes,
-    weight_rows,
-)
-from tilewright.golden.bits import encode
-from tilewright.golden.machine.extent import Hazard
+from tilewright.compiler.lowering import Scalar, half
+from tilewright.golden.anda_machine.layout import anda_rows, fp16_rows
 from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode, group_rows
-from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import SCALARS, Kind
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import Weights
 from tilewright.verify.machine.builder import BaseBuilder
+
+__all__ = ["Builder", "Output", "PlacedWeights", "Scalar", "Tensor"]
 
 
 @dataclass(frozen=True)
@@ -40,15 +30,7 @@ class Tensor:
     mantissa: int = 0
 
 
-@dataclass(frozen=True)
-class Scalar:
-    """A scalar register: one fp16 value for every token."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class PlacedWeights:
+class PlacedWeights(NamedTuple):
     """Weights in their buffer."""
 
     row: int
@@ -57,8 +39,7 @@ class PlacedWeights:
     outputs: int
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """A stored tensor in external memory."""
 
     line: int
@@ -68,36 +49,30 @@ class Output:
 Operand = Tensor | Scalar | float
 
 
-class Builder(BaseBuilder[Instruction]):
+class Builder(BaseBuilder):
     """Collects a program and the external memory it starts with.
 
     Rows are handed out one after the other; ``release`` takes back everything from a row on.
     """
 
-    INSTRUCTION, OPCODE = Instruction, Opcode
-    params: AndaParams
-
     def __init__(self, params: AndaParams):
         super().__init__(params)
         self.outputs: list[Output] = []
-        self._row = self._weight_row = self._scale_row = 0
+        self.row = 0  # the next one of the activation buffer
+        self._weight_row = self._scale_row = 0
         self._formats: tuple[int, int] | None = None
 
     # Memory.
 
-    def mark(self) -> int:
-        """The next row of the activation buffer."""
-        return self._row
-
     def release(self, row: int) -> None:
-        self._row = row
+        self.row = row
 
     def allocate(self, elements: int, mantissa: int = 0) -> Tensor:
         """Allocate room for a tensor."""
-        tensor = Tensor(self._row, elements, mantissa)
-        self._row += self.rows_of(tensor)
-        if self._row > self.params.activation_rows:
-            raise ValueError(f"the activation buffer ends before row {self._row}")
+        tensor = Tensor(self.row, elements, mantissa)
+        self.row += self.rows_of(tensor)
+        if self.row > self.params.activation_rows:
+            raise ValueError(f"the activation buffer ends before row {self.row}")
         return tensor
 
     def rows_of(self, tensor: Tensor) -> int:
@@ -108,9 +83,6 @@ class Builder(BaseBuilder[Instruction]):
 
     # Instructions.
 
-    def first_hazard(self, program: Sequence[Instruction]) -> Hazard | None:
-        return first_hazard(self.params, program)
-
     def configure(self, source: int = 0, result: int = 0) -> None:
         """Formats of what follows, where they change."""
         if self._formats != (source, result):
@@ -118,10 +90,8 @@ class Builder(BaseBuilder[Instruction]):
             self._formats = source, result
 
     def _load(self, memory: Memory, rows: NDArray, row: int, stride: int = 1) -> None:
-        line = self._place(to_bytes(self.params, memory, rows))
-        self.emit(
-            Opcode.LOAD, memory=int(memory), stride=stride, row=row, rows=len(rows), line=line
-        )
+        fields = {"stride": stride, "row": row, "rows": len(rows)}
+        self.emit(Opcode.LOAD, memory=int(memory), line=self.place(memory, rows), **fields)
 
     def load(self, values: ArrayLike, mantissa: int = 0) -> Tensor:
         """A tensor of fp16 patterns (tokens, elements), as fp16 or in Anda format."""
@@ -144,7 +114,7 @@ class Builder(BaseBuilder[Instruction]):
 
     def weights(self, weights: Weights) -> PlacedWeights:
         """Weights into their buffer, beside what follows; their gemm waits for them."""
-        rows, scales = weight_rows(self.params, weights)
+        rows, scales = self.machine.weight_rows(weights)
         placed = PlacedWeights(self._weight_row, self._scale_row, weights.inputs, weights.outputs)
         # Loads come one by one: the longer one last, to run beside what follows.
         self._load(Memory.SCALES, scales, placed.scale_row)
@@ -165,15 +135,9 @@ class Builder(BaseBuilder[Instruction]):
             raise ValueError(f"{x.elements} elements meet weights of {weights.inputs} inputs")
         y = self.allocate(weights.outputs, result)
         self.configure(x.mantissa, result)
-        self.emit(
-            Opcode.GEMM,
-            source=x.row,
-            weights=weights.row,
-            scales=weights.scale_row,
-            destination=y.row,
-            inputs=weights.inputs,
-            outputs=weights.outputs,
-        )
+        places = {"source": x.row, "weights": weights.row, "scales": weights.scale_row}
+        sizes = {"inputs": weights.inputs, "outputs": weights.outputs}
+        self.emit(Opcode.GEMM, destination=y.row, **places, **sizes)
         return y
 
     def compress(self, x: Tensor, mantissa: int) -> Tensor:
@@ -185,32 +149,27 @@ class Builder(BaseBuilder[Instruction]):
 
     def store(self, x: Tensor) -> Output:
         """Store a tensor in external memory."""
-        p, rows = self.params, self.rows_of(x)
-        output = Output(self._line, x)
-        moves = [(Memory.ACTIVATIONS, rows, 1)]
+        output = Output(self.line, x)
+        moves = [(Memory.ACTIVATIONS, self.rows_of(x), 1)]
         if x.mantissa:
             moves.append((Memory.EXPONENTS, self.groups_of(x), group_rows(x.mantissa)))
-        for memory, count, stride in moves:
-            line = self._place(np.zeros(p.lines(memory, count) * p.line_bytes, np.uint8))
-            self.emit(
-                Opcode.STORE,
-                memory=int(memory),
-                stride=stride,
-                row=x.row,
-                rows=count,
-                line=line,
-            )
+        for memory, rows, stride in moves:
+            line = self.reserve(self.params.lines(memory, rows))
+            fields = {"stride": stride, "row": x.row, "rows": rows, "line": line}
+            self.emit(Opcode.STORE, memory=int(memory), **fields)
         self.outputs.append(output)
         return output
 
     def read_output(self, memory: NDArray[np.uint8], output: Output) -> NDArray[np.uint16]:
         """fp16 patterns (rows of the array, elements) of a stored fp16 tensor."""
-        tensor = output.tensor
-        if tensor.mantissa:
+        if output.tensor.mantissa:
             raise ValueError("only fp16 tensors are read back as values")
         data = memory[output.line * self.params.line_bytes :]
-        rows = from_bytes(self.params, Memory.ACTIVATIONS, data, self.rows_of(tensor))
-        return fp16_values(self.params, rows, tensor.elements)
+        return self.machine.tile_values(data, output.tensor.elements)
+
+    def place_of(self, line: int) -> str:
+        stored = [o for o in self.outputs if o.line <= line]
+        return f"tensor {stored[-1].tensor}" if stored else "no result"
 
     # Vector operations.
 
@@ -235,41 +194,7 @@ class Builder(BaseBuilder[Instruction]):
             b=b_field,
             destination=into.row if isinstance(into, Tensor) else into.number,
             elements=tensors[0].elements if tensors else 0,
-            scale=_half(scale),
-            results=0,
-            step=0,
-            pitch=0,
-        )
-
-    def attend(
-        self,
-        operation: Operation,
-        a: int,
-        b: int,
-        *,
-        into: int,
-        elements: int,
-        results: int,
-        step: int = 1,
-        pitch: int = 1,
-        scale: float = 1.0,
-        **indices: int,
-    ) -> None:
-        """Emit DOTS or WEIGH on rows; ``indices`` are fields that name index registers."""
-        self.emit(
-            Opcode.VECTOR,
-            operation=int(operation),
-            a_kind=int(Kind.TENSOR),
-            b_kind=int(Kind.TENSOR),
-            a=a,
-            b=b,
-            destination=into,
-            elements=elements,
-            scale=_half(scale),
-            results=results,
-            step=step,
-            pitch=pitch,
-            **indices,
+            scale=half(scale),
         )
 
     def softmax(self, x: Tensor) -> Tensor:
@@ -293,22 +218,12 @@ class Builder(BaseBuilder[Instruction]):
         self.apply(Operation.SUM, x, into=s, scale=1 / x.elements)
         self.apply(Operation.SUBTRACT, x, s, into=y)
         self.apply(Operation.DOT, y, y, into=s, scale=1 / x.elements)
-        self._normalise(y, y, s, epsilon)
+        self.apply(Operation.ADD, s, epsilon, into=s)
+        self.apply(Operation.RECIPROCAL_ROOT, s, into=s)
+        self.apply(Operation.MULTIPLY, y, s, into=y)
         self.apply(Operation.MULTIPLY, y, gain, into=y)
         self.apply(Operation.ADD, y, bias, into=y)
         return y
-
-    def _normalise(self, x: Tensor, y: Tensor, variance: Scalar, epsilon: float) -> None:
-        """y = x / sqrt(variance + epsilon)."""
-        self.apply(Operation.ADD, variance, epsilon, into=variance)
-        self.apply(Operation.RECIPROCAL_ROOT, variance, into=variance)
-        self.apply(Operation.MULTIPLY, x, variance, into=y)
-
-
-@lru_cache(maxsize=256)  # long programs repeat a few constants
-def _half(value: float) -> int:
-    """The fp16 pattern of a constant."""
-    return int(encode(FP16, value))
 
 
 def _encoded(operand: Operand) -> tuple[int, int]:
@@ -319,4 +234,4 @@ def _encoded(operand: Operand) -> tuple[int, int]:
         return int(Kind.TENSOR), operand.row
     if isinstance(operand, Scalar):
         return int(Kind.SCALAR), operand.number
-    return int(Kind.IMMEDIATE), _half(operand)
+    return int(Kind.IMMEDIATE), half(operand)

@@ -1,77 +1,224 @@
-"""Random programs on the accelerator: memory, events, counters and cycles are golden's."""
+"""Programs of Anda for benches: random ones, one with every instruction, and its instructions."""
 
-import time
+from random import Random
 from typing import Any
 
-import cocotb
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
 
-from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.compiler.lowering import half
+from tilewright.compiler.plan import Matrix
+from tilewright.golden.anda_machine.assembler import assemble
+from tilewright.golden.anda_machine.isa import Instruction
+from tilewright.golden.anda_machine.layout import anda_rows
+from tilewright.golden.params.anda_machine import (
+    FP16_ROWS,
+    AndaParams,
+    Memory,
+    Opcode,
+    group_rows,
+)
+from tilewright.golden.params.machine import SCALARS, Kind
 from tilewright.golden.params.vector import Operation
-from tilewright.verify import job
-from tilewright.verify.anda_machine.builder import Builder
-from tilewright.verify.anda_machine.workload import random_program
-from tilewright.verify.machine.check import check_program
-from tilewright.verify.streams import Harness
+from tilewright.verify.anda_machine.builder import Builder, PlacedWeights, Scalar, Tensor
+from tilewright.verify.stimuli.tensors import heavy_tailed, random_weights
 
-__all__ = ["random_programs", "subnormal_reciprocals"]
+__all__ = ["NAMES", "activation_rows", "directed_program", "random_program", "sized"]
 
-CASES_PER_PROGRAM = 100  # a program stands for so many of the cases asked for
+NAMES = ("gemm", "compress")  # of instructions that have a size, besides moves and vectors
+GROUPS = 3  # of a tensor of the directed program that has several
+MANTISSA = 5
 
-
-@cocotb.test
-async def random_programs(dut: Any) -> None:
-    asked = job.load()
-    params, clock = asked.params, Harness(dut)
-    cycles, start = 0, time.perf_counter()
-    runs = [
-        (stall, k)
-        for stall in asked.stalls
-        for k in range(max(1, asked.cases // CASES_PER_PROGRAM))
-    ]
-    for done, (stall, k) in enumerate(runs, 1):
-        try:
-            await run_one(clock, params, seed=1000 * asked.seed + k, stall=stall)
-        except AssertionError as problem:
-            raise AssertionError(
-                f"{params.slug}, program {k}, stall {stall:g}: {problem}"
-            ) from None
-        cycles += clock.cycle
-        job.report(cases=done, cycles=cycles, seconds=time.perf_counter() - start)
+BINARY = (Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY, Operation.MAXIMUM)
+UNARY = (
+    Operation.COPY,
+    Operation.EXPONENTIAL,
+    Operation.RECIPROCAL,
+    Operation.RECIPROCAL_ROOT,
+)
+REDUCTIONS = (Operation.SUM, Operation.DOT, Operation.LARGEST)
 
 
-async def run_one(clock: Harness, params: Any, seed: int, stall: float) -> None:
-    """One program against golden; without stalls, cycle for cycle."""
-    builder = random_program(params, seed)
-
-    def tensor_at(line: int) -> str:
-        stored = [o for o in builder.outputs if o.line <= line]
-        return f"tensor {stored[-1].tensor}" if stored else "no result"
-
-    await check_program(
-        clock, params, builder.program, builder.memory, seed=seed, stall=stall, where=tensor_at
-    )
-
-
-@cocotb.test
-async def subnormal_reciprocals(dut: Any) -> None:
-    """1/x of every finite x from 2^14 on, and of -x.
-
-    These are the shifted results of the approximation, of which a few lie in the middle between
-    two values; random programs seldom have one.
-    """
-    asked = job.load()
-    params = asked.params_as(AndaParams)
+def random_program(params: AndaParams, seed: int, steps: int = 4, gemm: bool = True) -> Builder:
+    """``steps`` random instructions or recipes, and stores of what they left."""
+    choose, rng = Random(seed), np.random.default_rng(seed)
     b = Builder(params)
-    large = np.arange(0x7400, 0x7C00, dtype=np.uint16)
-    values = np.resize([large, large | 0x8000], (params.rows, -(-2 * len(large) // params.rows)))
-    most = 8 * params.group  # elements that have room
-    for first in range(0, values.shape[1], most):
-        x = b.load(values[:, first : first + most])
-        b.apply(Operation.RECIPROCAL, x, into=x)
-        b.store(x)
-        b.release(x.row)
+
+    def size() -> int:
+        return choose.randint(1, 2 * params.group + params.group // 2)
+
+    def values(elements: int) -> Tensor:
+        return b.load(heavy_tailed(rng, choose.randint(1, params.rows), elements))
+
+    x = values(size())
+    if gemm:
+        # The first weights travel while other instructions run.
+        ahead = b.weights(random_weights(rng, size(), x.elements, params.weight_bits))
+        x = _multiply(b, choose, _vector_step(b, choose, rng, x), ahead)
+    for _ in range(steps):
+        match choose.randrange(6 if gemm else 4):
+            case 0:
+                x = _vector_step(b, choose, rng, x)
+            case 1:
+                x = _recipe(b, choose, rng, x)
+            case 2:
+                b.store(b.compress(x, choose.randint(1, 16)))
+            case 3:
+                _attend(b, choose, rng)
+            case _:
+                weights = random_weights(rng, size(), x.elements, params.weight_bits)
+                b.release_weights()
+                x = _multiply(b, choose, x, b.weights(weights))
+        if choose.random() < 0.5:
+            b.store(x)
+    b.store(x)
     b.halt()
-    await check_program(
-        Harness(dut), params, b.program, b.memory, seed=asked.seed, stall=0.0, stream=True
+    return b
+
+
+def _multiply(b: Builder, choose: Random, x: Tensor, weights: PlacedWeights) -> Tensor:
+    result = choose.choice((0, 0, choose.randint(1, 16)))
+    source = b.compress(x, choose.randint(1, 16))
+    b.wait()
+    y = b.gemm(source, weights, result)
+    if result:
+        b.store(y)
+        y = b.gemm(source, weights)
+    return y
+
+
+def _vector_step(b: Builder, choose: Random, rng: Generator, x: Tensor) -> Tensor:
+    """A few operations on a tensor, a scalar register and constants."""
+    y, s = b.allocate(x.elements), Scalar(choose.randrange(SCALARS - 1))
+    reduction = choose.choice(REDUCTIONS)
+    b.apply(reduction, x, choose.choice((x, 0.5)), into=s, scale=1 / x.elements)
+    b.apply(choose.choice(BINARY), s, choose.choice((s, -0.25, 1.5)), into=s)
+    b.apply(choose.choice(BINARY), x, choose.choice((x, s, 0.75)), into=y)
+    b.apply(choose.choice(BINARY), choose.choice((s, 0.125)), y, into=y)
+    b.apply(choose.choice(UNARY), y, into=y)
+    other = b.broadcast(rng.standard_normal(x.elements).astype(np.float16).view(np.uint16))
+    b.apply(choose.choice(BINARY), y, other, into=y)
+    return y
+
+
+def _attend(b: Builder, choose: Random, rng: Generator) -> None:
+    """Several sums of one tensor with another, in one region or in two."""
+    p, start = b.params, b.row
+    group = p.group
+    a = b.load(heavy_tailed(rng, p.rows, choose.randint(2, 4) * group))
+    if choose.random() < 0.5:
+        region = p.region_rows(Memory.ACTIVATIONS)
+        b.release(-(-b.row // region) * region)
+    other = b.load(heavy_tailed(rng, p.rows, 2 * group))
+    y = b.relu(other)  # what the results do not cover is defined too
+    a_rows, b_rows = b.rows_of(a), b.rows_of(other)
+    operation = choose.choice((Operation.DOTS, Operation.WEIGH))
+    step, pitch = choose.randint(1, 3), choose.randint(1, 5)
+    lanes = p.vector.row_lanes
+    elements = choose.randint(1, b_rows * lanes // 4)
+    beats = elements if operation is Operation.WEIGH else -(-elements // lanes)
+    if operation is Operation.WEIGH:
+        beats = elements = min(elements, a_rows // 4)
+        most = (a_rows - (beats - 1) * step - 1) // pitch + 1
+    else:
+        most = (a_rows - beats) // pitch + 1
+    results = choose.randint(1, max(1, min(most, b.rows_of(y))))
+    b.emit(
+        Opcode.VECTOR,
+        operation=operation,
+        a_kind=Kind.TENSOR,
+        b_kind=Kind.TENSOR,
+        a=a.row,
+        b=other.row,
+        destination=y.row,
+        elements=elements,
+        results=results,
+        step=step,
+        pitch=pitch,
+        scale=half(0.25),
     )
+    b.store(y)
+    b.release(start)
+
+
+def _recipe(b: Builder, choose: Random, rng: Generator, x: Tensor) -> Tensor:
+    def channel() -> Tensor:
+        return b.broadcast(rng.standard_normal(x.elements).astype(np.float16).view(np.uint16))
+
+    recipes = {
+        "softmax": lambda: b.softmax(x),
+        "relu": lambda: b.relu(x),
+        "layer_norm": lambda: b.layer_norm(x, channel(), channel()),
+    }
+    return recipes[choose.choice(list(recipes))]()
+
+
+def directed_program(params: AndaParams, seed: int) -> tuple[list[Instruction], NDArray[np.uint8]]:
+    """One with every instruction that has a size, on one row or group and on several.
+
+    Random programs move tensors as programs do, and so never a single row, for example.
+    """
+    choose = Random(seed)
+    tensor = GROUPS * FP16_ROWS
+    a, b, result, small = (k * tensor for k in range(4))  # rows; the last holds compressed values
+    rows = 4 * tensor
+    lines = {memory: params.lines(memory, rows) for memory in Memory}
+    back = 2 * max(lines.values())  # where results go, behind what is loaded
+    text = [f"load activations, row=0, rows={rows}, line=0"]
+    for memory in (Memory.WEIGHTS, Memory.SCALES):
+        count = min(rows, params.weight_rows, params.scale_rows)
+        text.append(f"load {memory.name.lower()}, row=0, rows={count}, line={choose.randrange(8)}")
+    for memory in Memory:
+        for count in (1, choose.randint(2, 5)):
+            row, line = choose.randrange(rows - 100), choose.randrange(8)
+            stride = ", stride=7" if memory is Memory.EXPONENTS else ""
+            move = f"{memory.name.lower()}, row={row}, rows={count}"
+            text.append(f"load {move}, line={line}{stride}")
+            if memory.stores:
+                text.append(f"store {move}, line={back}{stride}")
+                back += params.lines(memory, count)
+    for groups in (1, GROUPS):
+        elements = groups * params.group - choose.randrange(params.group)
+        for operation in params.vector.operations:
+            name = operation.name.lower()
+            if operation.attends:
+                fields = f"elements={elements}, results=2, step=1, pitch=1"
+                text.append(f"{name} r{result}, r{a}, r{b}, {fields}")
+            elif operation.reduces:
+                second = f", r{b}" if operation is Operation.DOT else ""
+                text.append(f"{name} s1, r{a}{second}, elements={elements}")
+                text.append(f"add r{result}, r{a}, s1, elements={elements}")  # to be seen
+            else:
+                second = choose.choice((f", r{b}", ", #0.75")) if operation.takes_b else ""
+                text.append(f"{name} r{result}, r{a}{second}, elements={elements}")
+            text.append(f"store activations, row={result}, rows={tensor}, line={back}")
+            back += lines[Memory.ACTIVATIONS]
+        text += [
+            f"configure source={MANTISSA}, result={MANTISSA}",
+            f"compress source={b}, destination={small}, elements={elements}",
+            f"store exponents, row={small}, rows={groups}, line={back},"
+            f" stride={group_rows(MANTISSA)}",
+            f"configure source={MANTISSA}, result=0",
+            f"gemm source={small}, weights=0, scales=0, destination={result},"
+            f" inputs={elements}, outputs={params.mxu.columns + 1}",
+            f"store activations, row={result}, rows={tensor},"
+            f" line={back + lines[Memory.EXPONENTS]}",
+        ]
+        back += 2 * max(lines.values())
+    program = assemble("\nwait\n".join([*text, "halt"]))
+    values = np.random.default_rng(seed).standard_normal(back * params.line_bytes // 2)
+    return program, values.astype(np.float16).view(np.uint8)
+
+
+def sized(params: AndaParams, x: Instruction) -> tuple[str, bool] | None:
+    """Name, and whether it works on several groups; None for others."""
+    name = x.opcode.name.lower()
+    if name not in NAMES:
+        return None
+    return name, x["inputs" if name == "gemm" else "elements"] > params.group
+
+
+def activation_rows(machine: Any, matrix: Matrix, values: NDArray[np.uint16]) -> list[NDArray]:
+    """Rows of mantissas and of exponents of a token tile of a product's activations."""
+    return list(anda_rows(machine.params, machine.mantissa(matrix), values))

@@ -1,4 +1,4 @@
-"""Benches of Anda: bit-plane compressor, APU, MXU and the whole accelerator."""
+"""Benches of Anda: bit-plane compressor, APU, MXU."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from tilewright.golden.params.anda import (
 )
 from tilewright.golden.params.formats import FP16, FP32, BlockFormat
 from tilewright.golden.payload import Columns
-from tilewright.verify.bench import Bench, PortColumns, StreamBench, TimedBench
+from tilewright.verify.bench import PortColumns, StreamBench, TimedBench
 from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
 from tilewright.verify.stimuli.groups import activations, mantissas, scales, weights
 
@@ -357,12 +357,3 @@ def _weight_values(params: AndaMxuParams, words: NDArray) -> NDArray[np.int64]:
     codes = planes.unpack(fmt, whole, np.empty(0, np.uint8), params.group).mantissa
     values = codes.astype(np.int64)
     return values - ((values >> (params.weight_bits - 1)) << params.weight_bits)
-
-
-class AndaBench(Bench):
-    """Bench of the Anda accelerator: a host and an external memory around it, running programs."""
-
-    tests = tuple(
-        f"tilewright.verify.anda_machine.{name}"
-        for name in ("programs", "errors", "registers", "streams", "models")
-    )

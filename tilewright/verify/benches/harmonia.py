@@ -1,4 +1,4 @@
-"""Benches of Harmonia: converter, offset generator, quantiser, array, PE, accelerator."""
+"""Benches of Harmonia: converter, offset generator, quantiser, array, PE."""
 
 import numpy as np
 from numpy.random import Generator
@@ -22,7 +22,7 @@ from tilewright.golden.params.harmonia import (
 from tilewright.golden.payload import Columns
 from tilewright.golden.vectors import corners
 from tilewright.golden.weights import WEIGHT_GROUP
-from tilewright.verify.bench import Bench, PortColumns, StreamBench, TimedBench
+from tilewright.verify.bench import PortColumns, StreamBench, TimedBench
 from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
 from tilewright.verify.stimuli.dots import FP16_ONE, FP16_POWERS, lone_products, shared_powers
 from tilewright.verify.stimuli.groups import activations, scales
@@ -108,7 +108,7 @@ class Int8QuantiserBench(TimedBench[Int8QuantiserParams]):
 class HarmoniaArrayBench(TimedBench[HarmoniaArrayParams]):
     """Bench of the array: operands loaded once, then tiles of every mode and length."""
 
-    tests = ("tilewright.verify.harmonia_array_tests",)
+    first = ("load",)
 
     def stimulus(self, params: HarmoniaArrayParams, rng: Generator, cases: int) -> PortColumns:
         """Draw about ``cases`` sums in tiles of 2 to 40 sums, mostly short; corners in turn.
@@ -509,12 +509,3 @@ def _scales(rng: Generator, shape: tuple[int, ...]) -> NDArray:
     """Draw mostly ordinary scales, some at fp16's edges."""
     ordinary = encode(FP16, np.exp2(rng.uniform(-12, 4, shape)) * rng.choice([-1, 1], shape))
     return np.where(rng.random(shape) < 0.1, rng.choice(corners(FP16), shape), ordinary)
-
-
-class HarmoniaBench(Bench):
-    """Bench of the Harmonia accelerator: a host and an external memory, running programs."""
-
-    tests = tuple(
-        f"tilewright.verify.harmonia_machine.{name}"
-        for name in ("programs", "models", "errors", "registers", "streams")
-    )

@@ -1,16 +1,16 @@
-"""The golden side of every programmable accelerator, by its parameters."""
+"""Every programmable accelerator by its parameters: its golden side, and that of benches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib import import_module
 from typing import Any
 
 from tilewright.golden.machine.extent import Hazard
-from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.block import BlockParams, Field
 from tilewright.golden.params.machine import Error
 
-__all__ = ["Accelerator", "accelerator_of"]
+__all__ = ["Accelerator", "BenchSide", "accelerator_of", "bench_side"]
 
 _SYSTEMS = {  # by block: its golden package and its parameter file
     "anda": ("tilewright.golden.anda_machine", "tilewright.golden.params.anda_machine"),
@@ -45,3 +45,31 @@ def accelerator_of(params: BlockParams) -> Accelerator:
         import_module(declared).Memory,
         import_module(f"{golden}.hazards").first_hazard,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchSide:
+    """What benches of programs must know of an accelerator."""
+
+    weights: str  # memories whose rows take a line at most: one of weights
+    tensors: str  # and one of tensors, which stores
+    line_move: str  # an instruction that loads a line, to row {k}
+    overflow: str  # instructions that convert an infinity
+    gemm_shape: tuple[int, int, int]  # with results in lines of both channels of the small preset
+    names: tuple[str, ...]  # of instructions that have a size, besides moves and those of vectors
+    sized: Callable[[Any, Any], tuple[str, bool] | None]  # name of one, and whether of several
+    activation_rows: Callable[..., list]  # of a token tile of a product, as they are loaded
+    random_program: Callable[[Any, int], Any]  # of a seed: a builder
+    directed_program: Callable[[Any, int], tuple[list, Any]]  # and the memory it starts with
+    wrong_programs: Callable[[Any], dict[str, tuple[list, Error]]]
+    last_rows: Callable[[Any], list]  # a program whose ranges end where the memories do
+    instruction_fields: Mapping[Any, Sequence[Field]]
+    check_word: Callable[[Any, int], Error]  # golden's word on a word
+    ends: Callable[[Any], tuple[int, ...]]  # sizes of the memories
+    kinds_of_errors: int  # that random words must have
+
+
+def bench_side(params: BlockParams) -> BenchSide:
+    """Return what benches of programs must know of an accelerator."""
+    found: BenchSide = import_module(f"tilewright.verify.{params.block}_machine").SIDE
+    return found

@@ -34,7 +34,7 @@ from tilewright.golden.params.machine import (
     Register,
 )
 from tilewright.verify import job
-from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.machine.check import require_memory
 from tilewright.verify.machine.host import pack_word, unpack_word
 from tilewright.verify.machine.workload import gemm_of
@@ -45,11 +45,7 @@ __all__ = ["gemms_behind_axi", "high_addresses", "refused_accesses"]
 JOB = job.load()
 PARAMS: Any = JOB.params  # of an accelerator behind AXI
 LIMIT = 200_000  # cycles of a program
-# Large enough that results lie in lines of both channels of the small presets.
-_SHAPES = {"anda": (3, 40, 68), "harmonia": (3, 20, 33)}
-# By accelerator, memories that are loaded from lines and stored to them, a row to a line at most.
-_LOADED = {"anda": "weights", "harmonia": "operands"}
-_STORED = {"anda": "activations", "harmonia": "fp16"}
+OWN = bench_side(PARAMS.machine)
 
 
 class Lines(MemoryInterface):
@@ -170,7 +166,7 @@ async def gemms_behind_axi(dut: Any, stall: float, from_memory: bool) -> None:
     start = time.perf_counter()
     params = PARAMS.machine
     system = accelerator_of(params)
-    sizes = dict(zip(("tokens", "inputs", "outputs"), _SHAPES[params.block], strict=True))
+    sizes = dict(zip(("tokens", "inputs", "outputs"), OWN.gemm_shape, strict=True))
     options = sizes | {"mantissa": 5, "from_memory": from_memory}
     programs, memory = gemm_of(params, np.random.default_rng(JOB.seed), options)
     wanted = memory.copy()
@@ -188,7 +184,7 @@ async def gemms_behind_axi(dut: Any, stall: float, from_memory: bool) -> None:
             value, _ = await host.read(Register.COUNTERS + 8 * counter)
             assert value == count, f"{counter.name} is {value}, not {count}"
     require_memory(memory, wanted, params.line_bytes, None)
-    lines, name = len(host.external), _LOADED[params.block]
+    lines, name = len(host.external), OWN.weights
     status = await host.run(
         system.assemble(f"load {name}, row=0, rows=64, line={lines - 1}\nwait\nhalt")
     )
@@ -200,8 +196,8 @@ async def gemms_behind_axi(dut: Any, stall: float, from_memory: bool) -> None:
 async def high_addresses(dut: Any) -> None:
     """Every bit of a line's number, 0 and 1, is in the address of a load, a store and a fetch."""
     host = await _host(dut, np.zeros((64, PARAMS.line_bytes), np.uint8), 0.0, JOB.seed)
-    system, block = accelerator_of(PARAMS.machine), PARAMS.machine.block
-    moves = (f"load {_LOADED[block]}", f"store {_STORED[block]}")
+    system = accelerator_of(PARAMS.machine)
+    moves = (f"load {OWN.weights}", f"store {OWN.tensors}")
     for byte in (b"\x55", b"\xaa"):
         number = int.from_bytes(byte * 8, "little") % (1 << PARAMS.line_address_bits)
         for channel, lines in enumerate(host.lines):

@@ -1,56 +1,71 @@
 """Programs as they are built, and the external memory they start with, for any accelerator."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from enum import IntEnum
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.machine.extent import Hazard
-from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.compiler.machine import machine_of
+from tilewright.golden.machine.assembly import ONE
 
-AnyInstruction = TypeVar("AnyInstruction", bound=BaseInstruction)
+__all__ = ["BaseBuilder"]
 
 
-class BaseBuilder(ABC, Generic[AnyInstruction]):
+class BaseBuilder:
     """Collects a program and its external memory, line after line."""
 
-    INSTRUCTION: type[AnyInstruction]
-    OPCODE: type[IntEnum]
-
     def __init__(self, params: Any):
-        self.params = params
-        self.program: list[AnyInstruction] = []
+        self.params, self.machine = params, machine_of(params)
+        self.program: list[Any] = []  # of instructions
+        self.line = 0  # the next one
         self._chunks: list[NDArray[np.uint8]] = []
-        self._line = 0
 
-    @abstractmethod
-    def first_hazard(self, program: Sequence[AnyInstruction]) -> Hazard | None:
-        """What makes a program's result depend on timing."""
+    # External memory.
 
     @property
     def memory(self) -> NDArray[np.uint8]:
         """External memory as the program finds it."""
         return np.concatenate([np.zeros(0, np.uint8), *self._chunks])
 
+    def reserve(self, lines: int) -> int:
+        """Lines of zeros; the first one's number."""
+        return self._place(np.zeros(lines * self.params.line_bytes, np.uint8))
+
+    def place(self, memory: Any, rows: NDArray, unit: int = 0) -> int:
+        """Rows, every ``unit`` of them from the start of a line; the first line's number."""
+        starts = range(0, len(rows), unit or len(rows))
+        pieces = [self.machine.to_bytes(memory, rows[k : k + (unit or len(rows))]) for k in starts]
+        return self._place(np.concatenate(pieces))
+
     def _place(self, data: NDArray[np.uint8]) -> int:
-        """Whole lines; the first one's number."""
-        line = self._line
+        line = self.line
         self._chunks.append(data)
-        self._line += len(data) // self.params.line_bytes
+        self.line += len(data) // self.params.line_bytes
         return line
 
+    def place_of(self, line: int) -> str:
+        """What lies at a line, for a message."""
+        return f"line {line}"
+
+    # Instructions.
+
     def emit(self, opcode: Any, **fields: int) -> None:
-        self.program.append(self.INSTRUCTION(opcode, fields))
+        """Fields that are not given are 0; a scale is 1."""
+        declared: Any = self.machine.instruction
+        every = {f.name: ONE if f.name == "scale" else 0 for f in declared.FIELDS[opcode]}
+        given = {name: int(value) for name, value in fields.items()}
+        self.program.append(declared(opcode, every | given))
+
+    def write(self, text: str) -> None:
+        """Instructions as the assembler reads them."""
+        self.program += self.machine.assembler.assemble(text)
 
     def wait(self) -> None:
-        self.emit(self.OPCODE["WAIT"])
+        self.write("wait")
 
     def halt(self) -> None:
         """The end of the program; one whose result depends on timing is refused."""
-        self.emit(self.OPCODE["HALT"])
-        hazard = self.first_hazard(self.program)
+        self.write("halt")
+        hazard = self.machine.first_hazard(self.program)
         if hazard:
             raise ValueError(str(hazard))

@@ -3,12 +3,20 @@
 import time
 from typing import Any
 
+import cocotb
+
 from tilewright.verify import job
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.machine.model_workload import model_cases
 from tilewright.verify.streams import Harness
 
-__all__ = ["check_models"]
+__all__ = ["check_models", "steps_of_a_model"]
+
+
+@cocotb.test
+async def steps_of_a_model(dut: Any) -> None:
+    """Prompts, tokens, batches, heads."""
+    await check_models(dut)
 
 
 async def check_models(dut: Any, **formats: Any) -> None:

@@ -2,21 +2,22 @@
 
 from typing import Any
 
+import cocotb
 import numpy as np
 
 from tilewright.golden.params.machine import INSTRUCTION_BASE, SCALARS, Error, Register
 from tilewright.verify import job
-from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.machine.host import Host
 from tilewright.verify.streams import Harness
 
-__all__ = ["check_registers"]
+__all__ = ["registers_hold_and_refuse"]
 
 
-async def check_registers(dut: Any, move: str, overflow: str) -> None:
-    """``move``: a load of row {k} that takes a line; ``overflow``: a value that saturates."""
+@cocotb.test
+async def registers_hold_and_refuse(dut: Any) -> None:
     params: Any = job.load().params
-    system = accelerator_of(params)
+    system, own = accelerator_of(params), bench_side(params)
     assemble, counter = system.assemble, system.counter
     rng = np.random.default_rng(job.load().seed)
     host = Host(Harness(dut), params, np.zeros(64 * params.line_bytes, np.uint8))
@@ -51,7 +52,7 @@ async def check_registers(dut: Any, move: str, overflow: str) -> None:
         assert error, f"access to {address:#x} was not refused"
 
     # A program at work cannot be changed or started again.
-    moves = "".join(move.format(k=k) + "\n" for k in range(20))
+    moves = "".join(own.line_move.format(k=k) + "\n" for k in range(20))
     program = assemble(moves + "halt")
     await host.load_program(program)
     await host.write(Register.CONTROL, 0)
@@ -73,7 +74,7 @@ async def check_registers(dut: Any, move: str, overflow: str) -> None:
 
     # An infinity that is converted is remembered until it is forgiven.
     assert await host.read(Register.EVENTS) == 0
-    await host.run_program(assemble(overflow + "\nhalt"))
+    await host.run_program(assemble(own.overflow + "\nhalt"))
     assert await host.read(Register.EVENTS) == 1
     await host.run_program(assemble("halt"))
     assert await host.read(Register.EVENTS) == 1

@@ -8,17 +8,18 @@ import time
 from random import Random
 from typing import Any
 
+import cocotb
 import numpy as np
 
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error, Register
 from tilewright.verify import job
-from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.machine.host import Host
 from tilewright.verify.streams import Harness
 
-__all__ = ["check_bad_code", "check_streams", "check_watchdog", "random_program"]
+__all__ = ["bad_code", "memory_without_answers", "random_program", "streamed_programs"]
 
 LINES = 64  # of external memory, without the program
 
@@ -55,7 +56,8 @@ def _plain(name: str, choose: Random) -> str:
     )
 
 
-async def check_streams(dut: Any, name: str) -> None:
+@cocotb.test
+async def streamed_programs(dut: Any) -> None:
     """Short ones and some that are several times as long as the instruction memory."""
     asked, start = job.load(), time.perf_counter()
     params: Any = asked.params
@@ -65,7 +67,8 @@ async def check_streams(dut: Any, name: str) -> None:
     memory = rng.integers(0, 256, LINES * params.line_bytes, np.uint8)
     lengths = (1, 5, 3 * params.instructions) if params.instructions <= 256 else (1, 60)
     for case, length in enumerate(lengths):
-        program = system.assemble(random_program(params, name, choose, length))
+        text = random_program(params, bench_side(params).tensors, choose, length)
+        program = system.assemble(text)
         for stall in (0.0, 0.4):
             for stream in (True, False) if len(program) <= params.instructions else (True,):
                 await check_program(
@@ -75,7 +78,8 @@ async def check_streams(dut: Any, name: str) -> None:
     job.report(cases=len(lengths), cycles=clock.cycle, seconds=time.perf_counter() - start)
 
 
-async def check_bad_code(dut: Any) -> None:
+@cocotb.test
+async def bad_code(dut: Any) -> None:
     """A line of instructions that is bad stops the program where it is reached, not before."""
     params: Any = job.load().params
     system, each = accelerator_of(params), params.line_instructions
@@ -94,10 +98,11 @@ async def check_bad_code(dut: Any) -> None:
     assert (golden.error, golden.instruction) == (Error.BUS, 2 * each)
 
 
-async def check_watchdog(dut: Any, name: str) -> None:
+@cocotb.test
+async def memory_without_answers(dut: Any) -> None:
     """A memory that never answers stops the program, and nothing starts before a reset."""
     params: Any = job.load().params
-    system, limit = accelerator_of(params), 1000
+    system, limit, name = accelerator_of(params), 1000, bench_side(params).tensors
     # A load in the foreground, one that a wait needs, a store, and a line of instructions.
     code = program_lines(params, system.assemble("add s0, s0, #1\nhalt"))
     memory = np.zeros(LINES * params.line_bytes, np.uint8)

@@ -1,6 +1,5 @@
 """GEMMs with random operands, for any accelerator."""
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from tilewright.golden.llm.block import MODULES
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.weights import Weights, quantise
+from tilewright.verify.machine.accelerators import bench_side
 from tilewright.verify.stimuli.tensors import heavy_tailed
 
 __all__ = ["gemm_of"]
@@ -36,11 +36,10 @@ def gemm_of(
     tokens, inputs, outputs = (options[name] for name in ("tokens", "inputs", "outputs"))
     product = Product(machine, tokens, inputs, outputs)
     program = product_program(product, options.get("latency", LATENCY))
-    own = import_module(f"tilewright.verify.{params.block}_machine.operands")
     values = heavy_tailed(rng, tokens, inputs)
     group = -(-inputs // params.group) * params.group
     weights = quantise(rng.standard_normal((outputs, inputs)), 4, group=group)
-    kinds = [_activations(product, own, values), _weights(product, weights)]
+    kinds = [_activations(product, values), _weights(product, weights)]
     results = max(_end(machine, x) for x in program if x.opcode.name == "STORE")
     kinds.append(np.zeros((results & ((1 << _KIND) - 1)) * params.line_bytes, np.uint8))
     firsts = np.cumsum([0, *(len(kind) // params.line_bytes for kind in kinds)])
@@ -64,9 +63,10 @@ def _placed(x: Any, firsts: NDArray) -> Any:
     return type(x)(x.opcode, x.fields | {"line": int(firsts[kind - 1]) + line})
 
 
-def _activations(product: Product, own: Any, values: NDArray[np.uint16]) -> NDArray[np.uint8]:
+def _activations(product: Product, values: NDArray[np.uint16]) -> NDArray[np.uint8]:
     """Converted activations, tile by tile, each memory's from a beat on."""
     m, parts = product.machine, []
+    own = bench_side(m.params)
     for first in range(0, len(values), m.rows):
         content = own.activation_rows(m, product.matrix, values[first : first + m.rows])
         for fields, rows in zip(product.loads, content, strict=True):

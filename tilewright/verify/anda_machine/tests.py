@@ -1,0 +1,39 @@
+"""What random programs of Anda seldom have: results of an approximation in the middle of two."""
+
+from typing import Any
+
+import cocotb
+import numpy as np
+
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.vector import Operation
+from tilewright.verify import job
+from tilewright.verify.anda_machine.builder import Builder
+from tilewright.verify.machine.check import check_program
+from tilewright.verify.streams import Harness
+
+__all__ = ["subnormal_reciprocals"]
+
+
+@cocotb.test
+async def subnormal_reciprocals(dut: Any) -> None:
+    """1/x of every finite x from 2^14 on, and of -x.
+
+    These are the shifted results of the approximation, of which a few lie in the middle between
+    two values; random programs seldom have one.
+    """
+    asked = job.load()
+    params = asked.params_as(AndaParams)
+    b = Builder(params)
+    large = np.arange(0x7400, 0x7C00, dtype=np.uint16)
+    values = np.resize([large, large | 0x8000], (params.rows, -(-2 * len(large) // params.rows)))
+    most = 8 * params.group  # elements that have room
+    for first in range(0, values.shape[1], most):
+        x = b.load(values[:, first : first + most])
+        b.apply(Operation.RECIPROCAL, x, into=x)
+        b.store(x)
+        b.release(x.row)
+    b.halt()
+    await check_program(
+        Harness(dut), params, b.program, b.memory, seed=asked.seed, stall=0.0, stream=True
+    )
