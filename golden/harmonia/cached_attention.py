@@ -1,32 +1,26 @@
-"""Attention of many queries, each of which meets the KV cache as it was when the query came.
+"""Attention of many queries over the KV cache as it is when each is asked.
 
 Harmonia's cache changes with every token: a key that leaves the local window loses mantissa bits, a
-group of values is unfinished until its last token has come. Measuring a text token by token would
-convert the cache thousands of times. Here query t meets exactly what
-``tilewright.golden.harmonia.KvCache`` holds after t + 1 tokens, but each form of a key or value is
-made once: at its high and its low length, and for a query's own group of values also at the
-exponents the group had until then.
+group of values is unfinished until its last token has come. A text is scored at every token, so
+query t sees what ``tilewright.golden.harmonia.KvCache`` holds after t + 1 tokens. The accelerator
+passes a prompt in steps of several tokens; all queries of a step then see what the cache holds at
+the end of the step.
 
 Offsets of K come from the first ``initial`` tokens of the sequence, whose first call is the prompt.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.golden.harmonia.offset import largest_halved
 from tilewright.golden.harmonia.precision import CacheSize
-from tilewright.golden.llm.blockfloat import mantissa_step, round_to_fp16, truncate
+from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.llm.sites import Floats, softmax
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.params.harmonia import CacheParams
-
-# Groups of queries at a time: the products with all old tokens are few and large, as BLAS likes
-# them; those with recent ones are small enough to stay on one core.
-_BLOCK_GROUPS = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,140 +95,64 @@ def attend(
     v: Floats,
     convert_weights: Callable[[Floats], Floats],
     window: int | None = None,
+    *,
+    step: int = 1,
+    offset_tokens: int | None = None,
 ) -> Floats:
     """Causal attention of q (heads, T, C), converted already, with k and v (key heads, S, C).
 
-    ``convert_weights`` converts softmax's results (heads, queries, tokens) as ``Site.P``, in place,
-    for some of the queries and all tokens up to the last of them. What it returns is used up; k
-    and v are left as they are. With a ``window``, a query gives weight to that many of the last
-    tokens alone; the cache itself is that of a layer without one.
+    Steps of a prompt begin at multiples of ``step`` tokens. ``convert_weights`` converts softmax's
+    results (heads, queries, tokens) as ``Site.P``, for the queries of a step and all tokens up to
+    the last of them. With a ``window``, a query gives weight to that many of the last tokens alone;
+    the cache itself is that of a layer without one. ``offset_tokens`` of the first tokens give the
+    offsets, ``initial`` unless told.
     """
-    keys, values = _Keys(fmt, k), _Values(fmt, v)
+    shifted = without_offsets(fmt, k, offset_tokens)
     heads, count, channels = q.shape
-    start = keys.tokens - count
-    queries = q.reshape(keys.heads, -1, count, channels)
-    result = np.empty(queries.shape, np.float32)
-    block = _BLOCK_GROUPS * fmt.group
-    for first in range(start - start % block, keys.tokens, block):
-        low, high = max(first, start), min(first + block, keys.tokens)
+    key_heads, tokens, _ = k.shape
+    result = np.empty(q.shape, np.float32)
+    low = start = tokens - count
+    while low < tokens:
+        high = min(tokens, low - low % step + step)
         rows = slice(low - start, high - start)
-        flat = np.ascontiguousarray(queries[:, :, rows]).reshape(keys.heads, -1, channels)
-        scores = keys.scores(flat, low, high).reshape(heads, -1, high)
-        weights = convert_weights(softmax(scores, window)).reshape(keys.heads, -1, high)
-        result[:, :, rows] = values.weighted(weights, low, high)
-    return result.reshape(heads, count, channels)
+        queries = q[:, rows].reshape(key_heads, -1, channels)
+        scores = queries @ cached_keys(fmt, shifted[:, :high]).swapaxes(1, 2)
+        weights = convert_weights(softmax(scores.reshape(heads, -1, high), window))
+        values = cached_values(fmt, v[:, :high])
+        weighted = weights.reshape(key_heads, -1, high) @ values.swapaxes(1, 2)
+        result[:, rows] = weighted.reshape(heads, -1, channels)
+        low = high
+    return result
 
 
-def _groups(fmt: CacheFormat, low: int, high: int) -> Iterator[tuple[int, slice, slice]]:
-    """Queries low..high - 1 by the group they share: its first token, their rows, they."""
-    for own in range(low - low % fmt.group, high, fmt.group):
-        start, stop = max(own, low), min(own + fmt.group, high)
-        yield own, slice(start - low, stop - low), slice(start, stop)
+def cached_keys(fmt: CacheFormat, shifted: Floats) -> Floats:
+    """All keys (key heads, S, C), less their offsets, as a cache of S tokens holds them."""
+    tokens = shifted.shape[1]
+    token = np.arange(tokens)
+    recent, old = (truncate(shifted, fmt.group, bits) for bits in fmt.key_bits)
+    is_old = (token >= fmt.initial) & (token < tokens - fmt.local)
+    return np.where(is_old[:, np.newaxis], old, recent)
 
 
-class _Keys:
-    """Converted keys (key heads, C, S): recent ones, and as they are once they are old."""
-
-    def __init__(self, fmt: CacheFormat, keys: Floats):
-        self.fmt = fmt
-        self.heads, self.tokens, _ = keys.shape
-        shifted = without_offsets(fmt, keys)
-        high, low = fmt.key_bits
-        self.recent = truncate(shifted, fmt.group, high).swapaxes(1, 2)
-        self.old = truncate(shifted.copy(), fmt.group, low).swapaxes(1, 2)
-        self.old[:, :, : fmt.initial] = self.recent[:, :, : fmt.initial]  # these never age
-
-    def scores(self, queries: Floats, low: int, high: int) -> Floats:
-        """(key heads, rows, high): key p is old for query t if initial <= p < t + 1 - local."""
-        fmt = self.fmt
-        key_heads, _, channels = queries.shape
-        result = queries @ self.old[:, :, :high]
-        by_query = result.reshape(key_heads, -1, high - low, high)
-        split = queries.reshape(key_heads, -1, high - low, channels)
-        for _, rows, members in _groups(fmt, low, high):
-            begin = max(fmt.initial, members.start + 1 - fmt.local)
-            if begin < members.stop:
-                part = slice(begin, members.stop)
-                recent = split[:, :, rows] @ self.recent[:, np.newaxis, :, part]
-                oldest = np.arange(members.start, members.stop)[:, np.newaxis] + 1 - fmt.local
-                is_recent = np.arange(begin, members.stop) >= oldest
-                np.copyto(by_query[:, :, rows, part], recent, where=is_recent)
-        return result
+def cached_values(fmt: CacheFormat, values: Floats) -> Floats:
+    """All values (key heads, S, C) as a cache of S tokens holds them: (key heads, C, S)."""
+    tokens = values.shape[1]
+    end = np.arange(tokens) // fmt.group * fmt.group + fmt.group  # of each token's group
+    recent, old = (truncate(values.swapaxes(1, 2), fmt.group, bits) for bits in fmt.value_bits)
+    return np.where((end > fmt.initial) & (end <= tokens - fmt.local), old, recent)
 
 
-class _Values:
-    """Converted values (key heads, C, S), groups along the tokens; old as of the keys."""
-
-    def __init__(self, fmt: CacheFormat, values: Floats):
-        self.fmt = fmt
-        self.halves = round_to_fp16(values.copy())  # (key heads, S, C)
-        high, low = fmt.value_bits
-        recent = truncate(self.halves.swapaxes(1, 2).copy(), fmt.group, high)
-        self.old = truncate(recent.copy(), fmt.group, low)
-        self.old[:, :, : fmt.initial] = recent[:, :, : fmt.initial]
-        self.lost = recent - self.old  # the bits that ageing takes, exactly
-
-    def weighted(self, weights: Floats, low: int, high: int) -> Floats:
-        """(key heads, heads that share one, queries, C); the weights are used up.
-
-        A group that ends with token e is old for query t if initial < e <= t + 1 - local. The
-        query's own group is unfinished and has the high length, whatever the windows.
-        """
-        fmt = self.fmt
-        key_heads, count, channels = len(weights), high - low, self.halves.shape[-1]
-        by_query = weights.reshape(key_heads, -1, count, high)
-        result = np.empty((*by_query.shape[:3], channels), np.float32)
-        for own, rows, members in _groups(fmt, low, high):
-            part = slice(own, members.stop)
-            mine = by_query[:, :, rows, part].swapaxes(1, 2)  # (.., queries, sharing, tokens)
-            unfinished = self._own_group(own, members.start, members.stop)
-            result[:, :, rows] = (mine @ unfinished).swapaxes(1, 2)
-            by_query[:, :, rows, part] = 0
-        result += (weights @ self.old[:, :, :high].swapaxes(1, 2)).reshape(result.shape)
-        for own, rows, members in _groups(fmt, low, high):
-            window = own - fmt.local
-            begin = max(fmt.initial, window)
-            if begin < own:
-                if begin == window and members.stop == own + fmt.group:
-                    # The window's first group leaves it with the last query of this one.
-                    by_query[:, :, rows.stop - 1, begin : begin + fmt.group] = 0
-                lost = self.lost[:, np.newaxis, :, begin:own].swapaxes(2, 3)
-                result[:, :, rows] += by_query[:, :, rows, begin:own] @ lost
-        return result
-
-    def _own_group(self, own: int, low: int, high: int) -> Floats:
-        """(key heads, queries, tokens own..high - 1, C): their group as each query finds it.
-
-        Its exponents are those of the tokens up to the query; later tokens mean nothing.
-        """
-        fmt = self.fmt
-        tokens = self.halves[:, own:high]
-        largest = np.maximum.accumulate(np.abs(tokens), axis=1)[:, low - own :]
-        recent_bits, old_bits = fmt.value_bits
-        step = mantissa_step(largest, recent_bits)
-        if fmt.local == 0 and high == own + fmt.group and own >= fmt.initial:
-            step[:, -1] *= np.float32(2.0 ** (recent_bits - old_bits))  # finished and old at once
-        result = tokens[:, np.newaxis] * (np.float32(1) / step)[:, :, np.newaxis]
-        np.trunc(result, out=result)
-        result *= step[:, :, np.newaxis]
-        return result
-
-
-def without_offsets(fmt: CacheFormat, keys: Floats) -> Floats:
+def without_offsets(fmt: CacheFormat, keys: Floats, offset_tokens: int | None = None) -> Floats:
     """A copy of the keys less their channels' offsets, rounded as the hardware rounds them."""
     shifted = keys.copy()
     if fmt.offset_channels == 0:
         return shifted
     for head in shifted:
-        offset = _offsets(fmt, head)
+        window = head[: fmt.initial if offset_tokens is None else offset_tokens]
+        halved = largest_halved(window.astype(np.float16).view(np.uint16), fmt.offset_channels)
+        offset = halved.view(np.float16).astype(np.float64)
         chosen = np.flatnonzero(offset)
         # Differences of fp16 values are exact in float64, so they are rounded once.
         exact = head[:, chosen].astype(np.float16).astype(np.float64)
         head[:, chosen] = (exact - offset[chosen]).astype(np.float16)
     return shifted
-
-
-def _offsets(fmt: CacheFormat, keys: Floats) -> NDArray[np.float64]:
-    window = keys[: fmt.initial].astype(np.float16).view(np.uint16)
-    found = largest_halved(window, fmt.offset_channels)
-    return found.view(np.float16).astype(np.float64)

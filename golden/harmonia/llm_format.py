@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from tilewright.golden.harmonia.cached_attention import CacheFormat, attend
-from tilewright.golden.llm.formats import converted
+from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.llm.sites import LINEAR_SITES, Floats, Format, Site
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
@@ -15,6 +15,10 @@ HARMONIA_GROUP = 32
 class HarmoniaFormat(Format):
     """Harmonia: all sites; keys and values by their age, as the cache holds them.
 
+    With a ``step`` of several tokens, as the accelerator passes a prompt, all queries of a step see
+    the cache as it is at the step's end; with 1, each sees it as it is after its own token. Steps
+    begin at multiples of ``step``. Offsets come from the first ``offset_tokens``.
+
     Scales that are learned offline are no part of the format: they are folded into the model's
     projections (``tilewright.golden.harmonia.smoothing``).
     """
@@ -24,6 +28,8 @@ class HarmoniaFormat(Format):
     weight_bits: int = ACTIVATION_BITS  # of P, the weights of attention
     group: int = HARMONIA_GROUP
     cache: CacheFormat = field(default_factory=CacheFormat)
+    step: int = 1
+    offset_tokens: int | None = None  # the cache's initial window unless told
 
     def __post_init__(self) -> None:
         for length in self.lengths.values():
@@ -36,7 +42,7 @@ class HarmoniaFormat(Format):
         return linear | {Site.Q: self.query_bits, Site.P: self.weight_bits}
 
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
-        return converted(site, values, self.group, self.lengths[site])
+        return truncate(values, self.group, self.lengths[site])
 
     def attend(
         self, layer: int, q: Floats, k: Floats, v: Floats, window: int | None = None
@@ -48,4 +54,6 @@ class HarmoniaFormat(Format):
             v,
             lambda weights: self.activation(Site.P, layer, weights),
             window,
+            step=self.step,
+            offset_tokens=self.offset_tokens,
         )

@@ -19,7 +19,7 @@ from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.golden.params.llm import LlmShape
 
 Floats = NDArray[np.float32]
-GEMMA_PERIOD = 6  # of as many layers of Gemma 3 the last one sees the whole context
+GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 sees the whole context
 GEMMA_WINDOW_THETA = 10000.0  # base of the rotary embedding in layers with a window
 
 

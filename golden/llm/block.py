@@ -1,4 +1,4 @@
-"""One decoder layer as hardware meets it: operands of its products, from real text.
+"""Operands of one decoder layer's products, from real text.
 
 Activations are what the model, in full precision, hands to each linear module for the last tokens
 of a text, as fp16; weights are int4 as of ``tilewright.golden.llm.weights``. Biases are added
@@ -27,7 +27,7 @@ MODULES = {  # name, as in ``Mantissas`` -> where its activations come from, its
 
 @dataclass(frozen=True, eq=False)
 class Module:
-    """A linear module: fp16 patterns (tokens, inputs) and the projections they meet, by name."""
+    """A linear module: fp16 patterns (tokens, inputs) and the projections that multiply them."""
 
     activations: NDArray[np.uint16]
     weights: dict[str, NDArray[np.float32]]  # as the model's file has them

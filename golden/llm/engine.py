@@ -10,12 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.llm.model import Layer, Linear, Model, Norm
 from tilewright.golden.llm.sites import PLAIN, Floats, Format, Site
-from tilewright.golden.parallel import for_each_piece
 from tilewright.golden.params.block import require
 
 WINDOW = 1024  # tokens of a sequence whose perplexity is measured
 _GELU = np.float32(np.sqrt(2 / np.pi))
-_PIECE = 1 << 15  # elements of an elementwise piece, which stays in a core's cache
 
 
 def logits(model: Model, tokens: ArrayLike, fmt: Format = PLAIN) -> Floats:
@@ -149,20 +147,12 @@ def _inner(fmt: Format, index: int, layer: Layer, normed: Floats) -> Floats:
         inner = product(layer.up)
         return np.maximum(inner, 0, out=inner)
     gated, raised = product(layer.gate), product(layer.up)
-    flat, factor = gated.reshape(-1), raised.reshape(-1)
-
-    def work(piece: slice) -> None:
-        g = flat[piece]
-        if layer.gemma is not None:  # GELU by its formula with tanh
-            g *= 0.5 * (1 + np.tanh(_GELU * (g + np.float32(0.044715) * g**3))) * factor[piece]
-            return
-        with np.errstate(over="ignore"):  # e^-g beyond float32's range: the result is -0
-            power = np.exp(-g)
-        power += 1
-        g /= power
-        g *= factor[piece]
-
-    for_each_piece(work, flat.size, _PIECE)
+    if layer.gemma is not None:  # GELU by its formula with tanh
+        gated *= 0.5 * (1 + np.tanh(_GELU * (gated + np.float32(0.044715) * gated**3))) * raised
+        return gated
+    with np.errstate(over="ignore"):  # e^-g beyond float32's range: the result is -0
+        gated /= 1 + np.exp(-gated)
+    gated *= raised
     return gated
 
 

@@ -130,7 +130,7 @@ def _llama(path: Path, content: dict[str, Any]) -> tuple[LlmShape, NDArray[np.fl
 
 
 def _llama3_factors(config: LlmShape, rope: Mapping[str, float]) -> NDArray[np.float32]:
-    """Slow frequencies are divided by the factor, fast ones kept, those between in proportion."""
+    """Slow frequencies are divided by the factor, fast ones not, those between in proportion."""
     turns = rope["original_max_position_embeddings"] / (
         2 * np.pi * config.rope_theta ** (np.arange(0, config.head_dim, 2) / config.head_dim)
     )

@@ -9,21 +9,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tilewright.golden.llm.blockfloat import truncate
-from tilewright.golden.llm.sites import LINEAR_SITES, Floats, Format, Site, reach
+from tilewright.golden.llm.sites import LINEAR_SITES, Floats, Format, Site
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BlockFormat
 
-__all__ = ["ANDA_GROUP", "AndaFormat", "converted"]
+__all__ = ["ANDA_GROUP", "AndaFormat"]
 
 ANDA_GROUP = 64
-
-
-def converted(site: Site, values: Floats, group: int, length: int) -> Floats:
-    """Values of a site in block floating point; weights of attention end with what a query sees."""
-    if site is not Site.P:
-        return truncate(values, group, length)
-    tokens, seen = values.shape[-2:]
-    return truncate(values, group, length, lambda rows: reach(rows, tokens, seen))
 
 
 class AndaFormat(Format):
@@ -37,12 +29,10 @@ class AndaFormat(Format):
             f"Anda has a length for each of {', '.join(self.MODULES)}, not {len(lengths)} lengths",
         )
         for length in lengths:
-            BlockFormat(
-                group=group, mantissa_bits=length
-            )  # refuses what tilewright.golden.bfp would
+            BlockFormat(group=group, mantissa_bits=length)  # refuses the lengths that bfp refuses
         self.lengths = dict(zip(LINEAR_SITES, lengths, strict=True))
         self.group = group
 
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
         length = self.lengths.get(site)
-        return values if length is None else converted(site, values, self.group, length)
+        return values if length is None else truncate(values, self.group, length)

@@ -141,7 +141,7 @@ def _config(path: Path, kind: str, fields: dict[str, Any], tensors: dict[str, An
 
 
 def _gemma(window: int, layers: int) -> dict[str, Any]:
-    """What Gemma 3's shape has beside LLaMA's."""
+    """Fields of Gemma 3's shape that LLaMA's lacks."""
     sliding = {"sliding_window": window, "sliding_layers": layers - layers // GEMMA_PERIOD}
     return {**sliding, "layer_norms": 4, "query_norm": "head"}
 

@@ -12,7 +12,7 @@ __all__ = ["LazyLayers", "LazyRows"]
 
 
 class LazyLayers(Sequence[Layer]):
-    """``count`` layers, each made by ``make(number)`` whenever it is asked for; none is kept."""
+    """``count`` layers, each made by ``make(number)`` on every access and not cached."""
 
     def __init__(self, count: int, make: Callable[[int], Layer]):
         self._count, self._make = count, make
@@ -31,7 +31,7 @@ class LazyLayers(Sequence[Layer]):
 
 
 class LazyRows:
-    """A matrix whose rows are read whenever they are asked for; none is kept.
+    """A matrix whose rows are read on every access and not cached.
 
     A slice reads its rows; everything else that numpy does with a matrix reads all of them.
     """

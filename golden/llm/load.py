@@ -17,8 +17,8 @@ NAMES = (SMOLLM2, *TINY)
 def load_model(source: str | Path, *, lazy: bool = False, gemma: bool = False) -> Model:
     """Read a GGUF file, a Hugging Face folder, ``smollm2``, ``tiny-llama`` or ``tiny-opt``.
 
-    ``lazy``: layers of a file are read whenever they are asked for, and none is kept. A model of
-    Gemma is refused unless ``gemma`` says that its norms and windows are looked after.
+    ``lazy``: layers of a file are read on every access and not cached. A model of Gemma is
+    refused unless ``gemma`` says that the caller handles its norms and windows.
     """
     name = str(source)
     if name in TINY:

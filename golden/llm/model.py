@@ -1,8 +1,8 @@
-"""A decoder-only language model: its weights, beside its shape.
+"""A decoder-only language model: its weights and shape.
 
 Four families. LLaMA: RMS norm, rotary embedding, grouped-query attention, SwiGLU, no biases.
 Qwen2: the same with biases of queries, keys and values. Gemma 3: norms of queries and keys and
-behind both parts of a layer, GELU for SiLU, embeddings scaled, most layers with a sliding window.
+after both parts of a layer, GELU for SiLU, embeddings scaled, most layers with a sliding window.
 OPT: layer norm, learned positions, ReLU, biases. Matrices are (outputs, inputs), as files store
 them.
 """
@@ -50,7 +50,7 @@ class Norm:
 
 @dataclass(frozen=True, eq=False)
 class Gemma:
-    """What a layer of Gemma 3 has beside the parts of LLaMA's."""
+    """Parts of a layer of Gemma 3 that LLaMA's lacks."""
 
     query_norm: Norm  # of each head's channels, before the rotary embedding
     key_norm: Norm

@@ -1,4 +1,4 @@
-"""A language model on a CPU with AMX and a DECA beside every core, bit for bit where tiles matter.
+"""A language model on a CPU with AMX and a DECA at every core, bit for bit where tiles matter.
 
 Every projection, and the vocabulary head, is compressed tile by tile. The DECA golden model
 decompresses the tiles, and each product adds in the order of AMX's tile multiplications; bf16
@@ -31,7 +31,7 @@ Tick = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """How weights lie in memory: a scheme of DECA, and the share of them that is kept."""
+    """How weights lie in memory: a scheme of DECA, and the share of them that is stored."""
 
     scheme: Scheme
     density: float | None = None  # None: what the scheme keeps

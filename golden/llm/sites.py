@@ -20,10 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.llm.model import Linear
-from tilewright.golden.parallel import for_each_piece
 
 Floats = NDArray[np.float32]
-_PIECE = 1 << 16  # elements of an elementwise piece, which stays in a core's cache
 
 
 class Site(Enum):
@@ -61,8 +59,7 @@ class Format:
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
         """What the GEMM at ``site`` multiplies instead of ``values``.
 
-        ``values`` is contiguous float32 and belongs to the format, which may overwrite it and
-        return it.
+        ``values`` is contiguous float32; the format may overwrite it.
         """
         return values
 
@@ -80,8 +77,8 @@ class Format:
         """Causal attention, (heads, T, C), of q (heads, T, C) with 1/sqrt(C) in it.
 
         k and v are (key heads, S, C) and must not be changed; q is the last T of the S tokens.
-        Head h of q meets key head h // (heads / key heads). With a ``window``, a query sees that
-        many of the last tokens, its own among them.
+        Head h of q attends to key head h // (heads / key heads). With a ``window``, a query sees
+        that many of the last tokens, its own among them.
         """
         heads, tokens, channels = q.shape
         key_heads, seen, _ = k.shape
@@ -103,27 +100,13 @@ def softmax(scores: Floats, window: int | None = None) -> Floats:
     With a ``window``, it sees that many of them at most, the newest.
     """
     tokens, seen = scores.shape[-2:]
-    rows = scores.reshape(-1, seen)
-    last = np.arange(seen - tokens, seen)  # the newest position that each token sees
-
-    def work(piece: slice) -> None:
-        whole = rows[piece]
-        limit = last[np.arange(len(rows))[piece] % tokens]
-        part = whole[:, : reach(piece, tokens, seen)]
-        token = np.arange(part.shape[1])
-        np.copyto(part, -np.inf, where=token > limit[:, np.newaxis])
-        if window is not None:
-            np.copyto(part, -np.inf, where=token <= limit[:, np.newaxis] - window)
-        part -= part.max(axis=1, keepdims=True)
-        np.exp(part, out=part)
-        whole[:, part.shape[1] :] = 0
-        part /= whole.sum(axis=1, keepdims=True)  # in an order that no piece decides
-
-    for_each_piece(work, len(rows), max(1, _PIECE // seen))
+    token = np.arange(seen)
+    newest = np.arange(seen - tokens, seen)[:, np.newaxis]  # that each row sees
+    hidden = token > newest
+    if window is not None:
+        hidden |= token <= newest - window
+    np.copyto(scores, -np.inf, where=hidden)
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=-1, keepdims=True)
     return scores
-
-
-def reach(rows: slice, tokens: int, seen: int) -> int:
-    """How many of the ``seen`` tokens any of these rows sees; rows are heads by ``tokens``."""
-    last = rows.start % tokens + (rows.stop - rows.start) - 1
-    return seen - tokens + min(last, tokens - 1) + 1

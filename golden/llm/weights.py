@@ -2,7 +2,7 @@
 
 Of every group the scale is searched: among the one that makes its largest magnitude the largest
 integer and smaller ones, that with the least expected error of the product, which is the squared
-error of each weight times the mean square of the activation it meets in the calibration text.
+error of each weight times the mean square of the activation it multiplies in the calibration text.
 Clipping a few weights pays for finer steps of all others.
 """
 

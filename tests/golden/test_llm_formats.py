@@ -7,7 +7,12 @@ from tilewright.golden import bfp
 from tilewright.golden.harmonia import mixed
 from tilewright.golden.harmonia.attention import attend as attend_of_hardware
 from tilewright.golden.harmonia.cache import KvCache
-from tilewright.golden.harmonia.cached_attention import CacheFormat, _Keys, attend
+from tilewright.golden.harmonia.cached_attention import (
+    CacheFormat,
+    attend,
+    cached_keys,
+    without_offsets,
+)
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.llm.engine import Session, logits
@@ -44,13 +49,11 @@ def test_every_query_meets_the_cache_as_it_was_then(name):
     cache = KvCache(params, channels)
     prompt = max(params.initial, 1)
     cache.append(key_words[:prompt], value_words[:prompt])
-    units = np.eye(channels, dtype=np.float32)
-    form = _Keys(fmt, keys[np.newaxis])
+    shifted = without_offsets(fmt, keys[np.newaxis])
     checked = 0
     for t in range(prompt, tokens):
         cache.append(key_words[t : t + 1], value_words[t : t + 1])
-        # A query that is a unit vector has a key's channel as its score, without any rounding.
-        seen = form.scores(units[np.newaxis], t, t + 1)[0].T
+        seen = cached_keys(fmt, shifted[:, : t + 1])[0]
         assert np.array_equal(seen, mixed.decode(cache.keys()))
         for p in rng.integers(0, t + 1, 3):
             one = np.zeros((1, 1, t + 1), np.float32)
@@ -68,7 +71,8 @@ def test_every_query_meets_the_cache_as_it_was_then(name):
 
 
 @pytest.mark.parametrize("name", CACHES)
-def test_all_queries_at_once_see_what_each_sees_alone(name):
+@pytest.mark.parametrize("step", [1, 16])
+def test_all_queries_of_a_step_see_the_cache_at_its_end(name, step):
     """Weights pick one value for each query; key heads and the heads that share them stay apart."""
     fmt = CacheFormat.of(CACHES[name])
     rng = np.random.default_rng(6)
@@ -84,13 +88,12 @@ def test_all_queries_at_once_see_what_each_sees_alone(name):
         where = picks[:, high - queries : high, np.newaxis]
         return (np.arange(high) == where).astype(np.float32)
 
-    together = attend(fmt, q, keys, values, picked)
+    together = attend(fmt, q, keys, values, picked, step=step)
     for t in range(tokens):
-        one = np.zeros((6, 1, t + 1), np.float32)
+        end = min(tokens, t - t % step + step)
+        one = np.zeros((6, 1, end), np.float32)
         np.put_along_axis(one, picks[:, t].reshape(6, 1, 1), 1, axis=2)
-        alone = attend(
-            fmt, q[:, :1], keys[:, : t + 1], values[:, : t + 1], lambda _, one=one: one
-        )  # fmt: skip
+        alone = attend(fmt, q[:, :1], keys[:, :end], values[:, :end], lambda _, one=one: one)
         assert np.array_equal(together[:, t], alone[:, 0])
 
 

@@ -52,7 +52,6 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="log every perplexity here, and go on from those it has",
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the result (SVG, PNG, PDF)")
 
 
 def open_from(args: argparse.Namespace) -> "Subject":

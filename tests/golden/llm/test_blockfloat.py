@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright.golden import bfp
-from tilewright.golden.llm.blockfloat import round_to_fp16, truncate
+from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.params.formats import BlockFormat
 
 
@@ -31,7 +31,6 @@ def test_every_bit_is_golden(group, mantissa_bits):
     values = spread_values(np.random.default_rng(group), (40, 200))
     want = expected(values, group, mantissa_bits)
     got = truncate(values, group, mantissa_bits)
-    assert got is values or np.shares_memory(got, values)
     assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
@@ -40,8 +39,9 @@ def test_beyond_fp16_saturates(special):
     values = np.linspace(-3, 3, 256, dtype=np.float32).reshape(4, 64)
     values[2, 7] = special
     want = expected(values, 64, 8)
-    assert np.array_equal(truncate(values, 64, 8).view(np.uint32), want.view(np.uint32))
-    assert abs(values[2, 7]) == 65280  # the largest magnitude of 8 mantissa bits
+    got = truncate(values, 64, 8)
+    assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
+    assert abs(got[2, 7]) == 65280  # the largest magnitude of 8 mantissa bits
 
 
 def test_many_axes_and_arrays_that_are_not_contiguous():
@@ -51,12 +51,6 @@ def test_many_axes_and_arrays_that_are_not_contiguous():
     assert np.array_equal(truncate(turned, 32, 6), want)
     assert np.array_equal(truncate(values, 32, 6), want)
     assert truncate(np.zeros((0, 64), np.float32), 64, 8).shape == (0, 64)
-
-
-def test_rounding_to_fp16_is_numpys():
-    values = spread_values(np.random.default_rng(6), (64, 64))
-    want = np.clip(values, -65504, 65504).astype(np.float16).astype(np.float32)
-    assert np.array_equal(round_to_fp16(values).view(np.uint32), want.view(np.uint32))
 
 
 @pytest.mark.parametrize(

@@ -172,17 +172,3 @@ def test_a_format_that_overwrites_what_it_is_given_leaves_the_cache_as_it_is():
 def test_refusals(run, complaint):
     with pytest.raises(ValueError, match=complaint):
         run(tiny_model())
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        ({"model_type": "gpt"}, "^model_type must be one of deepseek_v2, .*, not 'gpt'$"),
-        ({"num_hidden_layers": 0}, r"^num_hidden_layers must be 1\.\.16777216, not 0$"),
-        ({"num_attention_heads": 3}, "^3 heads cannot share 2 key-value heads$"),
-        ({"head_dim": 15}, "^head_dim must be even for rotary positions, not 15$"),
-    ],
-)
-def test_shapes_that_no_model_has(change, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        replace(SHAPES["llama"], **change)

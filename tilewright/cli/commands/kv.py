@@ -90,11 +90,6 @@ def run(args: argparse.Namespace) -> int:
         print_json(result)
     else:
         _print(result)
-    if args.plot:
-        from tilewright.studies.accuracy.plot import save_plot
-
-        points = {v.name: [(v.cache_bytes / 1e6, v.perplexity)] for v in result.variants}
-        save_plot(args.plot, points, x_label=f"MB of cache for {result.cache_tokens} tokens")
     return 0
 
 

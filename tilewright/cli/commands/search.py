@@ -8,7 +8,7 @@ from tilewright.base.console import print_json, print_table, progress, remark
 from tilewright.cli.subject import add_subject_arguments, open_from, save_recipe
 
 if TYPE_CHECKING:
-    from tilewright.studies.accuracy.anda import LengthSearch, MachineResult, SearchResult
+    from tilewright.studies.accuracy.anda import MachineResult, SearchResult
 
 NAME = "search"
 HELP = "search mantissa lengths within a loss of perplexity, and what they mean on the accelerator"
@@ -50,21 +50,17 @@ def run(args: argparse.Namespace) -> int:
             args.iterations,
             lambda trial: tick(f"{text_of(trial.lengths)}: {trial.perplexity:.3f}"),
         )
-    best = result.search.best
+    best = result.outcome.best
     save_recipe(args.recipe, subject, None if best is None else in_linears(best.lengths))
     if args.json:
-        print_json(result)
+        print_json(result.as_record())
     else:
         _print(result)
-    if args.plot:
-        from tilewright.studies.accuracy.plot import plot_search
-
-        plot_search(args.plot, result.search)
     return 0 if best is not None else 1
 
 
 def _print(result: "SearchResult") -> None:
-    subject, search = result.subject, result.search
+    subject, search = result.subject, result.outcome
     text = (
         f"{subject.text}, {subject.calibration_tokens} tokens to search on,"
         f" {subject.validation_tokens} to validate, windows of {subject.window}"
@@ -73,7 +69,7 @@ def _print(result: "SearchResult") -> None:
         ("model", f"{subject.model}, {subject.weights}"),
         ("text", text),
         ("full precision", f"perplexity {search.reference:.4f}"),
-        *_found(search),
+        *_found(result),
     ]
     end = "nothing cheaper waits" if search.exhausted else "stopped by --iterations"
     words = f"{len(search.trials)} combinations, best after {search.found_after}; {end}"
@@ -89,14 +85,17 @@ def _print(result: "SearchResult") -> None:
     )
 
 
-def _found(search: "LengthSearch") -> list[tuple[str, str]]:
-    best, judged = search.best, search.validation
+def _found(result: "SearchResult") -> list[tuple[str, str]]:
+    from tilewright.studies.accuracy.anda import saving_of
+
+    search, judged = result.outcome, result.validation
+    best = search.best
     if best is None:
         return [("found", f"nothing within {search.tolerance:.2%}")]
     rows = [
         ("lengths", f"{'/'.join(map(str, best.lengths))} (A_qkv/A_o/A_u/A_d)"),
         ("perplexity", _loss(best.perplexity, search.reference)),
-        ("bit operations", f"{best.saving:.2f} times fewer than fp16 by INT4"),
+        ("bit operations", f"{saving_of(best):.2f} times fewer than fp16 by INT4"),
     ]
     if judged is not None:
         rows.append(("validation", _loss(judged.perplexity, judged.reference)))

@@ -22,9 +22,9 @@ from tilewright.studies.accuracy.subject import Identity, Subject
 from tilewright.torch.config import AndaConfig
 
 __all__ = [
-    *("LengthSearch", "LengthTrial", "MachineResult", "SearchResult", "Validation"),
+    *("MachineResult", "SearchResult", "Validation"),
     *("brute_forced", "compare_machines", "in_linears", "search_lengths", "searched", "text_of"),
-    "uniform",
+    *("saving_of", "search_record"),
 ]
 
 PREFILL = 2048  # tokens, as in the paper's comparison
@@ -34,40 +34,11 @@ Watch = Callable[[Trial], None]
 
 
 @dataclass(frozen=True)
-class LengthTrial:
-    """Mantissa lengths that a search has looked at."""
-
-    lengths: Lengths
-    perplexity: float
-    saving: float  # of bit operations over fp16 by INT4, as a factor
-    within: bool  # the tolerance
-    best: bool  # of all up to then
-
-
-@dataclass(frozen=True)
 class Validation:
     """The result of a search on a text that it has not seen."""
 
     reference: float
     perplexity: float
-
-
-@dataclass(frozen=True)
-class LengthSearch:
-    """A search for mantissa lengths; ``best`` is None if nothing is within the tolerance."""
-
-    reference: float  # perplexity in full precision
-    tolerance: float  # loss of perplexity, as a share
-    best: LengthTrial | None
-    found_after: int | None  # trials
-    exhausted: bool  # nothing cheaper was left to look at
-    trials: tuple[LengthTrial, ...]
-    validation: Validation | None = None
-
-    def as_record(self) -> dict[str, Any]:
-        """The search as JSON data; without ``validation`` if there was none."""
-        data = asdict(self)
-        return data if self.validation is not None else _without(data, "validation")
 
 
 @dataclass(frozen=True)
@@ -90,12 +61,46 @@ class SearchResult:
     """A search on a subject, and what its lengths are worth on machines; none if none was found."""
 
     subject: Identity
-    search: LengthSearch
+    outcome: Outcome
+    validation: Validation | None
     machines: tuple[MachineResult, ...]
 
+    def as_record(self) -> dict[str, Any]:
+        """The result as JSON data."""
+        validation = None if self.validation is None else asdict(self.validation)
+        return {
+            "subject": asdict(self.subject),
+            "search": search_record(self.outcome) | {"validation": validation},
+            "machines": [asdict(machine) for machine in self.machines],
+        }
 
-def _without(data: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if key != name}
+
+def search_record(outcome: Outcome, validation: Validation | None = None) -> dict[str, Any]:
+    """A search as JSON data; without ``validation`` if there was none."""
+    found = {
+        "reference": outcome.reference,
+        "tolerance": outcome.tolerance,
+        "best": None if outcome.best is None else _trial(outcome.best),
+        "found_after": outcome.found_after,
+        "exhausted": outcome.exhausted,
+        "trials": [_trial(trial) for trial in outcome.trials],
+    }
+    return found if validation is None else found | {"validation": asdict(validation)}
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "lengths": trial.lengths,
+        "perplexity": trial.perplexity,
+        "saving": saving_of(trial),
+        "within": trial.within,
+        "best": trial.is_best,
+    }
+
+
+def saving_of(trial: Trial) -> float:
+    """How many times fewer bit operations than fp16 by INT4."""
+    return FP16_INT4_BITS / trial.cost
 
 
 def text_of(lengths: Lengths) -> str:
@@ -119,37 +124,10 @@ def reference(subject: Subject, *, validation: bool = False) -> float:
     return subject.measure("plain", None, validation=validation)
 
 
-def uniform(length: int) -> Lengths:
-    """Lengths that are the same in all modules."""
-    return (length,) * len(MODULES)
-
-
 def cost_of(shape: LlmShape) -> Callable[[Lengths], float]:
     """The price of lengths: bit operations of a model's linear layers per multiplication."""
     shares = module_shares(shape)
     return linear_cost([shares[name] for name in MODULES])
-
-
-def _search(outcome: Outcome, validation: Validation | None = None) -> LengthSearch:
-    return LengthSearch(
-        reference=outcome.reference,
-        tolerance=outcome.tolerance,
-        best=None if outcome.best is None else _trial(outcome.best),
-        found_after=outcome.found_after,
-        exhausted=outcome.exhausted,
-        trials=tuple(_trial(trial) for trial in outcome.trials),
-        validation=validation,
-    )
-
-
-def _trial(trial: Trial) -> LengthTrial:
-    return LengthTrial(
-        lengths=trial.lengths,
-        perplexity=trial.perplexity,
-        saving=FP16_INT4_BITS / trial.cost,
-        within=trial.within,
-        best=trial.is_best,
-    )
 
 
 def search_lengths(
@@ -158,23 +136,22 @@ def search_lengths(
     """Search mantissa lengths within ``tolerance``, and project them onto machines.
 
     ``tolerance`` is the largest loss of perplexity as a share, ``iterations`` the largest number of
-    combinations that are looked at; ``watch`` sees each of them.
+    combinations that are tried; ``watch`` sees each of them.
     """
-    found = searched(subject, tolerance, iterations, watch)
+    outcome, validation = searched(subject, tolerance, iterations, watch)
     machines: list[MachineResult] = []
-    if found.best is not None:
-        machines = compare_machines(subject.shape, found.best.lengths)
-    return SearchResult(subject.identity, found, tuple(machines))
+    if outcome.best is not None:
+        machines = compare_machines(subject.shape, outcome.best.lengths)
+    return SearchResult(subject.identity, outcome, validation, tuple(machines))
 
 
 def searched(
     subject: Subject, tolerance: float, iterations: int, watch: Watch | None = None
-) -> LengthSearch:
-    """Algorithm 1 on the calibration text, and its result on the validation text."""
-    cost = cost_of(subject.shape)
+) -> tuple[Outcome, Validation | None]:
+    """Algorithm 1 on the calibration text, and its result on the validation text, if any."""
     outcome = search(
         lambda lengths: measure(subject, lengths),
-        cost,
+        cost_of(subject.shape),
         len(MODULES),
         reference=reference(subject),
         tolerance=tolerance,
@@ -182,12 +159,11 @@ def searched(
         progress=watch,
     )
     if outcome.best is None or not len(subject.validation):
-        return _search(outcome)
-    validation = Validation(
+        return outcome, None
+    return outcome, Validation(
         reference=reference(subject, validation=True),
         perplexity=measure(subject, outcome.best.lengths, validation=True),
     )
-    return _search(outcome, validation)
 
 
 def brute_forced(
@@ -197,18 +173,16 @@ def brute_forced(
     below: int = 1,
     above: int = 1,
     watch: Watch | None = None,
-) -> LengthSearch:
+) -> Outcome:
     """Every combination within ``below`` and ``above`` bits of ``centre``, cheapest first."""
-    cost = cost_of(subject.shape)
-    outcome = brute_force(
+    return brute_force(
         lambda lengths: measure(subject, lengths),
-        cost,
+        cost_of(subject.shape),
         [range(max(1, m - below), m + above + 1) for m in centre],
         reference=reference(subject),
         tolerance=tolerance,
         progress=watch,
     )
-    return _search(outcome)
 
 
 def compare_machines(

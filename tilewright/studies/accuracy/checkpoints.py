@@ -3,7 +3,7 @@
 GGUF files of the families that ``golden.llm`` knows are read by it, weights and tokens, the others
 by Transformers. A text becomes tokens by the model's own files: Transformers 5.17 splits words of
 Gemma's GGUF file into more tokens than its tokenizer has for them (" world" into three), which
-triples the perplexity, and neither it nor 5.22 heeds that the file asks for a token before every
+triples the perplexity, and neither it nor 5.22 adds the token that the file asks for before every
 text. The tokenizer of a folder, which Transformers takes as it stands, is read by Transformers.
 """
 
@@ -78,7 +78,7 @@ def read_model(path: Path, device: str) -> Any:
     """The model of a folder, in its dtype, or of a GGUF file, in float32.
 
     ``accelerate`` places a folder's weights where the device is ``cuda``: a model larger than a
-    GPU's memory comes onto it layer by layer.
+    GPU's memory is loaded layer by layer.
     """
     import torch
     from transformers import AutoModelForCausalLM

@@ -20,7 +20,7 @@ class Evaluations:
 
     def __init__(self, path: Path | None, identity: dict[str, Any]):
         self.path = path
-        self.identity = json.loads(json.dumps(identity))  # as it comes back from the file
+        self.identity = json.loads(json.dumps(identity))  # as the file returns it
         self.found: dict[str, Any] = {}  # perplexities, and answers of tasks as digits
         if path is not None and path.exists():
             self.found = self._read(path)

@@ -1,4 +1,4 @@
-"""Anda's search over all eight sites, beside Harmonia's fixed lengths: what does each bit buy?
+"""Anda's search over all eight sites, compared with Harmonia's fixed lengths.
 
 Two prices of a format, for one more token after ``CONTEXT`` tokens: bit operations of all GEMMs
 (mantissa bits times weight bits, or times the other mantissa's) and bits of keys and values that
@@ -40,7 +40,7 @@ class Prices:
 
     @property
     def full(self) -> dict[str, float]:
-        """Prices of fp16 everywhere, beside integer weights."""
+        """Prices of fp16 activations with integer weights."""
         lengths = dict.fromkeys(Site, FP16.bits)
         elements = 2 * CONTEXT * self.shape.kv_width * self.shape.num_hidden_layers
         return {"computed": self._computed(lengths), "moved": float(elements * FP16.bits)}
@@ -124,7 +124,7 @@ def extended_search(
 ) -> dict[str, Any]:
     """Algorithm 1 with a length for each site; ``goal`` is computed, moved or both.
 
-    It comes down from ``starts``; the published ones are uniform.
+    It searches down from ``starts``; the published ones are uniform.
     A price is taken in shares of full precision's. Lengths that a goal has no price for still
     count a little, or the search would not know which way is down.
     """

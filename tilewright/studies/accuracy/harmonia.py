@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("CACHE_TOKENS", "CacheResult", "CacheVariant", "Variant", "cache_bytes", "compare_caches"),
-    *("WHOLE", "learned", "measure", "smallest", "table", "takes_factors", "variants"),
+    *("WHOLE", "learned", "measure", "smallest", "takes_factors", "variants"),
 ]
 
 CACHE_TOKENS = 4096  # for which a cache's size is told, as in the paper
@@ -134,7 +134,7 @@ def measure(
 ) -> float:
     """Perplexity of one variant.
 
-    ``factors`` gives those of the keys, for variants that want them; ``suffix`` tells factors that
+    ``factors`` gives those of the keys, for variants that want them; ``suffix`` names factors that
     were learned in another way than by default.
     """
     if variant.fmt is None:
@@ -145,22 +145,6 @@ def measure(
     )
 
 
-def table(
-    subject: Subject,
-    wanted: Sequence[Variant],
-    factors: Callable[[], Smoothing],
-    tick: Callable[[str], None],
-    suffix: str = "",
-) -> list[CacheVariant]:
-    """Perplexity on the validation text and size of each variant; arguments as of ``measure``."""
-    rows = []
-    for variant in wanted:
-        tick(variant.name)
-        perplexity = measure(subject, variant, factors, suffix=suffix if variant.smooth else "")
-        rows.append(CacheVariant(variant.name, perplexity, cache_bytes(subject.shape, variant.fmt)))
-    return rows
-
-
 def compare_caches(
     subject: Subject,
     wanted: Sequence[Variant],
@@ -169,9 +153,16 @@ def compare_caches(
     suffix: str = "",
     tick: Callable[[str], None] = lambda _: None,
 ) -> CacheResult:
-    """Measure the variants ``wanted``; ``tick`` is told which comes next."""
+    """Perplexity on the validation text and size of the variants ``wanted``.
+
+    ``tick`` receives the name of the next; other arguments as of ``measure``.
+    """
     require(len(subject.validation) > 0, "the text has one window only: none is for validation")
-    rows = table(subject, wanted, factors, tick, suffix)
+    rows = []
+    for variant in wanted:
+        tick(variant.name)
+        perplexity = measure(subject, variant, factors, suffix=suffix if variant.smooth else "")
+        rows.append(CacheVariant(variant.name, perplexity, cache_bytes(subject.shape, variant.fmt)))
     return CacheResult(subject.identity, CACHE_TOKENS, tuple(rows))
 
 

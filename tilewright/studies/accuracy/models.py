@@ -5,7 +5,8 @@ Weights stay those of the file, so that a table shows what the formats of activa
 cache cost; DECA's schemes are applied on top of the file's own quantisation.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -68,23 +69,21 @@ def measure_model(
     }
 
 
-class disturbed:  # noqa: N801  used like a function
+@contextmanager
+def disturbed(model: Any) -> Iterator[None]:
     """Embeddings changed at random by at most ``NOISE`` of themselves, and changed back."""
+    import torch
 
-    def __init__(self, model: Any):
-        self.weight = model.get_input_embeddings().weight
-
-    def __enter__(self) -> None:
-        import torch
-
-        generator = torch.Generator().manual_seed(SEED)
-        noise = torch.rand(self.weight.shape, generator=generator).mul_(2 * NOISE).sub_(NOISE)
-        self.kept = self.weight.data.clone()
-        with torch.no_grad():
-            self.weight.data = self.kept * (1 + noise.to(self.kept))
-
-    def __exit__(self, *_: object) -> None:
-        self.weight.data = self.kept
+    weight = model.get_input_embeddings().weight
+    generator = torch.Generator().manual_seed(SEED)
+    noise = torch.rand(weight.shape, generator=generator).mul_(2 * NOISE).sub_(NOISE)
+    before = weight.data.clone()
+    with torch.no_grad():
+        weight.data = before * (1 + noise.to(before))
+    try:
+        yield
+    finally:
+        weight.data = before
 
 
 def describe(subject: Subject, path: Path) -> dict[str, Any]:

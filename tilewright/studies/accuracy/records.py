@@ -63,10 +63,10 @@ def search_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Algorithm 1 at both tolerances of the paper, brute force around its result."""
     searches = []
     for tolerance in TOLERANCES:
-        found = anda.searched(
+        found, validation = anda.searched(
             subject, tolerance, ITERATIONS, lambda trial: tick(anda.text_of(trial.lengths))
         )
-        entry = found.as_record()
+        entry = anda.search_record(found, validation)
         if found.best is not None:
             nearby = anda.brute_forced(
                 subject,
@@ -74,7 +74,7 @@ def search_record(subject: Subject, tick: Tick) -> dict[str, Any]:
                 found.best.lengths,
                 watch=lambda trial: tick(f"brute force {anda.text_of(trial.lengths)}"),
             )
-            entry["brute_force"] = nearby.as_record()
+            entry["brute_force"] = anda.search_record(nearby)
         searches.append(entry)
     file = subject.reopened("file")
     full = {
@@ -88,15 +88,12 @@ def search_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 
 def sensitivity_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Length and group size, by module, in all linear modules and at all sites."""
-    modules = sensitivity.by_module(subject, tick=tick)
-    groups = sensitivity.by_group(subject, tick=tick)
-    # Cached keys and values too: Harmonia without what its cache adds.
-    everywhere = sensitivity.by_group(subject, tick=tick, everywhere=True)
     return {
         "reference": anda.reference(subject),
-        "by_module": [asdict(row) for row in modules],
-        "by_group": [asdict(row) for row in groups],
-        "everywhere": [asdict(row) for row in everywhere],
+        "by_module": sensitivity.by_module(subject, tick=tick),
+        "by_group": sensitivity.by_group(subject, tick=tick),
+        # Cached keys and values too: Harmonia without what its cache adds.
+        "everywhere": sensitivity.by_group(subject, tick=tick, everywhere=True),
     }
 
 
@@ -205,15 +202,15 @@ def frontier_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 
 
 def search_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
-    """Algorithm 1 beside the file's own weights: what do INT4 weights change about it?"""
-    found = anda.searched(
+    """Algorithm 1 with the file's own weights, to compare with INT4 weights."""
+    found, validation = anda.searched(
         subject, TOLERANCES[1], ITERATIONS, lambda trial: tick(anda.text_of(trial.lengths))
     )
-    return found.as_record()
+    return anda.search_record(found, validation)
 
 
 def kv_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
-    """Variants of the cache beside the file's own weights."""
+    """Variants of the cache with the file's own weights."""
     _, factors = _factors(subject, tick)
     rows = _cache_rows(subject, factors, tick)
     return {"cache_tokens": harmonia.CACHE_TOKENS, "variants": rows}
@@ -222,7 +219,8 @@ def kv_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 def _cache_rows(
     subject: Subject, factors: Callable[[], Smoothing], tick: Tick
 ) -> list[dict[str, Any]]:
-    return [asdict(row) for row in harmonia.table(subject, harmonia.variants(), factors, tick)]
+    found = harmonia.compare_caches(subject, harmonia.variants(), factors, tick=tick)
+    return [asdict(row) for row in found.variants]
 
 
 MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {

@@ -2,7 +2,7 @@
 
 A sequence begins with sentences that give names a number each, goes on with prose, and ends with
 the same sentences in another order. A model that looks back finds each number's digits; how likely
-it finds them, and how often they are its first choice, tells what the cache still holds.
+it finds them, and how often they are its first choice, shows what the cache still holds.
 """
 
 from collections.abc import Callable

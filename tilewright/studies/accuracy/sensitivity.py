@@ -1,7 +1,7 @@
 """How perplexity depends on mantissa length and group size, module by module and together."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from tilewright.golden.llm.formats import ANDA_GROUP
 from tilewright.golden.llm.sites import LINEAR_SITES, Site
@@ -10,37 +10,23 @@ from tilewright.studies.accuracy.frontier import one_length
 from tilewright.studies.accuracy.subject import Subject
 from tilewright.torch.config import KIND_OF_NAME, KINDS
 
-__all__ = ["ByGroup", "ByModule", "by_group", "by_module"]
+__all__ = ["by_group", "by_module"]
 
 LENGTHS = range(3, 11)
 GROUPS = (16, 32, 64, 128)
 Tick = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class ByModule:
-    """Perplexity with one module at a mantissa length, all others in full precision."""
-
-    module: str
-    length: int
-    perplexity: float
-
-
-@dataclass(frozen=True)
-class ByGroup:
-    """Perplexity with several sites at one mantissa length and group size."""
-
-    group: int
-    length: int
-    perplexity: float
-
-
 def by_module(
     subject: Subject, lengths: Iterable[int] = LENGTHS, tick: Tick = lambda _: None
-) -> list[ByModule]:
-    """Measure one of Anda's modules at a time, the others in full precision."""
+) -> list[dict[str, Any]]:
+    """Perplexities with one of Anda's modules at a length, the others in full precision."""
     return [
-        ByModule(site.value, length, _measured(subject, [site], length, ANDA_GROUP, tick))
+        {
+            "module": site.value,
+            "length": length,
+            "perplexity": _measured(subject, [site], length, ANDA_GROUP, tick),
+        }
         for site in LINEAR_SITES
         for length in lengths
     ]
@@ -53,11 +39,15 @@ def by_group(
     tick: Tick = lambda _: None,
     *,
     everywhere: bool = False,
-) -> list[ByGroup]:
-    """Measure the linear modules at one length, or all sites, by group size."""
+) -> list[dict[str, Any]]:
+    """Perplexities with the linear modules at one length, or all sites, by group size."""
     sites = tuple(Site) if everywhere else LINEAR_SITES
     return [
-        ByGroup(group, length, _measured(subject, sites, length, group, tick))
+        {
+            "group": group,
+            "length": length,
+            "perplexity": _measured(subject, sites, length, group, tick),
+        }
         for group in groups
         for length in lengths
     ]

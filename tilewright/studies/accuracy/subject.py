@@ -57,7 +57,7 @@ Smoothing = Mapping[str, Factors]  # factors of K by attention module
 
 @dataclass(frozen=True)
 class Identity:
-    """What tells one subject from another; every record and log begins with it."""
+    """What distinguishes one subject from another; every record and log begins with it."""
 
     model: str
     model_digest: str
@@ -102,7 +102,7 @@ class Subject:
         factors: Callable[[], Smoothing] | None = None,
         skip: Collection[str] = (),
     ) -> float:
-        """Perplexity in a format, which ``name`` must tell from all others.
+        """Perplexity in a format, whose ``name`` is unique to it.
 
         ``factors`` gives those of the keys; modules whose names end with one of ``skip`` stay as
         they are.

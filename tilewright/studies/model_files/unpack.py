@@ -59,10 +59,10 @@ def unpack_model(
         if reference is not None:
             originals = stack.enter_context(open_model(reference))
             _check_same_tensors(model, reference, originals)
-        writer = None
+        add = None
         if output is not None:
             names = [(tensor.name, len(tensor.shape)) for tensor in model.tensors.values()]
-            writer = stack.enter_context(create_model(output, names))
+            add = stack.enter_context(create_model(output, names))
         tick = stack.enter_context(progress("unpack", len(model.tensors)))
         rows = []
         for tensor in model.tensors.values():
@@ -70,11 +70,11 @@ def unpack_model(
             meter = ErrorMeter()
             original = None if originals is None else originals[tensor.name]
             pieces = _restored(model, tensor, original, meter)
-            if writer is None:
+            if add is None:
                 for _ in pieces:
                     pass
             else:
-                writer.add(tensor.name, _dtype(tensor), tensor.shape, pieces)
+                add(tensor.name, _dtype(tensor), tensor.shape, pieces)
             rows.append(_row(tensor, None if originals is None else meter))
             tick(tensor.name)
     return UnpackedFile(packed, output, tuple(rows))
