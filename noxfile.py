@@ -22,7 +22,7 @@ TORCH_TESTS = (
 )
 
 
-# Designs that are not ours, on a page of the report beside ours.
+# Designs that are not ours, on a page of the site beside ours.
 OWN_DESIGNS = ("mx_accelerator.toml", "lut_accelerator.toml", "lut_format.py:Levels")
 SHOWN_DESIGNS = [f"--with=examples/own_designs/{name}" for name in OWN_DESIGNS]
 
@@ -86,8 +86,8 @@ def with_language_model(session: nox.Session) -> None:
 
 @nox.session
 def report(session: nox.Session) -> None:
-    """Static pages in out/report, or where `-o DIR` says."""
-    install(session)
+    """The site, results among it, in out/report, or where `-o DIR` says."""
+    install(session, "docs")
     session.run("tilewright", "report", *SHOWN_DESIGNS, *session.posargs)
 
 
@@ -172,24 +172,15 @@ def flows(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation site in out/docs, a warning is an error; the report beside it.
-
-    They link to each other.
-    """
-    install(session, "docs,simulate")  # the API pages import the benches, which need cocotb
-    build_site(session)
-
-
-def build_site(session: nox.Session) -> None:
-    session.run("python", "-m", "sphinx", "-W", "--keep-going", "-j", "auto", "docs", "out/docs")
-    session.run("tilewright", "report", "-o", "out/report", *SHOWN_DESIGNS)
+    """The same site in out/docs; a warning, or a record that is out of date, is an error."""
+    install(session, "docs")
+    session.run("tilewright", "report", "-o", "out/docs", "--strict", *SHOWN_DESIGNS)
 
 
 @nox.session
 def screens(session: nox.Session) -> None:
-    """Site and report in Chromium, on a phone and on a desktop; pictures in out/screens."""
-    install(session, "docs,simulate")  # the API pages import the benches, which need cocotb
-    build_site(session)
+    """The site in Chromium, on a phone and on a desktop; pictures in out/screens."""
+    docs(session)
     session.run("python", "-m", "tests.docs.screens", *session.posargs)
 
 

@@ -1,4 +1,4 @@
-"""The documentation site: Sphinx with MyST, built by ``nox -s docs`` into out/docs.
+"""The documentation site with its results: Sphinx with MyST, built by ``tilewright report``.
 
 Nothing is fetched while it is built and nothing while it is read: no links into other projects'
 inventories, no fonts or scripts from the web, and Sphinx's own search.
@@ -19,11 +19,10 @@ from sphinx.util.typing import stringify_annotation
 
 import tilewright
 from tilewright.cli import all_commands, command_parser
-from tilewright.report.reference.api import members_as_list, write_api_pages
-from tilewright.report.reference.assembly import AssemblyLexer
-from tilewright.report.reference.command_line import command_reference
-from tilewright.report.reference.declarations import TABLES
-from tilewright.report.reference.misses import miss_lists
+from tilewright.site.reference.api import members_as_list, write_api_pages
+from tilewright.site.reference.assembly import AssemblyLexer
+from tilewright.site.reference.command_line import command_reference
+from tilewright.site.reference.declarations import TABLES
 from tilewright.synth.fpga.record import FPGA, fpga_table
 from tilewright.synth.place.record import PLACED, placed_table
 from tilewright.synth.record import load_kind
@@ -41,6 +40,7 @@ PACKAGES = [
         "torch",
         "verify",
         "studies",
+        "site",
     ),
     "base",
 ]
@@ -60,24 +60,23 @@ html_theme = "furo"
 html_title = f"Tilewright {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [(name, {"defer": "defer"}) for name in ("tables.js", "sliders.js")]
 html_copy_source = False
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 nb_merge_streams = True
-nb_execution_mode = "force"  # what a notebook shows is what today's code gives
+nb_execution_mode = "force"  # what a cell shows is what today's code gives
+nb_execution_timeout = 600  # seconds for a cell, on a busy machine
 nb_execution_raise_on_error = True
 myst_heading_anchors = 4  # links such as deca.md#registers, as code hosts make them
 
 add_module_names = False  # the section of a module has its name
 autodoc_member_order = "bysource"
 autodoc_default_options = {"undoc-members": True}
-autodoc_mock_imports = [
-    "torch",
-    "transformers",
-    "safetensors",
-    "gguf",
-    "distributed",
-]  # optional extras
+autodoc_mock_imports = [  # optional extras
+    *("torch", "transformers", "safetensors", "gguf", "distributed"),
+    *("cocotb", "cocotb_tools", "cocotbext"),
+]
 # What stands in for an optional extra wraps nothing: it has every attribute, and whoever follows
 # __wrapped__ to the innermost function would never end.
 _MockObject.__sphinx_empty_attrs__ = frozenset({"__typing_subst__", "__wrapped__"})
@@ -95,6 +94,7 @@ toc_object_entries = False  # thousands of them would be copied into each page's
 def setup(app: Sphinx) -> None:
     """Add to Sphinx what only this project has."""
     app.add_lexer("asm", AssemblyLexer)
+    app.add_config_value("with_api", True, "env", bool)  # else without its pages
     app.connect("builder-inited", write_generated_pages)
     app.connect("source-read", fill_in)
     app.connect("autodoc-process-docstring", rewrite_docstring)
@@ -104,7 +104,10 @@ def setup(app: Sphinx) -> None:
 
 def write_generated_pages(app: Sphinx) -> None:
     packages = [f"tilewright.{name}" for name in PACKAGES]
-    write_api_pages(packages, Path(app.srcdir) / "reference" / "api")
+    if app.config.with_api:
+        write_api_pages(packages, Path(app.srcdir) / "reference" / "api")
+    else:
+        app.config.exclude_patterns += ["reference/api/*"]
 
 
 def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
@@ -129,7 +132,6 @@ GENERATED = {
     **TABLES,
     "commands": all_commands_reference,
     "fpga": fpga_records_table,
-    "misses": miss_lists,
     "placed": placed_records_table,
 }
 

@@ -1,10 +1,10 @@
-"""Answers of the cycle models that the report asks for, computed before and part of the package.
+"""Answers of the cycle models that the site asks for, computed before and part of the package.
 
 A stream of tiles or a program of a layer takes a tenth of a second to a second to follow, and the
-claims and pages of the report ask for hundreds. ``model_answers.json`` holds their answers, each
+claims and pages of results ask for hundreds. ``model_answers.json`` holds their answers, each
 under the key of everything it follows from, the sources of the model among them: after a change of
 the model nothing is found there, and answers are computed as if there were no such file.
-``python -m tilewright.report.model_answers`` writes it anew.
+``python -m tilewright.site.model_answers`` writes it anew.
 """
 
 import json

@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the installed package come first: it is built, and its report written, once.
+    """Tests of the installed package come first: it is built once.
 
     `--dist worksteal` gives each worker a stretch of the list and moves only ends of stretches.
     """

@@ -29,9 +29,9 @@ ROOMS = {
     "verify": ".base .golden .hw .synth .compiler *",
 }
 ROOMS["studies"] = f"{ROOMS['verify']} .sim .claims .kernels .torch .verify"
-ROOMS["report"] = f"{ROOMS['studies']} .studies"
-ROOMS["api"] = ROOMS["report"]
-ROOMS["cli"] = f"{ROOMS['report']} .report"
+ROOMS["site"] = f"{ROOMS['studies']} .studies"
+ROOMS["api"] = ROOMS["site"]
+ROOMS["cli"] = f"{ROOMS['site']} .site"
 INSIDE = ("golden", "hw", "sim", "synth")  # top-level folders that are imported from tilewright
 # Folder -> top-level names that it may not import. A bare name makes a second copy of its classes.
 BARE = {*INSIDE, "kernels", "docs"}
@@ -214,8 +214,8 @@ PLANTED = {
         tilewright/verify/x.py | import tilewright.studies.pe | tilewright.studies.pe
         tilewright/studies/a/__main__.py | import tilewright.cli.main | tilewright.cli.main
         tilewright/studies/x.py | import matplotlib, tilewright.verify, tilewright.compiler |
-        tilewright/report/x.py | from tests.support import drive | tests.support
-        tilewright/cli/x.py | import kernels, tilewright.report | kernels
+        tilewright/site/x.py | from tests.support import drive | tests.support
+        tilewright/cli/x.py | import kernels, tilewright.site | kernels
         tests/x.py | import hw.unit, tests.support, benchmarks, tilewright.cli | hw.unit
         benchmarks/x.py | import tests | tests""",
     shared_modules_that_know_an_accelerator: """

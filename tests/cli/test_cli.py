@@ -111,7 +111,6 @@ def test_a_checkout_needs_no_metadata_of_its_own(capsys, monkeypatch):
         (["list", "queue,depth"], "'queue,depth': expected FIELD=VALUE, not 'depth'"),
         (["verilog", "-o", "out"], "name one BLOCK, or --all"),
         (["verilog", "queue", "--all", "-o", "out"], "name one BLOCK, or --all"),
-        (["report", "--cases", "0"], "--cases must be at least 1, not 0"),
         (
             ["llm", "m", "--batch", "y"],
             "argument --batch: invalid int value: 'y'; see tilewright llm ",

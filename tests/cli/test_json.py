@@ -79,14 +79,11 @@ def test_json_of_every_command(line, tmp_path, monkeypatch, capsys):
 
 
 def test_report(tmp_path, monkeypatch, capsys):
-    from tilewright import report
-    from tilewright.report.html import Markup
-    from tilewright.report.page import Page
+    from tilewright.site import build, problems
 
-    page = Page(
-        summary="Words.", body=Markup(""), data=None, failures=["a failure"], problems=["a problem"]
-    )
-    monkeypatch.setattr(report, "build_report", lambda output, context: {"name": page})
+    monkeypatch.setattr(build, "build_site", lambda *_, **__: None)
+    monkeypatch.setattr(problems, "find_failures", lambda: ["a failure"])
+    monkeypatch.setattr(problems, "find_problems", lambda: ["a problem"])
     assert cli.main(["report", "-o", str(tmp_path), "--json"]) == 1
     assert violations(json.loads(capsys.readouterr().out)) == []
 

@@ -1,4 +1,4 @@
-"""Every page of the site and of the report as a reader sees it; run by `nox -s screens`.
+"""Every page of the site as a reader sees it; run by `nox -s screens`.
 
 A page must not be wider than its window, and every picture must be there. Of some pages a picture
 is kept, to be looked at.
@@ -11,12 +11,14 @@ from pathlib import Path
 from tests.docs.browser import Browser, open_browser
 
 PICTURES = {
-    "docs/index.html": "site",
-    "docs/tutorial.html": "tutorial",
-    "docs/reference/api/tilewright.golden.deca.html": "api",
-    "docs/reference/commands.html": "commands",
-    "report/index.html": "report",
-    "report/deca.html": "report-deca",
+    "index.html": "site",
+    "tutorial.html": "tutorial",
+    "reference/api/tilewright.golden.deca.html": "api",
+    "reference/commands.html": "commands",
+    "results/index.html": "results",
+    "results/deca.html": "deca",
+    "results/explore.html": "sliders",
+    "results/blocks.html": "blocks",
 }
 WIDTHS = {"phone": 390, "desktop": 1280}
 HEIGHT = 1600  # of a picture; pages may be longer
@@ -48,10 +50,10 @@ def problems(browser: Browser, address: str, width: int) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.docs.screens", description=__doc__)
-    parser.add_argument("--built", type=Path, default=Path("out"), metavar="DIR")
+    parser.add_argument("--built", type=Path, default=Path("out/docs"), metavar="DIR")
     parser.add_argument("-o", "--output", type=Path, default=Path("out/screens"), metavar="DIR")
     args = parser.parse_args()
-    built = [*sorted(args.built.glob("docs/**/*.html")), *sorted(args.built.glob("report/*.html"))]
+    built = sorted(args.built.rglob("*.html"))
     names = {args.built / page: name for page, name in PICTURES.items()}
     if absent := set(names) - set(built):
         parser.error(f"{min(absent)} has not been built")

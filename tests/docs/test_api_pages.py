@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from tests.docs.pages import DOCS
-from tilewright.report.reference.api import api_pages
+from tilewright.site.reference.api import api_pages
 
 CONFIGURATION = """
 import runpy

@@ -10,14 +10,10 @@ from tilewright.golden.params.block import Field, Port
 from tilewright.golden.params.deca import (
     AXI_TOUT,
     CONFIG_FIELDS,
-    LOADER_STRIDE,
     STATUS_FIELDS,
     TILE_BYTES,
     DecaParams,
-    LoaderRegister,
-    Register,
     TileConfig,
-    TileError,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -75,21 +71,9 @@ def test_tepl_ports_of_the_deca_page():
     ]
 
 
-def test_registers_of_the_deca_page():
-    assert columns("registers", 0, 1) == [[r.name, f"0x{r.value:03x}"] for r in Register]
-    assert columns("loader registers", 0, 1) == [
-        [r.name, f"0x{r.value:02x}"] for r in LoaderRegister
-    ]
-    assert f"those of loader k start {LOADER_STRIDE:#x} bytes further each" in DECA
-
-
 def test_fields_of_the_deca_page():
     assert columns("configuration", 0, 1) == bit_ranges(CONFIG_FIELDS)
     assert columns("status", 0, 1) == bit_ranges(STATUS_FIELDS)
-
-
-def test_errors_of_the_deca_page():
-    assert columns("errors", 0, 1) == [[str(e.value), e.name] for e in TileError]
 
 
 def test_lookups_of_the_deca_page():

@@ -9,7 +9,7 @@ from docutils import nodes
 from docutils.core import publish_doctree
 from docutils.parsers.rst import roles
 
-from tilewright.report.reference.api import ROOT, members_as_list
+from tilewright.site.reference.api import ROOT, members_as_list
 
 PACKAGES = ("golden", "hw", "sim", "synth", "kernels", "torch", "verify", "studies", "base")
 ROLES = ("class", "func", "meth", "mod", "attr", "data")  # of Sphinx, here shown as they are

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tilewright.cli import main
 from tilewright.compiler.compile import Options, compile_model
-from tilewright.report.pages.model import KINDS
+from tilewright.site.real_model import KINDS
 from tilewright.studies.measured import load_measured
 from tilewright.studies.model_record import CONTEXTS, NAMES
 

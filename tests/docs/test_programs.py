@@ -6,7 +6,7 @@ import pytest
 
 import tilewright.golden.params.anda_machine
 import tilewright.golden.params.harmonia_machine
-from tests.support.examples import blocks, console_examples, run_examples, table
+from tests.support.examples import blocks, console_examples, run_examples
 from tilewright.golden.params.resolve import resolve
 from tilewright.verify.machine.accelerators import accelerator_of
 
@@ -18,30 +18,6 @@ DECLARED = {
 PAGES = {name: (ROOT / "docs" / f"{name}-system.md").read_text() for name in DECLARED}
 
 of_each = pytest.mark.parametrize("name", DECLARED)
-
-
-@of_each
-def test_instructions(name):
-    assert table(PAGES[name], "instructions") == [
-        [str(int(opcode)), opcode.name.lower(), ", ".join(f"{f.name} {f.bits}" for f in fields)]
-        for opcode, fields in DECLARED[name].INSTRUCTION_FIELDS.items()
-    ]
-
-
-@of_each
-def test_counters(name):
-    assert [row[:2] for row in table(PAGES[name], "counters")] == [
-        [str(int(counter)), counter.name] for counter in DECLARED[name].Counter
-    ]
-
-
-@of_each
-def test_errors(name):
-    assert [row[:2] for row in table(PAGES[name], "errors")] == [
-        [str(int(error)), error.name]
-        for error in DECLARED[name].ERRORS
-        if error is not DECLARED[name].Error.NONE
-    ]
 
 
 @of_each

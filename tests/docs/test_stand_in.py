@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tilewright.report.reference.api import ROOT
+from tilewright.site.reference.api import ROOT
 
 MODULES = sorted(path.stem for path in (ROOT / "torch").glob("*.py") if path.stem[0] != "_")
 PROGRAM = """

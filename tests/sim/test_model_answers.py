@@ -10,7 +10,7 @@ from tilewright.sim import model_answers
 
 # Streams of DECA of each way to fetch tiles, and programs of an accelerator.
 CLAIMS = ("deca.table5.none", "deca.table5.l2", "deca.table5.deca15", "harmonia.lin.speedup.max")
-RENEW = "renew them with `python -m tilewright.report.model_answers`"
+RENEW = "renew them with `python -m tilewright.site.model_answers`"
 
 # In a process that has answered nothing before.
 ASK = """

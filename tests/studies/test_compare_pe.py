@@ -5,15 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tilewright.golden.params.resolve import resolve
-from tilewright.report.page import Context
-from tilewright.report.pages import pes
 from tilewright.studies.pe import compare as pe_compare
 from tilewright.studies.pe.compare import Claim, Comparison, Conclusion
 from tilewright.studies.pe.energy import PES
 from tilewright.studies.pe.placed import Placed
 from tilewright.synth.place.record import PLACED
-from tilewright.synth.record import RECORDS, load_kind
-from tilewright.synth.technology import TECHNOLOGIES, load_technology
+from tilewright.synth.record import load_kind
+from tilewright.synth.technology import load_technology
 
 
 def pe(name, area, energy):
@@ -132,24 +130,3 @@ def test_decompression_is_of_the_whole_of_deca():
     assert found.weights_per_cycle == found.lanes == resolve("deca:paper").lanes
     assert found.area_um2_per_weight == pytest.approx(found.area_um2 / 32)
     assert pe_compare._decompression("deca:small", load_technology("asap7")) is None
-
-
-def test_page_shows_the_comparison_and_what_survives():
-    context = Context(records=RECORDS, cases=1)
-    context.__dict__["stale"] = {}  # a question of its own, and a long one
-    built = pes.build(context)
-    for shown in ("Side by side", "Beside the papers", "What survives the change of node"):
-        assert f"<h2>{shown}</h2>" in built.body
-    assert built.body.count("<svg") == 2
-    found = built.data["comparison"]["comparisons"]
-    assert [c["technology"] for c in found] == list(TECHNOLOGIES)
-    for shown in (">DECA lane<", ">FIGNA-C<", ">Anda m1<", ">Harmonia m8m8<", "per lane"):
-        assert shown in built.body
-
-
-def test_page_without_records_says_how_to_make_them(monkeypatch):
-    monkeypatch.setattr(pe_compare, "load_energy", lambda *_: None)
-    context = Context(records=RECORDS, cases=1)
-    context.__dict__["stale"] = {}
-    body = pes.build(context).body
-    assert "tilewright compare pe --update-records --block pe_fp_fp,adder" in body

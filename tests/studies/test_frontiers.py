@@ -1,4 +1,4 @@
-"""Frontiers: which designs are best, what is recorded, and what the report shows of it."""
+"""Frontiers: which designs are best, what is recorded, and what the site shows of it."""
 
 import json
 from dataclasses import asdict
@@ -10,8 +10,8 @@ from tests.support.claims import claim
 from tilewright.cli import main
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve
-from tilewright.report.page import Context
-from tilewright.report.pages import frontiers as page
+from tilewright.site import hardware
+from tilewright.site.problems import find_problems
 from tilewright.studies.sweeps import runners
 from tilewright.studies.sweeps.frontiers import (
     FRONTIER,
@@ -106,19 +106,24 @@ def test_record_and_back(made_up):
     assert load_frontier("harmonia", "sky130hd", made_up) is None
 
 
-def test_page(made_up):
-    built = page.build(Context(records=made_up, cases=1))
-    assert "2 of 12 designs are best." in built.body
-    assert "Sections IV-B and V-C" in built.body
-    assert built.body.count("<svg") == 1 and not built.problems
-    assert "tilewright sweep --frontier deca --update-records" in built.body
-    assert set(built.data) == {"harmonia asap7"}
-    write(made_up, load_frontier_record("harmonia", "asap7", made_up) | {"tools": {}})
-    (problem,) = page.build(Context(records=made_up, cases=1)).problems
-    assert problem == (
+def test_tables_show_the_best_and_those_of_papers(made_up, monkeypatch):
+    monkeypatch.setattr(hardware, "load_frontier", partial(load_frontier, folder=made_up))
+    assert hardware.recorded_frontiers() == [("harmonia", "asap7")]
+    table = hardware.frontier_designs("harmonia", "asap7")
+    assert table.column("Best").count(True) == 2
+    assert any("Sections IV-B and V-C" in place for place in table.column("Paper"))
+    (drawing,) = hardware.frontiers()
+    assert drawing.count("<svg") == 1
+
+
+def test_a_record_of_another_flow_is_a_problem(made_up):
+    said = (
         "frontier harmonia in asap7 was made with other cells, tools or flow; to renew it:"
         " tilewright sweep --frontier harmonia --update-records"
     )
+    assert said not in find_problems(made_up)
+    write(made_up, load_frontier_record("harmonia", "asap7", made_up) | {"tools": {}})
+    assert said in find_problems(made_up)
 
 
 def test_a_failed_design_leaves_the_record_as_it_is(capsys, monkeypatch, made_up):

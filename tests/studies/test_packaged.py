@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.cli import main
 from tilewright.golden.llm.model import ModelError
-from tilewright.report.accuracy.models import model_records
+from tilewright.site.accuracy import model_records
 from tilewright.studies.accuracy.packaged import PACKAGED, Packaged, model_path, packaged_path
 
 PIECES = [b"GGUF" + bytes(range(100)), b"second", b"third"]

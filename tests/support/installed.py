@@ -1,23 +1,16 @@
-"""The package as a wheel installs it, away from the checkout, and the report that it writes.
+"""The package as a wheel installs it, away from the checkout.
 
 One for all tests of a worker: tests/conftest.py has those that ask for it run one after another.
 """
 
-import io
-import json
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
-from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from tilewright import cli
 
 ROOT = Path(__file__).parents[2]
 # Everything that a build could take by mistake, and what it must take.
@@ -79,29 +72,3 @@ def installed(wheel, tmp_path_factory) -> Path:
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "dependencies.pth").write_text("\n".join(dict.fromkeys(paths)) + "\n")
     return folder
-
-
-@dataclass(frozen=True)
-class Written:
-    """A report, what was said when it was written, and the data behind its pages."""
-
-    folder: Path
-    said: dict[str, Any]
-    data: dict[str, Any]  # by page, in the order of the navigation
-
-
-@pytest.fixture(scope="session")
-def written(request, tmp_path_factory) -> Written:
-    """The report of the installed package; under pytest-cov, of this process."""
-    folder = tmp_path_factory.mktemp("written")
-    words = ("report", "--cases", "500", "-o", "report", "--json")
-    if request.config.pluginmanager.hasplugin("_cov"):
-        with redirect_stdout(io.StringIO()) as shown:
-            assert cli.main([*words[:4], str(folder / "report"), words[5]]) == 0
-        said = json.loads(shown.getvalue())
-    else:
-        installed = request.getfixturevalue("installed")
-        said = json.loads(run(installed / "bin" / "tilewright", *words, cwd=folder))
-    folder /= "report"
-    data = {page: json.loads((folder / f"{page}.json").read_text()) for page in said["pages"]}
-    return Written(folder, said, data)

@@ -16,8 +16,7 @@ from tilewright.cli import main
 from tilewright.golden.deca import decode_tiles
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve
-from tilewright.report.deca import PAPER_PARTS
-from tilewright.report.deca.power import PAPER_PES, power_by_group
+from tilewright.site.deca import PAPER_PARTS, PAPER_PES, power_by_group
 from tilewright.studies.deca_energy import run as deca_energy
 from tilewright.studies.deca_energy.run import (
     IDLE,

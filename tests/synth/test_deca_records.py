@@ -6,8 +6,7 @@ import pytest
 
 from tests.support.claims import claim
 from tilewright.golden.params.deca import LUT_ENTRIES, TILE_BYTES, DecaParams
-from tilewright.report.deca import PAPER_PARTS
-from tilewright.report.hardware import area_by_group
+from tilewright.site.deca import area_by_paper_part
 from tilewright.synth.record import load_records
 
 DECA = {name: record for name, record in load_records().items() if record["block"] == "deca"}
@@ -48,7 +47,7 @@ def test_memories_are_macros(name):
 
 def area_table():
     """The table of docs/synthesis.md: our area beside the paper's, by the paper's groups."""
-    ours = area_by_group(FASTEST, PAPER_PARTS, "rest")
+    ours = area_by_paper_part(FASTEST)
     total, share = claim("deca.area.per_pe"), claim("deca.area.share")
     for group, area in ours.items():
         percent = 100 * area / sum(ours.values())

@@ -13,8 +13,7 @@ from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
 from tilewright.hw.shared import Shared, SharedModules
 from tilewright.hw.sram import BlackBoxMemories, Sram
-from tilewright.report.pages import anda, harmonia
-from tilewright.report.system_area import area_by_part
+from tilewright.site.hardware import ACCELERATOR_PARTS, PAPER_NODES, area_by_part
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import synthesise
 from tilewright.synth.record import is_of_this_flow, sha256
@@ -23,7 +22,6 @@ from tilewright.synth.system import SYSTEMS, load_system, system_area
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 ASAP7 = load_technology("asap7")
-PAGES = {"anda": anda, "harmonia": harmonia}
 PORTS = wiring.Signature({"x": In(8), "y": Out(8)})
 
 
@@ -91,16 +89,18 @@ def test_equal_parts_count_as_often_as_they_occur():
 @pytest.mark.parametrize("spec", SYSTEMS)
 def test_every_module_of_a_record_has_a_part(spec, technology):
     record = load_system(spec, technology)
-    by_part = area_by_part(record, PAGES[spec].PARTS)
+    by_part = area_by_part(record, ACCELERATOR_PARTS[spec])
     assert all(area > 0 for area in by_part.values())
     total = sum(a["logic"] + a["memory"] for a in record["parts"].values())
     assert sum(by_part.values()) * 1e6 == pytest.approx(total)
 
 
 def test_the_page_has_harmonias_area():
-    ours = sum(area_by_part(load_system("harmonia", "asap7"), harmonia.PARTS).values())
+    ours = sum(
+        area_by_part(load_system("harmonia", "asap7"), ACCELERATOR_PARTS["harmonia"]).values()
+    )
     paper = claim("harmonia.area")
-    scaled = paper * area_factor(harmonia.PAPER_NODE, ASAP7.node)
+    scaled = paper * area_factor(PAPER_NODES["harmonia"], ASAP7.node)
     page = " ".join((Path(__file__).parents[2] / "docs" / "synthesis.md").read_text().split())
     assert f"Harmonia has {ours:.2f} mm² in asap7" in page
     assert f"the paper's {paper} mm² at 28 nm are {scaled:.2f} mm² at 7 nm" in page
@@ -110,13 +110,13 @@ def test_a_module_without_a_part_is_refused():
     record = load_system("anda", "asap7")
     record["parts"]["toaster"] = {"logic": 1.0, "memory": 0.0}
     with pytest.raises(ValueError, match=r"^no part for toaster$"):
-        area_by_part(record, anda.PARTS)
+        area_by_part(record, ACCELERATOR_PARTS["anda"])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("spec", SYSTEMS)
 def test_records_are_of_the_present_design(spec):
-    """The command of the report's page makes them again."""
+    """Else the command of the site's page makes them again."""
     digest = sha256(to_rtlil(resolve(spec), memory_macros=True))
     for technology in TECHNOLOGIES:
         record = load_system(spec, technology)

@@ -73,8 +73,8 @@ def _axes(args: argparse.Namespace) -> dict[str, tuple[int | str, ...]]:
 def _sweep(
     args: argparse.Namespace, question: "Question", axes: dict[str, tuple[int | str, ...]]
 ) -> "list[LlmResult | GenerationResult]":
-    from tilewright.report.llm_plot import check_plot, plot_sweep
     from tilewright.sim.sweep import points_of, sweep
+    from tilewright.site.llm_plot import check_plot, plot_sweep
 
     if args.plot is not None:
         check_plot(args.plot)

@@ -1,4 +1,4 @@
-"""``tilewright report``: records and live checks as static pages."""
+"""``tilewright report``: the site, documentation and results, from records and runs."""
 
 import argparse
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tilewright.base.console import print_json, remark
 
 NAME = "report"
-HELP = "write the report: static pages that open with no network, and the JSON behind them"
+HELP = "build the site: documentation and results in static pages that open with no network"
 EXAMPLE = "tilewright report -o out/report"
 
 
@@ -17,13 +17,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         default="out/report",
         help="folder to write or replace [%(default)s]",
-    )
-    parser.add_argument(
-        "--cases",
-        type=int,
-        default=100_000,
-        metavar="N",
-        help="operand sets per live check of the golden models [%(default)s]",
     )
     parser.add_argument(
         "--with",
@@ -37,37 +30,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="exit with 1 if a page has a problem, such as a record that is out of date",
+        help="exit with 1 if a record is out of date; a warning of Sphinx is an error",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.report import build_report
-    from tilewright.report.page import Context
+    from tilewright.site.build import build_site
+    from tilewright.site.problems import find_failures, find_problems
     from tilewright.studies.own_designs import read_designs
-    from tilewright.synth.record import RECORDS
 
-    if args.cases < 1:
-        raise ValueError(f"--cases must be at least 1, not {args.cases}")
-    read_designs(args.own)  # what is wrong with one is said at once
-    context = Context(records=RECORDS, cases=args.cases, own=tuple(args.own))
-    pages = build_report(args.output, context)
-    failures, problems = (
-        [f"{name}: {line}" for name, page in pages.items() for line in getattr(page, kind)]
-        for kind in ("failures", "problems")
-    )
+    read_designs(args.own)  # an error in one is said at once
+    build_site(args.output, args.own, strict=args.strict)
+    failures, problems = find_failures(), find_problems()
     index = Path(args.output) / "index.html"
+    pages = sorted(str(path.relative_to(args.output)) for path in index.parent.rglob("*.html"))
     if args.json:
-        print_json(
-            {
-                "index": str(index),
-                "pages": list(pages),
-                "failures": failures,
-                "problems": problems,
-            }
-        )
+        found = {"failures": failures, "problems": problems}
+        print_json({"index": str(index), "pages": pages, **found})
     else:
-        print(f"{index} and {len(pages)} pages")
+        print(f"{index} and {len(pages) - 1} pages")
         for line in (*failures, *problems):
             remark(f"tilewright: {line}")
     return 1 if failures or (args.strict and problems) else 0

@@ -1,0 +1,147 @@
+"""The whole site is built as `tilewright report` builds it, and read page by page."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.docs.pages import DOCS
+from tests.support.installed import run
+from tilewright.base.errors import CheckError, CommandError
+from tilewright.site import build
+
+CONFIGURATION = """
+extensions = ["myst_nb"]
+html_theme = "furo"
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+"""
+CELL = """---
+file_format: mystnb
+kernelspec: {{name: python3, display_name: Python 3}}
+---
+# A page
+
+```{{code-cell}} ipython3
+{0}
+```
+"""
+
+
+class Page(HTMLParser):
+    """What a page refers to, its anchors, tables and drawings."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.path, self.ids, self.links, self.loaded = path, set(), [], []
+        self.tables = self.drawings = 0
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.ids.add(values.get("id"))
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        self.loaded += [values[name] for name in ("src", "data") if name in values]
+        if tag == "link" and "stylesheet" in (values.get("rel") or ""):
+            self.loaded.append(values["href"])
+        self.tables += values.get("class") == "docutils data"
+        self.drawings += tag == "figure" and values.get("class") == "drawing"
+
+
+def problems(folder: Path, pages: dict[Path, Page]) -> list[str]:
+    """Links to nothing, and files that a page loads from elsewhere or that do not exist.
+
+    Pages of the API are left out.
+    """
+    found = []
+    for path, page in pages.items():
+        for address in (*page.links, *page.loaded):
+            parts = urlsplit(address)
+            if parts.scheme == "data" or (address in page.links and parts.scheme):
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            name = f"{path.relative_to(folder)}: {address}"
+            lacks = target in pages and parts.fragment and parts.fragment not in pages[target].ids
+            is_api = "/reference/api/" in f"{target}/"
+            if not is_api and (parts.scheme or not target.exists() or lacks):
+                found.append(name)
+    return found
+
+
+def cells_of(source: Path) -> int:
+    return len(re.findall(r"^```\{code-cell\}", source.read_text(), re.MULTILINE))
+
+
+def test_the_site(tmp_path):
+    """No cell fails, every link leads somewhere, and cells have tables and drawings.
+
+    Without the API, whose pages take half of the time; `nox -s docs` builds them too.
+    """
+    folder = (tmp_path / "site").resolve()
+    build.build_site(
+        folder, [str(DOCS.parent / "examples/own_designs/mx_accelerator.toml")], with_api=False
+    )
+    pages = {path: Page(path) for path in folder.rglob("*.html")}
+    assert problems(folder, pages) == []
+    with_cells = [path for path in DOCS.rglob("*.md") if cells_of(path)]
+    assert len(with_cells) > 12
+    for source in with_cells:
+        page = pages[folder / source.relative_to(DOCS).with_suffix(".html")]
+        assert page.tables + page.drawings >= cells_of(source) - 1, source  # one may only compute
+    shown = [
+        pages[folder / "results" / f"{name}.html"] for name in ("index", "deca-servers", "pes")
+    ]
+    assert [page.drawings for page in shown] == [4, 14, 2]
+    assert "mx_accelerator" in (folder / "results" / "your-designs.html").read_text()
+
+
+@pytest.mark.parametrize(("code", "message"), [("1 / 0", "Sphinx has said what failed"), ("1", "")])
+def test_a_cell_that_fails_builds_no_site(tmp_path, code, message):
+    source = tmp_path / "docs"
+    source.mkdir()
+    (source / "conf.py").write_text(CONFIGURATION)
+    (source / "index.md").write_text(CELL.format(code))
+    if message:
+        with pytest.raises(CheckError, match=message):
+            build.build_site(tmp_path / "site", source=source)
+    else:
+        build.build_site(tmp_path / "site", source=source)
+    assert (tmp_path / "site").exists() == (not message)
+
+
+def test_what_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "find_spec", lambda name: None if name == "furo" else name)
+    with pytest.raises(CommandError, match=r"^the report needs furo: pip install -e '.\[docs\]'$"):
+        build.build_site(tmp_path / "site")
+
+
+def test_the_installed_package_says_where_to_build(installed, tmp_path):
+    script = "from tilewright.cli import main; print(main(['report', '-o', 'report']))"
+    said = run(
+        installed / "bin" / "python",
+        "-c",
+        f"import sys; sys.stderr = sys.stdout; {script}",
+        cwd=tmp_path,
+    )
+    assert said.splitlines() == [
+        "tilewright: the report is made of docs/, which an installed package does not have:"
+        " run this in a checkout of the project",
+        "2",
+    ]
+    assert not (tmp_path / "report").exists()
+
+
+def test_planted_problems_are_found(tmp_path):
+    folder = tmp_path.resolve()
+    (folder / "a.html").write_text(
+        '<a href="b.html#x"></a><a href="b.html#y"></a><a href="c.html"></a>'
+        '<img src="d.png"><script src="https://z.org/e.js"></script><a href="https://z.org"></a>'
+    )
+    (folder / "b.html").write_text('<p id="x">')
+    pages = {path: Page(path) for path in folder.glob("*.html")}
+    assert problems(folder, pages) == [
+        *("a.html: b.html#y", "a.html: c.html", "a.html: d.png", "a.html: https://z.org/e.js")
+    ]

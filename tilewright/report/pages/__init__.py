@@ -1,1 +1,0 @@
-"""One module per page; see ``tilewright.report`` for what it must have."""

@@ -1,0 +1,35 @@
+"""Answers of cycle models that the site and ``tilewright claims`` need.
+
+They ship with the package. ``python -m tilewright.site.model_answers`` computes all of them;
+after a change of the models, until that has been run, they are computed where they are needed.
+"""
+
+from tilewright.base.files import write_atomic
+from tilewright.sim.model_answers import ANSWERS, recorded, text_of
+from tilewright.site import accuracy, claims, explore, own, servers, sparamx
+
+__all__ = ["answers_text"]
+
+QUESTIONS = (
+    *(claims.in_short, servers.systems, servers.by_batch, servers.by_context),
+    *(servers.energy_by_context, servers.by_cores, servers.roof_surface, servers.integration),
+    *(servers.anda_lengths, explore.measured, accuracy.machines, own.accelerators, own.answers),
+    sparamx.left_of_deca,
+)
+
+
+def answers_text() -> str:
+    """Return the content of the file, every answer computed by today's models."""
+    with recorded() as answers:
+        for ask in QUESTIONS:
+            ask()
+        for system in ("spr-ddr", "spr-hbm"):
+            servers.speedups_by_scheme(system)
+            servers.roofline(system)
+        for engine in explore.ENGINES:
+            explore.grid(engine)
+    return text_of(answers)
+
+
+if __name__ == "__main__":
+    write_atomic(ANSWERS, answers_text())

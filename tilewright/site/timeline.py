@@ -1,0 +1,90 @@
+"""Draws what every unit of an accelerator does in some cycles of a program.
+
+    python -m tilewright.site.timeline docs/harmonia-timeline.svg
+
+The program is that of a decoded token of SmolLM2 on Harmonia, as ``tilewright compile`` writes it,
+and the cycles are those of one of its layers; when instructions begin and end says the cycle model
+that benches hold against the RTL, cycle for cycle.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright.base.files import write_atomic
+from tilewright.compiler.count import timeline
+from tilewright.compiler.image import Lines
+from tilewright.compiler.machine import machine_of
+from tilewright.compiler.plan import Plan, Step
+from tilewright.compiler.program import step_program
+from tilewright.golden.machine.clock import Work
+from tilewright.golden.machine.moves import LATENCY
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.machine import UnitOfWork
+from tilewright.sim.models import resolve_model
+
+__all__ = ["decoder_layer", "draw"]
+
+MODEL, TOKENS = "smollm2-135m", 256
+COLOURS = {
+    "LOAD": "#4c78a8",
+    "STORE": "#72b7b2",
+    "GEMM": "#f58518",
+    "VECTOR": "#54a24b",
+    "CONVERT": "#b279a2",
+}
+LEFT, TOP, LANE, PIXELS = 90, 14, 30, 900
+
+
+def decoder_layer() -> tuple[list[Work], range]:
+    """The work of all units for three layers of a decoded token, and the cycles of the second."""
+    machine = machine_of(HarmoniaParams())
+    plan = Plan(machine=machine, shape=resolve_model(MODEL), context=TOKENS)
+    program = step_program(Lines(plan), Step.prompt(TOKENS - 1, 1), latency=LATENCY, layers=3)
+    work = timeline(machine, program, LATENCY)
+    first = next(w.number for w in work if w.number in program.body)
+    begins = [w.begin for w in work if w.number == first]
+    return work, range(begins[1], begins[2])
+
+
+def draw(work: Sequence[Work], cycles: range, title: str) -> str:
+    """The work of these cycles as an SVG, a lane for every unit that has any."""
+    shown = [w for w in work if w.begin < cycles.stop and w.end > cycles.start]
+    units = [unit for unit in UnitOfWork if any(w.unit is unit for w in shown)]
+    scale = PIXELS / len(cycles)
+    width, height = LEFT + PIXELS + 20, TOP + LANE * len(units) + 30
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+        f' width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
+        f"<title>{title}</title>",
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+    ]
+    step = max(1, len(cycles) // 6)
+    for cycle in range(cycles.start, cycles.stop + 1, step):
+        x = LEFT + (cycle - cycles.start) * scale
+        out.append(f'<line x1="{x:g}" y1="{TOP}" x2="{x:g}" y2="{height - 30}" stroke="#ddd"/>')
+        out.append(f'<text x="{x:g}" y="{height - 12}" text-anchor="middle">{cycle:,}</text>')
+    for number, unit in enumerate(units):
+        y = TOP + LANE * number
+        out.append(f'<text x="8" y="{y + 19}">{unit.name.lower()}</text>')
+        for w in (w for w in shown if w.unit is unit):
+            begin, end = max(w.begin, cycles.start), min(w.end, cycles.stop)
+            name = w.instruction.opcode.name
+            out.append(
+                f'<rect x="{LEFT + (begin - cycles.start) * scale:.1f}" y="{y + 5}"'
+                f' width="{max(0.5, (end - begin) * scale):.1f}" height="{LANE - 10}"'
+                f' fill="{COLOURS.get(name, "#999")}" stroke="white" stroke-width="0.4">'
+                f"<title>instruction {w.number}, {name.lower()}: cycles {w.begin} to {w.end - 1}"
+                "</title></rect>"
+            )
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def main(path: str) -> None:
+    """Write the drawing."""
+    title = f"Units of Harmonia in a layer of SmolLM2, a token decoded at {TOKENS}"
+    write_atomic(Path(path), draw(*decoder_layer(), title))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
