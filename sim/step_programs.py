@@ -26,13 +26,15 @@ from typing import Literal
 from tilewright.compiler.count import (
     ProgramTime,
     batch_steps,
+    head_tiles,
     head_time,
     prompt_steps,
 )
 from tilewright.compiler.count import step_time as count_step
 from tilewright.compiler.graph import refusal
 from tilewright.compiler.machine import Machine, machine_of
-from tilewright.compiler.plan import Plan, Step
+from tilewright.compiler.plan import Plan
+from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.moves import LATENCY, Timing
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineParams
@@ -140,7 +142,9 @@ def _times(
     for one, times, with_head in _steps(machine, model, step, every_step):
         parts = dict(_step(machine, model, context, one, timing)) if times else {}
         if with_head:
-            parts["head"] = _head(machine, model, context, one, timing).times(with_head)
+            tiles = tuple(head_tiles(machine, one))
+            head = _head(machine, model, context, _sequences(one), tiles, timing)
+            parts["head"] = head.times(with_head)
         for name, time in parts.items():
             share = 1 if name == "head" else times
             found[name] = found.get(name, ProgramTime()) + time.scaled(share)
@@ -205,8 +209,12 @@ def _context(model: LlmShape, longest: int) -> int:
     return max(longest, min(context, model.max_position_embeddings))
 
 
-def _plan(machine: Machine, model: LlmShape, context: int, step: Step) -> Plan:
-    sequences = max(token.sequence for token in step.tokens) + 1
+def _sequences(step: Step) -> int:
+    return max(token.sequence for token in step.tokens) + 1
+
+
+@cached(64)
+def _plan(machine: Machine, model: LlmShape, context: int, sequences: int) -> Plan:
     return Plan(
         machine=machine,
         shape=model,
@@ -221,14 +229,19 @@ def _plan(machine: Machine, model: LlmShape, context: int, step: Step) -> Plan:
 def _step(
     machine: Machine, model: LlmShape, context: int, step: Step, timing: Timing
 ) -> dict[str, ProgramTime]:
-    return count_step(_plan(machine, model, context, step), step, timing)
+    return count_step(_plan(machine, model, context, _sequences(step)), step, timing)
 
 
 @cached_count
 def _head(
-    machine: Machine, model: LlmShape, context: int, step: Step, timing: Timing
+    machine: Machine,
+    model: LlmShape,
+    context: int,
+    sequences: int,
+    tiles: tuple[int, ...],
+    timing: Timing,
 ) -> ProgramTime:
-    return head_time(_plan(machine, model, context, step), step, timing)
+    return head_time(_plan(machine, model, context, sequences), tiles, timing)
 
 
 def attention_time(

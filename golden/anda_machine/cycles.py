@@ -16,14 +16,7 @@ from tilewright.golden.anda_machine.isa import (
     extents,
     groups_of,
 )
-from tilewright.golden.machine.clock import (
-    Task,
-    Work,
-    busy_cycles,
-    move_task,
-    regions_of,
-    schedule,
-)
+from tilewright.golden.machine.clock import Task, move_task, program_counters, regions_of
 from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.params.anda_machine import (
@@ -37,47 +30,32 @@ from tilewright.golden.params.anda_machine import (
 from tilewright.golden.params.machine import UnitOfWork
 from tilewright.golden.params.vector import Operation
 
-
-def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
-    """Counters of a program that halted, by where the time goes."""
-    matrix_waits = result_waits = 0
-    # A loop comes to the same instructions again; the trace keeps them, so that none is another.
-    known: dict[tuple[int, Formats], Task | None] = {}
-
-    def task_of(x: Instruction, formats: Formats) -> Task | None:
-        nonlocal matrix_waits, result_waits
-        if x.opcode is Opcode.GEMM:
-            gemm = _gemm(params, x, formats)
-            matrix_waits += gemm.matrix_waits
-            result_waits += gemm.result_waits
-        key = id(x), formats
-        if key not in known:
-            known[key] = task(params, x, formats, latency)
-        return known[key]
-
-    clock, work = schedule(params, outcome, latency, task_of)
-    busy = busy_cycles(work)
-    return {
-        Counter.CYCLES: clock.now,
-        Counter.CONTROL: clock.control,
-        Counter.MATRIX_WAITS: matrix_waits,
-        Counter.RESULT_WAITS: result_waits,
-        **{counter: busy[unit] for unit, counter in BUSY.items()},
-    }
-
-
-def timeline(params: AndaParams, outcome: Outcome, latency: int) -> list[Work]:
-    """What every unit of a program that halted did, and when, in the order of the program."""
-    _, work = schedule(params, outcome, latency, lambda x, f: task(params, x, f, latency))
-    return work
-
-
 BUSY = {
     UnitOfWork.LOAD: Counter.LOAD,
     UnitOfWork.STORE: Counter.STORE,
     UnitOfWork.MATRIX: Counter.GEMM,
     UnitOfWork.VECTOR: Counter.VECTOR,
 }
+
+
+def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
+    """Counters of a program that halted, by where the time goes."""
+    return program_counters(params, outcome, latency, task, _waits, BUSY)
+
+
+def _waits(params: AndaParams, x: Instruction | None, formats: Formats) -> dict[Counter, int]:
+    """What an instruction adds to the counters of waiting; None: zeros of all of them."""
+    if x is None:
+        return {Counter.MATRIX_WAITS: 0, Counter.RESULT_WAITS: 0}
+    if x.opcode is not Opcode.GEMM:
+        return {}
+    gemm = _gemm(params, x, formats)
+    return {
+        Counter.MATRIX_WAITS: gemm.matrix_waits,
+        Counter.RESULT_WAITS: gemm.result_waits,
+    }
+
+
 # Gemm and compress write their results through the same collector: it is held like a region.
 _COLLECTOR = 1 << 100
 

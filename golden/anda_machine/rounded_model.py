@@ -2,23 +2,8 @@
 
 Whole tensors of many tokens at a time, in numpy's float32 and float16: no instruction, no buffer
 and no program takes part, so that what compiler, programs and machine make of a model can be held
-against it bit for bit. Every *place* of rounding can be left out, which shows what it costs:
-
-    embedding   vectors of words as fp16
-    norms       mean square, its root and every product of a norm as fp16
-    sums        the sum of a group of products as fp16, before its scale
-    products    results of the linear modules as fp16
-    rotation    cosines, sines and every step of the rotary embedding as fp16
-    attention   fp16 scores and powers; a softmax for each bank's tokens, then one over the banks
-    gate        every step of SiLU(gate) * up as fp16
-    residual    sums of tokens and results as fp16
-    functions   tables for e^x, 1 / x and 1 / sqrt(x) in these steps, as the vector unit has them
-
-A place that is left out is computed in float32.
+against it bit for bit.
 """
-
-from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,27 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from tilewright.golden.anda_machine.mantissas import Mantissas
 from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.llm.model import Linear, Model
-from tilewright.golden.llm.sites import PLAIN
-from tilewright.golden.machine.vector import elementwise
+from tilewright.golden.machine.fast_vector import table
 from tilewright.golden.params.anda_machine import AndaParams
-from tilewright.golden.params.block import require
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import Weights
 
-__all__ = ["PLACES", "RoundedModel"]
+__all__ = ["RoundedModel"]
 
-PLACES = (
-    *("embedding", "norms", "sums", "products", "rotation", "attention", "gate", "residual"),
-    "functions",
-)
 NORM_SHARE = 2.0**-6  # of a mean square, so that it is finite in fp16; gains carry its root
 LEAST = np.float32(-60000.0)  # the largest score of a bank without tokens, at least
 _COLUMNS = 2048  # outputs of a product at a time: the sums of a group stay in a core's cache
-_TRUE: dict[Operation, Any] = {
-    Operation.EXPONENTIAL: np.exp,
-    Operation.RECIPROCAL: lambda x: 1 / x,
-    Operation.RECIPROCAL_ROOT: lambda x: 1 / np.sqrt(x),
-}
 
 Floats = NDArray[np.float32]
 
@@ -54,6 +28,11 @@ Floats = NDArray[np.float32]
 def _half(x: NDArray) -> Floats:
     """The nearest fp16 values, as float32."""
     return x.astype(np.float16).astype(np.float32)
+
+
+def _function(function: Operation, x: Floats) -> Floats:
+    """An approximated function of fp16 values, as the vector unit has it."""
+    return table(function)[x.astype(np.float16).view(np.uint16)].view(np.float16).astype(np.float32)
 
 
 def _halves(weights: Weights, rows: slice, group: int) -> tuple[Floats, Floats]:
@@ -80,27 +59,19 @@ class RoundedModel:
         mantissas: Mantissas,
         model: Model,
         head: Weights,
-        places: Collection[str] = PLACES,
     ):
-        for place in places:
-            require(place in PLACES, f"a place is one of {', '.join(PLACES)}, not {place!r}")
         self.mantissas, self.model, self.head = mantissas, model, head
-        self.places = frozenset(places)
         self._group, self._banks, self._lanes = params.group, params.rows, params.vector.row_lanes
         self._position = 0
         shape = (model.config.num_key_value_heads, 0, model.config.head_dim)
         self._cache = [[np.empty(shape, np.float32)] * 2 for _ in model.layers]
-        patterns = np.arange(1 << 16, dtype=np.uint16)
-        self._tables = {
-            f: elementwise(f, patterns).view(np.float16).astype(np.float32) for f in _TRUE
-        }
 
     def feed(self, tokens: ArrayLike) -> Floats:
         """Logits (tokens, vocabulary) of the next tokens."""
         ids, m = np.asarray(tokens), self.mantissas
         model = self.model
         with np.errstate(all="ignore"):
-            x = self._round("embedding", model.embedding[ids])
+            x = _half(model.embedding[ids])
             for layer, cache in zip(model.layers, self._cache, strict=True):
                 normed = self._compressed(self._norm(x, layer.attention_norm.gain), m.qkv)
                 q, k, v = (
@@ -112,26 +83,18 @@ class RoundedModel:
                     cache[number] = np.concatenate([cache[number], new], axis=1)
                 attended = self._attend(q, *cache).swapaxes(0, 1).reshape(len(ids), -1)
                 added = self._product(self._compressed(attended, m.o), layer.output)
-                x = self._round("residual", x + added)
+                x = _half(x + added)
                 normed = self._compressed(self._norm(x, layer.feed_norm.gain), m.u)
                 assert layer.gate is not None
                 inner = self._gated(self._product(normed, layer.gate), normed, layer.up)
                 added = self._product(self._compressed(inner, m.d), layer.down)
-                x = self._round("residual", x + added)
+                x = _half(x + added)
             self._position += len(ids)
             normed = self._norm(x, model.final_norm.gain)
             hidden = self._compressed(normed, m.qkv)
             return self._multiplied(hidden, self.head)
 
-    # What every result passes through.
-
-    def _round(self, place: str, x: NDArray) -> Floats:
-        return _half(x) if place in self.places else np.asarray(x, np.float32)
-
-    def _function(self, place: str, function: Operation, x: Floats) -> Floats:
-        if place not in self.places or "functions" not in self.places:
-            return self._round(place, _TRUE[function](x))
-        return self._tables[function][x.astype(np.float16).view(np.uint16)]
+    # Arithmetic.
 
     def _summed(self, terms: Floats, scale: float = 1.0) -> Floats:
         """Sums along the last axis as a row of lanes adds them, times an fp16 ``scale``."""
@@ -152,12 +115,9 @@ class RoundedModel:
 
     def _norm(self, x: Floats, gain: Floats) -> Floats:
         eps = self.model.config.norm_eps
-        if "norms" not in self.places:
-            square = np.einsum("tc,tc->t", x, x)[:, np.newaxis] / np.float32(x.shape[1])
-            return x / np.sqrt(square + np.float32(eps)) * gain
         square = self._summed(x * x, NORM_SHARE / x.shape[1])[:, np.newaxis]
         square = _half(square + np.float32(np.float16(eps * NORM_SHARE)))
-        root = self._function("norms", Operation.RECIPROCAL_ROOT, square)
+        root = _function(Operation.RECIPROCAL_ROOT, square)
         scaled = _half(gain.astype(np.float64) * np.sqrt(NORM_SHARE))
         return _half(_half(x * root) * scaled)
 
@@ -166,7 +126,7 @@ class RoundedModel:
         result = self._multiplied(x, linear.integers)
         if linear.bias is None:
             return result
-        return self._round("products", result + self._round("products", linear.bias))
+        return _half(result + _half(linear.bias))
 
     def _multiplied(self, x: Floats, weights: Weights) -> Floats:
         """Sums of a group are exact in float32; scaled, they are added one after the other."""
@@ -179,8 +139,8 @@ class RoundedModel:
             total = np.zeros((len(x), len(values)), np.float32)
             for k in range(scales.shape[1]):
                 piece = slice(k * group, (k + 1) * group)
-                total += self._round("sums", doubled[:, piece] @ values[:, piece].T) * scales[:, k]
-            result[:, rows] = self._round("products", total)
+                total += _half(doubled[:, piece] @ values[:, piece].T) * scales[:, k]
+            result[:, rows] = _half(total)
         return result
 
     def _heads(self, x: Floats) -> Floats:
@@ -195,33 +155,26 @@ class RoundedModel:
             frequency = frequency / self.model.rope_factors
         angle = (self._position + np.arange(x.shape[1]))[:, np.newaxis] * frequency
 
-        def rounded(value: NDArray) -> Floats:
-            return self._round("rotation", value)
-
-        cosine, sine = rounded(np.cos(angle)), rounded(np.sin(angle))
+        cosine, sine = _half(np.cos(angle)), _half(np.sin(angle))
         a, b = x[..., :half], x[..., half:]
         return np.concatenate(
             [
-                rounded(rounded(a * cosine) - rounded(b * sine)),
-                rounded(rounded(b * cosine) + rounded(a * sine)),
+                _half(_half(a * cosine) - _half(b * sine)),
+                _half(_half(b * cosine) + _half(a * sine)),
             ],
             axis=2,
         )
 
     def _gated(self, gate: Floats, normed: Floats, up: Linear) -> Floats:
-        power = self._function("gate", Operation.EXPONENTIAL, -gate)
-        share = self._function(
-            "gate", Operation.RECIPROCAL, self._round("gate", power + np.float32(1))
-        )
-        return self._round("gate", self._round("gate", gate * share) * self._product(normed, up))
+        power = _function(Operation.EXPONENTIAL, -gate)
+        share = _function(Operation.RECIPROCAL, _half(power + np.float32(1)))
+        return _half(_half(gate * share) * self._product(normed, up))
 
     # Attention.
 
     def _attend(self, q: Floats, keys: Floats, values: Floats) -> Floats:
         """Causal attention (heads, tokens, C)."""
         scale = self.model.config.head_dim**-0.5
-        if "attention" not in self.places:
-            return PLAIN.attend(0, q * np.float32(scale), keys, values)
         share = len(q) // len(keys)
         seen = keys.shape[1]
         tiles = -(-seen // self._banks)
@@ -250,18 +203,16 @@ class RoundedModel:
     def _weighed(self, scores: Floats, values: Floats) -> Floats:
         """Softmax of each bank's own tokens and their sum, then the banks' weighed together."""
         top = np.maximum(scores.max(axis=1), LEAST)  # (tokens, banks)
-        powers = self._function(
-            "attention", Operation.EXPONENTIAL, _half(scores - top[:, np.newaxis])
-        )
+        powers = _function(Operation.EXPONENTIAL, _half(scores - top[:, np.newaxis]))
         sums = self._summed(powers.swapaxes(1, 2))
         part = np.zeros((len(scores), *values.shape[1:]), np.float32)
         for tile, value in enumerate(values):
             part += powers[:, tile, :, np.newaxis] * value
         part = _half(part)
         apart = _half(top - top.max(axis=1, keepdims=True))
-        weight = self._function("attention", Operation.EXPONENTIAL, apart)
+        weight = _function(Operation.EXPONENTIAL, apart)
         total = self._summed(weight * sums)[:, np.newaxis]
-        weight = _half(weight * self._function("attention", Operation.RECIPROCAL, total))
+        weight = _half(weight * _function(Operation.RECIPROCAL, total))
         result = np.zeros((len(scores), values.shape[2]), np.float32)
         for bank in range(self._banks):
             result += weight[:, bank, np.newaxis] * part[:, bank]

@@ -22,12 +22,9 @@ from tilewright.golden.harmonia_machine.isa import (
 )
 from tilewright.golden.machine.clock import (
     Task,
-    Work,
-    busy_cycles,
-    known_moves,
     move_task,
+    program_counters,
     regions_of,
-    schedule,
     vector_cycles,
 )
 from tilewright.golden.machine.instruction import scalar_operands
@@ -47,41 +44,6 @@ FIRST_BEAT = 1  # of a gemm: the cycle in which it is offered
 NOTICED = 2  # from the cycle that writes the last row to the one behind its idle unit
 
 
-def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
-    """Counters of a program that halted, by where the time goes."""
-    waits = 0
-    # A loop comes to the same instructions again; the trace keeps them, so that none is another.
-    known: dict[tuple[int, Settings], tuple[Task | None, int]] = {}
-    move = known_moves(params, latency, lambda x: task(params, x, Settings(), latency))
-
-    def task_of(x: Instruction, settings: Settings) -> Task | None:
-        nonlocal waits
-        if x.opcode in (Opcode.LOAD, Opcode.STORE):
-            return move(x)
-        key = id(x), settings
-        found = known.get(key)
-        if found is None:
-            own = gemm_cycles(params, settings, x).matrix_waits if x.opcode is Opcode.GEMM else 0
-            found = known[key] = task(params, x, settings, latency), own
-        waits += found[1]
-        return found[0]
-
-    clock, work = schedule(params, outcome, latency, task_of)
-    busy = busy_cycles(work)
-    return {
-        Counter.CYCLES: clock.now,
-        Counter.CONTROL: clock.control,
-        Counter.MATRIX_WAITS: waits,
-        **{counter: busy[unit] for unit, counter in BUSY.items()},
-    }
-
-
-def timeline(params: HarmoniaParams, outcome: Outcome, latency: int) -> list[Work]:
-    """What every unit of a program that halted did, and when, in the order of the program."""
-    _, work = schedule(params, outcome, latency, lambda x, s: task(params, x, s, latency))
-    return work
-
-
 BUSY = {
     UnitOfWork.LOAD: Counter.LOAD,
     UnitOfWork.STORE: Counter.STORE,
@@ -89,6 +51,20 @@ BUSY = {
     UnitOfWork.VECTOR: Counter.VECTOR,
     UnitOfWork.CONVERT: Counter.CONVERT,
 }
+
+
+def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
+    """Counters of a program that halted, by where the time goes."""
+    return program_counters(params, outcome, latency, task, _waits, BUSY)
+
+
+def _waits(params: HarmoniaParams, x: Instruction | None, settings: Settings) -> dict[Counter, int]:
+    """What an instruction adds to the counters of waiting; None: zeros of all of them."""
+    if x is None:
+        return {Counter.MATRIX_WAITS: 0}
+    if x.opcode is not Opcode.GEMM:
+        return {}
+    return {Counter.MATRIX_WAITS: gemm_cycles(params, settings, x).matrix_waits}
 
 
 def task(params: HarmoniaParams, x: Instruction, settings: Settings, latency: int) -> Task | None:

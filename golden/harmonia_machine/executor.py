@@ -118,10 +118,12 @@ class Machine(BaseMachine):
         if x["spread"]:
             rows = np.repeat(rows[:, x["spread"] - 1 : x["spread"]], self.params.rows, axis=1)
         self._write(memory, x["row"], rows)
-        lines = len(data) // self.params.line_bytes
-        if memory is Memory.MANTISSAS:
+
+    def _count_read(self, memory: int, lines: int) -> None:
+        super()._count_read(memory, lines)
+        if memory == Memory.MANTISSAS:
             self._count(Counter.MANTISSA_LINES, lines)
-        elif memory is Memory.OPERANDS:
+        elif memory == Memory.OPERANDS:
             self._count(Counter.OPERAND_LINES, lines)
 
     def _get(self, x: Instruction) -> NDArray[np.uint8]:

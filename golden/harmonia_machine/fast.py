@@ -7,8 +7,8 @@ else differs: memories, counters and traces are those of
 :class:`tilewright.golden.harmonia_machine.executor.Machine`.
 """
 
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar, NamedTuple
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,11 @@ from numpy.typing import NDArray
 from tilewright.golden.bfp import Blocks
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.fast_blocks import encoded
-from tilewright.golden.harmonia_machine.fast_products import FEW_BANKS, Banks, PartWeights, added
-from tilewright.golden.harmonia_machine.isa import Instruction, words_of
+from tilewright.golden.harmonia_machine.isa import Instruction
 from tilewright.golden.harmonia_machine.layout import from_bytes
-from tilewright.golden.machine.compiled import CompiledMachine, DecodedOnce
-from tilewright.golden.machine.fast_vector import (
-    FUNCTIONS,
-    arithmetic,
-    largest,
-    masked,
-    reduced,
-    table,
-)
-from tilewright.golden.machine.instruction import works_on_scalars
+from tilewright.golden.machine.compiled import CompiledMachine, DecodedOnce, Lanes
+from tilewright.golden.machine.fast_products import FEW_BANKS, Banks, PartWeights, added
+from tilewright.golden.machine.fast_vector import arithmetic, largest, masked
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
 from tilewright.golden.params.harmonia_machine import (
@@ -39,89 +31,33 @@ from tilewright.golden.params.harmonia_machine import (
     Opcode,
     Operand,
 )
-from tilewright.golden.params.machine import Error, Kind
+from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
 
 __all__ = ["FastMachine"]
 
 Floats = NDArray[np.float32]
-_SIMPLE = (*FUNCTIONS, Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY)
-_LINE = ("line",)
 _EXPONENT_MASK = np.uint8((1 << FP16.exponent_bits) - 1)
-
-
-class _Pending(NamedTuple):
-    """Rows of weights that a load has announced and nothing has read yet."""
-
-    line: int
-    rows: int
-    skip: int = 0  # rows of the load before the first of these
-
-
-class _Decoded(NamedTuple):
-    """A vector instruction, decoded once: loops execute it again."""
-
-    operation: Operation
-    of_scalars: bool  # one of few operations on scalar registers
-    rare: bool  # left to the executor
-    all_banks: bool  # computed for banks that are not written too
-    reduces: bool
-    takes_b: bool
-    by_table: bool
-
-    @classmethod
-    def of(cls, x: Instruction) -> "_Decoded":
-        operation = Operation(x["operation"])
-        return cls(
-            operation,
-            works_on_scalars(x) and x["a_kind"] == Kind.SCALAR and operation in _SIMPLE,
-            operation is Operation.MAXIMUM or x["a_kind"] != Kind.TENSOR,
-            operation.reduces or operation.keeps_sum,
-            operation.reduces,
-            operation.takes_b,
-            operation in FUNCTIONS,
-        )
 
 
 class _Instruction(DecodedOnce, Instruction):
     KNOWN: ClassVar[dict[int, Any]] = {}
-
-    @cached_property
-    def facts(self) -> _Decoded:
-        return _Decoded.of(self)
 
 
 class FastMachine(CompiledMachine, Machine):
     """One accelerator with a model's image, whose first ``constant`` lines nothing changes."""
 
     INSTRUCTION: ClassVar = _Instruction
+    LAZY: ClassVar = (Memory.OPERANDS, Memory.SCALES)
+    CHECKED_BY_SETTINGS: ClassVar = False
 
     def __init__(self, params: HarmoniaParams, external: NDArray[np.uint8], constant: int):
         super().__init__(params, external, constant)
-        self._pending: dict[tuple[Memory, int], _Pending] = {}
         self._unpacked: dict[tuple[int, int], PartWeights] = {}
         self._factors: dict[tuple[int, ...], Floats] = {}  # of the cache, as it is now
         self._values: dict[tuple, Floats] = {}  # of activations, as they are now
         self._banks: tuple[Floats, Banks] | None = None  # of the last activations of all
         self._offsets: dict[bytes, NDArray[np.uint16]] = {}  # that windows have taught
-        self._judged: dict[tuple[int, ...], Error] = {}
-
-    def _check(self, x: Instruction | None) -> Error:
-        """What is right does not depend on a line, so most has been looked at before."""
-        if x is None:
-            return super()._check(x)
-        origin = x.__dict__.get("origin", x)  # before index registers were added
-        same = x if origin.moved != _LINE else origin
-        by, known = same.__dict__.get("judged", (None, Error.NONE))
-        if by is self:  # a loop has come to it before
-            return known
-        fields = x.fields
-        key = (x.opcode, *(fields[name] for name in fields if name != "line"))
-        known = self._judged.get(key)
-        if known is None:
-            known = self._judged[key] = super()._check(x)
-        same.__dict__["judged"] = self, known
-        return known
 
     def _execute(self, x: Instruction) -> Error:
         if x.opcode is Opcode.VECTOR:  # most are
@@ -137,71 +73,21 @@ class FastMachine(CompiledMachine, Machine):
                 self._values.clear()
         return super()._execute(x)
 
-    # Weights stay in external memory until their rows are read.
+    # Rows.
 
-    def _load(self, x: Instruction) -> Error:
-        memory, row = Memory(x["memory"]), x["row"]
-        lines = self._lines(x)
-        is_weight = memory in (Memory.OPERANDS, Memory.SCALES)
-        if not is_weight or x["line"] >= self._constant:
-            if is_weight and lines is not None:
-                self._forget(memory, row, x["rows"])
-                self._pending.pop((memory, row), None)
-            return super()._load(x)
-        if lines is None:
-            return Error.BUS
-        self._forget(memory, row, x["rows"])
-        self._pending[memory, row] = _Pending(x["line"], x["rows"])
-        count = lines.stop - lines.start
-        self._count(Counter.LINES_READ, count)
-        if memory is Memory.OPERANDS:
-            self._count(Counter.OPERAND_LINES, count)
-        return Error.NONE
+    def _buffer(self, memory: Memory) -> NDArray:
+        return self.memories[memory]
+
+    def _rows_of_lines(self, memory: Memory, data: NDArray[np.uint8], rows: int) -> NDArray:
+        return from_bytes(self.params, memory, data, rows)
 
     def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:
         (self._values if x["memory"] < Memory.OPERANDS else self._factors).clear()
         super()._put(x, data)
 
-    def _forget(self, memory: Memory, row: int, rows: int) -> None:
-        """Rows that are written anew; what is beside them is put where it belongs."""
-        before = self._pending.get((memory, row))
-        if before is not None and before.rows == rows:  # of all that came no rows are shared
-            return
-        for key, pending in list(self._pending.items()):
-            first, end = key[1], key[1] + pending.rows
-            if key[0] is not memory or first >= row + rows or row >= end:
-                continue
-            del self._pending[key]
-            if first < row:
-                self._pending[memory, first] = pending._replace(rows=row - first)
-            if row + rows < end:
-                gone = row + rows - first
-                rest = pending._replace(rows=pending.rows - gone, skip=pending.skip + gone)
-                self._pending[memory, row + rows] = rest
-
-    def _settle(self, key: tuple[Memory, int]) -> None:
-        """Write rows that have come."""
-        memory, row = key
-        pending = self._pending.pop(key)
-        rows = self._fetched(memory, pending)
-        self.memories[memory][row : row + pending.rows] = rows
-
-    def _fetched(self, memory: Memory, pending: _Pending) -> NDArray:
-        rows = pending.skip + pending.rows
-        count = self.params.lines(memory, rows)
-        data = np.array(self.external[pending.line : pending.line + count]).reshape(-1)
-        return from_bytes(self.params, memory, data, rows)[pending.skip :]
-
-    def settle(self) -> None:
-        """Let the memories hold all that has come."""
-        for key in list(self._pending):
-            self._settle(key)
-
     def _rows(self, memory: Memory, first: int, rows: int) -> NDArray:
-        if memory >= Memory.OPERANDS:
-            for key, pending in list(self._pending.items()):
-                if key[0] is memory and key[1] < first + rows and first < key[1] + pending.rows:
-                    self._settle(key)
+        if memory in self.LAZY:
+            self._settle_rows(memory, first, rows)
         return super()._rows(memory, first, rows)
 
     def _write(self, memory: Memory, first: int, rows: NDArray) -> None:
@@ -253,7 +139,7 @@ class FastMachine(CompiledMachine, Machine):
         self.scalars[x["register"]] = largest(shown[np.newaxis], values.shape[1])
 
     @property
-    def _written(self) -> slice | NDArray[np.int64]:
+    def _written(self) -> Lanes:
         """Banks that are written, as an index."""
         return _lanes(self.settings.lanes, self.params.rows)
 
@@ -371,82 +257,25 @@ class FastMachine(CompiledMachine, Machine):
         self._count(Counter.GROUPS_CONVERTED, blocks.exponent.size)
         return blocks
 
-    # Vector operations, on rows as the memory has them: (words, banks, values of a word).
+    # Vector operations.
 
-    def _vector(self, x: Instruction) -> None:
-        assert isinstance(x, _Instruction)
-        facts = x.facts
-        operation, elements = facts.operation, x["elements"]
-        if facts.of_scalars:
-            self._scalar(x, operation)
-            return
-        if facts.rare:
-            super()._vector(x)
-            return
-        lanes = slice(None) if facts.all_banks else self._written
-        a = self._words(x["a"], elements, lanes)
-        if x["causal_limit"]:
-            a = self._hidden(a, x["causal_limit"], lanes)
-        b = self._second(x, elements, lanes) if facts.takes_b else a
-        if operation is Operation.LARGEST:
-            self.scalars[x["destination"]] = largest(a, elements)
-            return
-        if facts.reduces:
-            second = None if operation is Operation.SUM else b
-            self.scalars[x["destination"]] = reduced(a, second, elements, x["scale"])
-            return
-        if operation is Operation.COPY:
-            result = a.copy()
-        elif facts.by_table:
-            result = table(operation)[a]
-        elif operation is Operation.POWERS:
-            powers = table(Operation.EXPONENTIAL)[arithmetic(Operation.SUBTRACT, a, b)]
-            self.scalars[x["total"]] = reduced(powers, None, elements, x["scale"])
-            lanes = self._written
-            result = powers[:, lanes]
-        else:
-            result = arithmetic(operation, a, b)
-        tail = elements % self.params.word_values
-        if tail:
-            result[-1, ..., tail:] = 0
-        row = x["destination"]
-        self.memories[Memory.FP16][row : row + len(result), lanes] = result
+    def _words_of(self, row: int, count: int, lanes: Lanes) -> NDArray[np.uint16]:
+        return self.memories[Memory.FP16][row : row + count, lanes]
 
-    def _scalar(self, x: Instruction, operation: Operation) -> None:
-        a = self.scalars[x["a"]]
-        if operation in FUNCTIONS:
-            result = table(operation)[a]
-        else:
-            immediate = x["b_kind"] == Kind.IMMEDIATE
-            b = np.full(1, x["b"], np.uint16) if immediate else self.scalars[x["b"]]
-            result = arithmetic(operation, a, b)
-        self.scalars[x["destination"]] = result
+    def _put_words(self, row: int, words: NDArray[np.uint16], elements: int, lanes: Lanes) -> None:
+        self.memories[Memory.FP16][row : row + len(words), lanes] = words
 
-    def _words(self, row: int, elements: int, lanes: Any) -> NDArray[np.uint16]:
-        count = words_of(self.params, elements)
-        values: NDArray[np.uint16] = self.memories[Memory.FP16][row : row + count, lanes]
-        tail = elements % self.params.word_values
-        if tail:
-            values = values.copy()
-            values[-1, ..., tail:] = 0
-        return values
-
-    def _second(self, x: Instruction, elements: int, lanes: Any) -> NDArray[np.uint16]:
-        if x["b_kind"] == Kind.TENSOR:
-            return self._words(x["b"], elements, lanes)
-        if x["b_kind"] == Kind.SCALAR:
-            return self.scalars[x["b"]][lanes][np.newaxis, :, np.newaxis]
-        return np.full((1, 1, 1), x["b"], np.uint16)
-
-    def _hidden(self, a: NDArray[np.uint16], limit: int, lanes: Any) -> NDArray[np.uint16]:
-        """Elements that ``limit`` hides from a bank read as -infinity."""
+    def _shown(self, x: Instruction, a: NDArray[np.uint16], lanes: Lanes) -> NDArray[np.uint16]:
+        """Elements that ``causal_limit`` hides from a bank read as -infinity."""
+        if not x["causal_limit"]:
+            return a
         banks = np.arange(self.params.rows)[lanes]
         place = np.arange(a.shape[0] * a.shape[2]).reshape(a.shape[0], 1, -1)
-        return np.where(place < limit + banks[:, np.newaxis], a, np.uint16(0xFC00))
+        return np.where(place < x["causal_limit"] + banks[:, np.newaxis], a, np.uint16(0xFC00))
 
 
 @lru_cache(maxsize=1 << 12)
-def _lanes(mask: int, rows: int) -> slice | NDArray[np.int64]:
+def _lanes(mask: int, rows: int) -> Lanes:
     """Banks of a mask: a slice where they follow each other."""
     banks = [bank for bank in range(rows) if mask >> bank & 1]
     if banks and banks == list(range(banks[0], banks[-1] + 1)):

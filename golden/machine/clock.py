@@ -200,23 +200,67 @@ def _moves(params: MachineParams, latency: int) -> dict[tuple[Any, ...], Task]:
     return {}
 
 
-def known_moves(
-    params: MachineParams, latency: int, task_of: Callable[[Any], Task | None]
-) -> Callable[[Any], Task]:
+TaskOf = Callable[[Any, Any, Any, int], Task | None]  # of parameters, instruction, settings
+
+
+def program_counters(
+    params: MachineParams,
+    outcome: Outcome,
+    latency: int,
+    task: TaskOf,
+    waits: Callable[[Any, Any, Any], dict[Any, int]],
+    busy: dict[UnitOfWork, Any],
+) -> dict[Any, int]:
+    """Counters of a program that halted, by where the time goes.
+
+    ``waits`` gives what an instruction adds to the counters of waiting, ``busy`` names the counter
+    of every unit.
+    """
+    counter: Any = type(next(iter(busy.values())))
+    waited = dict(waits(params, None, None))
+    move = _known_moves(params, latency, task)
+    # A loop comes to the same instructions again; the trace keeps them, so that none is another.
+    known: dict[tuple[int, Any], tuple[Task | None, dict[Any, int]]] = {}
+
+    def task_of(x: Any, settings: Any) -> Task | None:
+        if "line" in x.fields:
+            return move(x, settings)
+        key = id(x), settings
+        found = known.get(key)
+        if found is None:
+            own = task(params, x, settings, latency), waits(params, x, settings)
+            found = known[key] = own
+        for name, cycles in found[1].items():
+            waited[name] += cycles
+        return found[0]
+
+    clock, work = schedule(params, outcome, latency, task_of)
+    cycles = busy_cycles(work)
+    return {
+        counter.CYCLES: clock.now,
+        counter.CONTROL: clock.control,
+        **waited,
+        **{name: cycles[unit] for unit, name in busy.items()},
+    }
+
+
+def _known_moves(
+    params: MachineParams, latency: int, task_of: TaskOf
+) -> Callable[[Any, Any], Task]:
     """What loads and stores need, asked of ``task_of`` once for those that differ in lines alone.
 
     How lines are spread over the channels is all that counts of them.
     """
     known, channels = _moves(params, latency), params.memory_channels
 
-    def task(x: Any) -> Task:
+    def task(x: Any, settings: Any) -> Task:
         fields = x.fields
         line = fields["line"]
         where = (fields["memory"], fields["row"], fields["rows"], fields.get("stride", 1))
         key = (x.opcode, where, line % channels)
         found = known.get(key)
         if found is None:
-            asked = task_of(x)
+            asked = task_of(params, x, settings, latency)
             assert asked is not None
             found = known[key] = asked
         return Task(found.unit, found.cycles, found.regions, range(line, line + len(found.lines)))

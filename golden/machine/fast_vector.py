@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from tilewright.golden.machine.vector import elementwise
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["FUNCTIONS", "arithmetic", "largest", "masked", "reduced", "table"]
+__all__ = ["ARITHMETIC", "FUNCTIONS", "arithmetic", "largest", "masked", "reduced", "table"]
 
 Patterns = NDArray[np.uint16]
+ARITHMETIC = (Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY)
 FUNCTIONS = (Operation.EXPONENTIAL, Operation.RECIPROCAL, Operation.RECIPROCAL_ROOT)
 _NAN, _MAGNITUDE, _INFINITY, _SIGN = 0x7E00, 0x7FFF, 0x7C00, 0x8000
 

@@ -27,6 +27,8 @@ class BaseInstruction:
 
     opcode: Any  # a member of the set's IntEnum
     fields: dict[str, int] = field(default_factory=dict)
+    # The instruction of the program, where a loop has added index registers to its addresses.
+    origin: Self | None = field(default=None, compare=False, repr=False)
 
     FIELDS: ClassVar[Mapping[Any, tuple[Field, ...]]]
     MAYBE: ClassVar[tuple[str, ...]] = ()  # fields that are 0 where they are not given

@@ -184,8 +184,11 @@ class BaseMachine(ABC):
         if lines is None:
             return Error.BUS
         self._put(x, self.external[lines].reshape(-1))
-        self._count(self.COUNTER.LINES_READ, lines.stop - lines.start)
+        self._count_read(x["memory"], lines.stop - lines.start)
         return Error.NONE
+
+    def _count_read(self, memory: int, lines: int) -> None:
+        self._count(self.COUNTER.LINES_READ, lines)
 
     def _store(self, x: Any) -> Error:
         lines = self._lines(x)

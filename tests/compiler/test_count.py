@@ -8,6 +8,7 @@ import pytest
 from tilewright.compiler.count import (
     ProgramTime,
     batch_steps,
+    head_tiles,
     head_time,
     operation_times,
     program_time,
@@ -17,8 +18,9 @@ from tilewright.compiler.count import (
 )
 from tilewright.compiler.image import Lines
 from tilewright.compiler.machine import machine_of
-from tilewright.compiler.plan import Plan, Step
+from tilewright.compiler.plan import Plan
 from tilewright.compiler.program import head_program, step_program
+from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.moves import LATENCY, Timing
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.llm import LlmShape
@@ -92,8 +94,8 @@ def test_a_count_is_a_run(spec, seed, latency):
         program = step_program(lines, step, latency=latency)
         assert_equal(whole(step_time(plan, step, latency)), executed(plan, program, latency))
     tile = len(plan.machine.tiles(step)) - 1
-    program = head_program(lines, tile, step=step, latency=latency)
-    assert_equal(head_time(plan, step, latency), executed(plan, program, latency))
+    program = head_program(lines, tile, latency=latency)
+    assert_equal(head_time(plan, [tile], latency), executed(plan, program, latency))
 
 
 @pytest.mark.parametrize("spec", MACHINES)
@@ -105,7 +107,8 @@ def test_a_count_of_a_batch_is_a_run(spec, seed):
     program = step_program(Lines(plan, PROGRAM_LINES), step, latency=LATENCY)
     found = whole(step_time(plan, step, LATENCY))
     assert_equal(found, executed(plan, program, LATENCY))
-    assert head_time(plan, step, LATENCY).programs == 2  # token tiles
+    tiles = head_tiles(plan.machine, step)
+    assert head_time(plan, tiles, LATENCY).programs == 2
 
 
 @pytest.mark.parametrize("spec", MACHINES)

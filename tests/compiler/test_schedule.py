@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 
 from tests.support.tiny_machine import TinyMachine
-from tilewright.compiler.plan import Step
 from tilewright.compiler.program import _fitting
 from tilewright.compiler.rows import NoRoomError, Rows
 from tilewright.compiler.schedule import (
     Access,
     Item,
     dependences,
-    first_violation,
     schedule,
     written,
 )
+from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.clock import Task
 from tilewright.golden.params.machine import UnitOfWork
 
@@ -35,6 +34,16 @@ class Machine:
 
     def configure(self, settings):
         return ("configure", settings)
+
+
+def first_violation(before, order):
+    """The first pair of instructions that an order exchanges although one depends on the other."""
+    place = {number: k for k, number in enumerate(order)}
+    for number in order:
+        for earlier in sorted(before[number]):
+            if place[earlier] > place[number]:
+                return earlier, number
+    return None
 
 
 def item(unit, cycles, reads=(), writes=(), needs=()):

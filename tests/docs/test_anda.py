@@ -6,7 +6,7 @@ from tests.golden.test_program_vector import BOUNDS
 from tests.support.attention import attention_time
 from tests.support.claims import claim
 from tests.support.examples import table
-from tilewright.compiler.plan import Step
+from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.moves import load_cycles
 from tilewright.golden.params.anda_machine import AndaParams, Memory
 from tilewright.golden.params.machine import (

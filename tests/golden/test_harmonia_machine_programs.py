@@ -13,7 +13,7 @@ from tilewright.golden.harmonia.gemm import gemm, linear
 from tilewright.golden.harmonia.mixed import MixedBlocks
 from tilewright.golden.harmonia.offset import largest_halved
 from tilewright.golden.harmonia_machine.assembler import AssemblyError, assemble, disassemble
-from tilewright.golden.harmonia_machine.cycles import program_cycles, timeline
+from tilewright.golden.harmonia_machine.cycles import program_cycles, task
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.hazards import first_hazard
 from tilewright.golden.harmonia_machine.isa import Settings, check, expand
@@ -27,6 +27,7 @@ from tilewright.golden.harmonia_machine.layout import (
     to_bytes,
     weight_rows,
 )
+from tilewright.golden.machine.clock import schedule
 from tilewright.golden.machine.vector import elementwise
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia_machine import (
@@ -480,7 +481,7 @@ def cycles_of(text, latency=5, **changes):
     memory = np.zeros(256 * params.line_bytes, np.uint8)
     outcome = Machine(params, memory).run(assemble(text + "\nhalt"))
     assert outcome.error is Error.NONE
-    work = timeline(params, outcome, latency)
+    _, work = schedule(params, outcome, latency, lambda x, s: task(params, x, s, latency))
     assert program_cycles(params, outcome, latency)[Counter.CYCLES] >= max(w.end for w in work) + 1
     return work
 

@@ -13,8 +13,9 @@ from tilewright.compiler.generate import Session
 from tilewright.compiler.host import Runner
 from tilewright.compiler.image import Lines
 from tilewright.compiler.machine import machine_of
-from tilewright.compiler.plan import Plan, Step, step_sizes
+from tilewright.compiler.plan import Plan, step_sizes
 from tilewright.compiler.program import head_program, step_program
+from tilewright.compiler.sizes import Step
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.resolve import resolve
@@ -50,7 +51,7 @@ def test_a_pass_takes_what_its_programs_take(spec, context, prompt):
     steps = [Step.prompt(*size) for first, n in series for size in step_sizes(plan, first, n)]
     programs = [step_program(lines, step, latency=60) for step in steps]
     tile = len(machine.tiles(steps[-1])) - 1
-    programs.append(head_program(lines, tile, step=steps[-1], latency=60))
+    programs.append(head_program(lines, tile, latency=60))
     assert found.cycles == sum(program_time(machine, x, 60).cycles for x in programs)
     assert found.programs.programs == len(programs)
     assert found.ratio > 1

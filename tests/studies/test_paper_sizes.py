@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.base.errors import CheckError
 from tilewright.compiler.machine import machine_of
-from tilewright.compiler.plan import Step
+from tilewright.compiler.sizes import Step
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.measured import load_measured
 from tilewright.studies.runs import paper_sizes
@@ -18,6 +18,7 @@ from tilewright.studies.runs.paper_sizes import (
     run_case,
 )
 from tilewright.verify.machine.model_workload import layer_shape
+from tilewright.verify.native import compare
 
 PAGES = {
     name: (Path(__file__).parents[2] / "docs" / f"{page}-system.md").read_text()
@@ -56,8 +57,8 @@ def test_what_is_not_goldens_is_refused(monkeypatch):
         memory[0] ^= 1
         return run
 
-    run_native = paper_sizes.run_native
-    monkeypatch.setattr(paper_sizes, "run_native", lost)
+    run_native = compare.run_native
+    monkeypatch.setattr(compare, "run_native", lost)
     with pytest.raises(CheckError, match=r"^small: memory is not golden's$"):
         run_case("small", paper_sizes.Case("harmonia:small", paper_sizes._stream))
 

@@ -2,7 +2,8 @@
 
 from tilewright.compiler.count import step_time
 from tilewright.compiler.machine import machine_of
-from tilewright.compiler.plan import Plan, Step
+from tilewright.compiler.plan import Plan
+from tilewright.compiler.sizes import Step
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.resolve import resolve
 

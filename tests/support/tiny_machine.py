@@ -8,9 +8,10 @@ import numpy as np
 from tilewright.compiler.head import choice_of, logits_of
 from tilewright.compiler.image import Lines, constants
 from tilewright.compiler.machine import machine_of
-from tilewright.compiler.plan import Plan, Step, Token, step_sizes
+from tilewright.compiler.plan import Plan, step_sizes
 from tilewright.compiler.program import Program, head_program, step_program
 from tilewright.compiler.quantise import quantised_model
+from tilewright.compiler.sizes import Step, Token
 from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.machine.stream import program_lines
@@ -72,7 +73,7 @@ class TinyMachine:
         self.run(step_program(self.lines, step, vectors, latency=LATENCY))
         found = {}
         for number, tile in enumerate(self.machine.tiles(step)):
-            self.run(head_program(self.lines, number, step=step, latency=LATENCY))
+            self.run(head_program(self.lines, number, latency=LATENCY))
             logits = logits_of(self.lines, self.memory)
             for bank, token in tile.items():
                 found[token] = logits[bank].copy()

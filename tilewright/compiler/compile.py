@@ -22,9 +22,10 @@ from tilewright.compiler.folder import (
 )
 from tilewright.compiler.image import Lines, constants
 from tilewright.compiler.image_file import ImageFile
-from tilewright.compiler.plan import Plan, Step, step_sizes
+from tilewright.compiler.plan import Plan, step_sizes
 from tilewright.compiler.program import Program, head_program, step_program
 from tilewright.compiler.quantise import quantised_model
+from tilewright.compiler.sizes import Step
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.tokenizer_file import tokenizer_data
@@ -184,7 +185,7 @@ def program_instructions(plan: Plan, latency: int = LATENCY) -> tuple[int, int]:
     more = plan.shape.num_hidden_layers - 1
     # Layers are counted one by one: the body of another step may be too long for a loop.
     lengths = [len(program) + more * len(program.body) for program in written.values()]
-    longest = max(*lengths, len(head_program(lines, step=decode, latency=latency)))
+    longest = max(*lengths, len(head_program(lines, latency=latency)))
     own = written[decode]
     return longest, len(own) + (0 if own.looped else more * len(own.body))
 
@@ -274,7 +275,7 @@ def _samples(lines: Lines, layers: int | None, parts: int | None) -> Iterator[tu
     if plan.sequences > 1:
         batch = step_program(lines, _decode(plan), **about)
         yield f"a decode step of {plan.sequences} sequences", batch
-    head = head_program(lines, step=decode, latency=LATENCY, parts=parts)
+    head = head_program(lines, latency=LATENCY, parts=parts)
     yield "the head, of the first token tile", head
 
 

@@ -9,16 +9,18 @@ layer takes as long as the last of these. A layer takes what is added between it
 and that of the next.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from tilewright.compiler.image import Lines
 from tilewright.compiler.machine import Machine
-from tilewright.compiler.plan import Plan, Step, step_sizes
+from tilewright.compiler.plan import Plan, step_sizes
 from tilewright.compiler.program import Program, head_program, step_program
 from tilewright.compiler.schedule import Item
+from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.clock import Clock, Task, Work
 from tilewright.golden.machine.loops import Fetch, Loops
 from tilewright.golden.machine.machine import Outcome
@@ -26,8 +28,16 @@ from tilewright.golden.machine.machine import Step as Executed
 from tilewright.golden.params.machine import Error, UnitOfWork
 
 __all__ = [
-    *("PARTS", "ProgramTime", "batch_steps", "head_time", "operation_times", "program_time"),
-    *("prompt_steps", "step_time", "timeline"),
+    *(
+        "PARTS",
+        "ProgramTime",
+        "batch_steps",
+        "head_tiles",
+        "head_time",
+        "operation_times",
+        "program_time",
+    ),
+    *("program_time", "prompt_steps", "step_time", "timeline"),
 ]
 
 FEW_LAYERS = 2  # that are counted: the first, and one as all others are
@@ -249,9 +259,8 @@ def _tasks(
 
 def step_time(plan: Plan, step: Step, latency: Any) -> dict[str, ProgramTime]:
     """Cycles of a step through all layers by part."""
-    machine, lines = plan.machine, Lines(plan, PROGRAM_LINES)
+    machine, lines = plan.machine, _lines(plan)
     layers = plan.shape.num_hidden_layers
-
     program = step_program(lines, step, latency=latency, layers=min(layers, FEW_LAYERS))
     seen: list[dict[str, ProgramTime]] = []
     found = operation_times(machine, program, latency, layers=seen)
@@ -268,14 +277,23 @@ def step_time(plan: Plan, step: Step, latency: Any) -> dict[str, ProgramTime]:
     return parts | {"projections": replace(parts["projections"], programs=1)}
 
 
-def head_time(plan: Plan, step: Step, latency: Any) -> ProgramTime:
-    """Cycles of the vocabulary head: of every token tile of a batch, of the last of a prompt."""
-    lines, total = Lines(plan, PROGRAM_LINES), ProgramTime()
-    tiles = range(len(plan.machine.tiles(step)))
-    for tile in tiles if step.kind == "batch" else tiles[-1:]:
-        program = head_program(lines, tile, step=step, latency=latency)
-        total += program_time(plan.machine, program, latency)
-    return total
+@lru_cache(maxsize=64)
+def _lines(plan: Plan) -> Lines:
+    """One object of a plan, so that its lowered code is cached."""
+    return Lines(plan, PROGRAM_LINES)
+
+
+def head_tiles(machine: Machine, step: Step) -> range:
+    """Token tiles that the vocabulary head follows: all of a batch, the last of a prompt."""
+    tiles = range(len(machine.tiles(step)))
+    return tiles if step.kind == "batch" else tiles[-1:]
+
+
+def head_time(plan: Plan, tiles: Iterable[int], latency: Any) -> ProgramTime:
+    """Cycles of the vocabulary head after some token tiles of a step."""
+    programs = (head_program(_lines(plan), tile, latency=latency) for tile in tiles)
+    times = (program_time(plan.machine, program, latency) for program in programs)
+    return sum(times, ProgramTime())
 
 
 def prompt_steps(plan: Plan, tokens: int) -> list[Step]:

@@ -16,8 +16,9 @@ from tilewright.base.errors import CommandError
 from tilewright.compiler.energy import program_sums
 from tilewright.compiler.folder import ModelFolder
 from tilewright.compiler.head import choice_of, logits_of
-from tilewright.compiler.plan import Step, Token, step_sizes
+from tilewright.compiler.plan import step_sizes
 from tilewright.compiler.program import Program, head_program, step_program
+from tilewright.compiler.sizes import Step, Token
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.machine.stream import program_lines
@@ -163,7 +164,7 @@ class Runner:
         """Logits of some tokens of a tile, by sequence."""
         banks, wanted = self.machine.tiles(step)[tile], set(wanted)
         if tile not in self._heads:  # the same for every step
-            made = head_program(self.lines, tile, step=step, latency=self.latency)
+            made = head_program(self.lines, tile, latency=self.latency)
             data = program_lines(self.machine.params, made.instructions)
             self._heads[tile] = made, data
         program, data = self._heads[tile]

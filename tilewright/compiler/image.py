@@ -11,8 +11,9 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.plan import Matrix, Plan
+from tilewright.compiler.plan import Plan
 from tilewright.compiler.quantise import halved
+from tilewright.compiler.sizes import Matrix
 from tilewright.golden.bits import encode
 from tilewright.golden.llm.model import Layer, Linear, Model
 from tilewright.golden.params.block import require

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from tilewright.compiler.graph import Attend, Matmul, Norm
 from tilewright.compiler.image import NORM_SHARE, ROTATIONS, Lines
 from tilewright.compiler.machine import Machine
-from tilewright.compiler.plan import Matrix, Plan, Step
+from tilewright.compiler.plan import Plan
 from tilewright.compiler.rows import Place, Rows
 from tilewright.compiler.schedule import Code, Item
+from tilewright.compiler.sizes import Matrix, Step
 from tilewright.golden.bits import encode
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import Kind

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.plan import Matrix, Plan, Step, Token
 from tilewright.compiler.rows import Rows
 from tilewright.compiler.schedule import Access, Item
+from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.machine.clock import Task
 from tilewright.golden.machine.instruction import scalar_accesses
 from tilewright.golden.params.llm import LlmShape
@@ -52,6 +52,7 @@ class Machine(ABC):
     def __init__(self, params: Any, formats: Any):
         self.params, self.formats = params, formats
         self._tasks: dict[tuple, Task] = {}
+        self._accesses: dict[tuple, tuple[list[Access], list[Access]]] = {}  # but for lines
         self._lines: dict[tuple[Any, int], int] = {}
 
     def __eq__(self, other: object) -> bool:
@@ -191,11 +192,11 @@ class Machine(ABC):
     query_scale: float  # of the cosines and sines that queries are rotated with; 0: 1 / sqrt(C)
 
     @abstractmethod
-    def cache_lines(self, plan: Plan) -> int:
+    def cache_lines(self, sizes: Sizes) -> int:
         """Lines of the cache of one layer of one sequence."""
 
     @abstractmethod
-    def scratch_lines(self, plan: Plan) -> int:
+    def scratch_lines(self, sizes: Sizes) -> int:
         """Lines that steps use and leave undefined."""
 
     # Programs.
@@ -207,16 +208,26 @@ class Machine(ABC):
     def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
         """Rows, lines and registers that an instruction reads, and those that it writes."""
         x = item.instruction
+        key = (x.opcode, item.needs, *(x.fields[name] for name in x.fields if name != "line"))
+        found = self._accesses.get(key)
+        if found is None:
+            found = self._accesses[key] = self._on_chip(item)
+        reads, writes = found
+        line = x.fields.get("line")
+        if line is not None:
+            end = line + self.lines(self.memory(x["memory"]), x["rows"])
+            where = Access(("lines", x["line_index"]), line, end)
+            if x.opcode.name == "LOAD":
+                return [*reads, where], writes
+            return reads, [*writes, where]
+        return found
+
+    def _on_chip(self, item: Item) -> tuple[list[Access], list[Access]]:
         reads, writes = self.row_accesses(item)
-        name = x.opcode.name
-        if name == "VECTOR":
-            read, written = scalar_accesses(x)
+        if item.instruction.opcode.name == "VECTOR":
+            read, written = scalar_accesses(item.instruction)
             reads += [Access("scalars", n, n + 1) for n in read]
             writes += [Access("scalars", n, n + 1) for n in written]
-        elif name in ("LOAD", "STORE"):
-            end = x["line"] + self.lines(self.memory(x["memory"]), x["rows"])
-            where = Access(("lines", x["line_index"]), x["line"], end)
-            (reads if name == "LOAD" else writes).append(where)
         return reads, writes
 
     @abstractmethod
@@ -253,7 +264,7 @@ class Machine(ABC):
     def sums(self, item: Item) -> tuple[int, int] | None:
         """Mantissa of a product's activations, and the groups that a tile sums; None for others."""
 
-    def lowering(self, plan: Plan, lines: Any, step: Step, together: int, spill: int) -> Any:
+    def lowering(self, plan: Any, lines: Any, step: Step, together: int, spill: int) -> Any:
         """The lowering that writes the operations of a step.
 
         ``together`` token tiles share weights on chip; ``spill`` says which tensors are stored

@@ -12,9 +12,10 @@ from tilewright.compiler.count import ProgramTime, program_time
 from tilewright.compiler.image import Lines
 from tilewright.compiler.lowering import Lowering
 from tilewright.compiler.machine import Machine
-from tilewright.compiler.plan import Matrix, Plan, Step
+from tilewright.compiler.plan import Plan
 from tilewright.compiler.rows import NoRoomError, Place
 from tilewright.compiler.schedule import Item, schedule, written
+from tilewright.compiler.sizes import Matrix, Step
 from tilewright.golden.machine.moves import load_cycles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.compiler.head import lower_head
 from tilewright.compiler.image import Lines
 from tilewright.compiler.lowering import CACHE_INDEX, LAYER_INDEX, Lowering
-from tilewright.compiler.plan import Step
+from tilewright.compiler.machine import Machine
 from tilewright.compiler.rows import NoRoomError
-from tilewright.compiler.schedule import Item, schedule, written
+from tilewright.compiler.schedule import Item, dependences, schedule, written
+from tilewright.compiler.sizes import Step
 
 __all__ = ["Program", "head_program", "step_program"]
 
@@ -56,7 +57,7 @@ def step_program(
     plan = lines.plan
     count = plan.shape.num_hidden_layers if layers is None else layers
     vectors = tuple(embeddings or [lines.embedding(0)] * len(step.tokens))
-    low, before, body, after = _lowered(lines, step, vectors, latency)
+    low, before, body, after = _ordered(lines, step, vectors, latency)
     machine = plan.machine
     first, first_names = written(machine, before, machine.defaults)
     # A loop's body begins with whatever its end leaves: it sets all that it needs.
@@ -99,18 +100,37 @@ def _of_layer(x: Any, layer: int, strides: dict[int, int]) -> Any:
     return type(x)(x.opcode, x.fields | {"line": line, "line_index": 0})
 
 
+class _Straight(NamedTuple):
+    """Straight-line code in the plain order, and what each instruction follows."""
+
+    items: list[Item]
+    before: list[set[int]]
+
+    @classmethod
+    def of(cls, machine: Machine, items: list[Item]) -> "_Straight":
+        return cls(items, dependences(machine, items))
+
+    def ordered(self, machine: Machine, latency: int) -> list[Item]:
+        return [self.items[k] for k in schedule(machine, self.items, latency, self.before)]
+
+
 @lru_cache(maxsize=64)
 def _lowered(
+    lines: Lines, step: Step, vectors: tuple[tuple[int, int], ...]
+) -> tuple[Lowering, list[_Straight]]:
+    """Entry, the body of a layer and exit, in the plain order, whatever the latency."""
+    low = _fitting(lines, step, vectors)
+    return low, [_Straight.of(lines.plan.machine, items) for items in low.sections]
+
+
+@lru_cache(maxsize=64)
+def _ordered(
     lines: Lines, step: Step, vectors: tuple[tuple[int, int], ...], latency: int
 ) -> tuple[Lowering, list[Item], list[Item], list[Item]]:
     """Entry, the body of a layer and exit, each scheduled."""
-    machine = lines.plan.machine
-    low = _fitting(lines, step, vectors)
-    before, low_body, after = low.sections
-    ordered = [
-        [items[k] for k in schedule(machine, items, latency)] for items in (before, low_body, after)
-    ]
-    return low, ordered[0], ordered[1], ordered[2]
+    low, sections = _lowered(lines, step, vectors)
+    first, body, last = (code.ordered(lines.plan.machine, latency) for code in sections)
+    return low, first, body, last
 
 
 def _fitting(lines: Lines, step: Step, vectors: Sequence[tuple[int, int]]) -> Lowering:
@@ -165,15 +185,20 @@ def _taken(low: Lowering) -> list[Item]:
     return items
 
 
-def head_program(
-    lines: Lines, tile: int = 0, *, step: Step, latency: int, parts: int | None = None
-) -> Program:
-    """Logits and choices of a token tile that has left the last layer."""
-    plan, machine = lines.plan, lines.plan.machine
-    low = machine.lowering(plan, lines, step, 1, 2)
+@lru_cache(maxsize=64)
+def _lowered_head(lines: Lines, tile: int, parts: int | None) -> tuple[Lowering, _Straight]:
+    """No position of a token matters: one stands for all."""
+    machine = lines.plan.machine
+    low = machine.lowering(lines.plan, lines, Step.prompt(0, 1), 1, 2)
     lower_head(low, tile, parts)
-    items = _taken(low)
-    order = schedule(machine, items, latency)
-    instructions, operations = written(machine, [items[k] for k in order], machine.defaults)
+    return low, _Straight.of(machine, _taken(low))
+
+
+def head_program(lines: Lines, tile: int = 0, *, latency: int, parts: int | None = None) -> Program:
+    """Logits and choices of a token tile that has left the last layer."""
+    machine = lines.plan.machine
+    low, code = _lowered_head(lines, tile, parts)
+    ordered = code.ordered(machine, latency)
+    instructions, operations = written(machine, ordered, machine.defaults)
     halt = machine.instruction(machine.opcode["HALT"], {})
     return Program([*instructions, halt], [*operations, ""], 0, range(0), 1, False, low.memories)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from tilewright.golden.machine.clock import Task
 from tilewright.golden.params.machine import UnitOfWork
 
-__all__ = ["Access", "Code", "Item", "Schedulable", "dependences", "first_violation", "schedule"]
+__all__ = ["Access", "Code", "Item", "Schedulable", "dependences", "schedule"]
 
 
 class Access(NamedTuple):
@@ -111,19 +111,18 @@ def dependences(machine: Schedulable, items: Sequence[Item]) -> list[set[int]]:
     return found
 
 
-def first_violation(before: Sequence[set[int]], order: Sequence[int]) -> tuple[int, int] | None:
-    """The first pair of instructions that an order exchanges although one depends on the other."""
-    place = {number: k for k, number in enumerate(order)}
-    for number in order:
-        for earlier in sorted(before[number]):
-            if place[earlier] > place[number]:
-                return earlier, number
-    return None
+def schedule(
+    machine: Schedulable,
+    items: Sequence[Item],
+    latency: int,
+    before: Sequence[set[int]] | None = None,
+) -> list[int]:
+    """Numbers of the instructions in the order in which they are issued.
 
-
-def schedule(machine: Schedulable, items: Sequence[Item], latency: int) -> list[int]:
-    """Numbers of the instructions in the order in which they are issued."""
-    before = dependences(machine, items)
+    ``before`` are their dependences, if they are known: no latency changes them.
+    """
+    if before is None:
+        before = dependences(machine, items)
     tasks = [machine.task(item, latency) for item in items]
     after: list[list[int]] = [[] for _ in items]
     waits = [0] * len(items)

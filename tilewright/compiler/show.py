@@ -6,9 +6,10 @@ from html import escape
 
 from tilewright.compiler.count import timeline
 from tilewright.compiler.image import Lines
-from tilewright.compiler.plan import Plan, Step
+from tilewright.compiler.plan import Plan
 from tilewright.compiler.program import Program, step_program
 from tilewright.compiler.schedule import Item
+from tilewright.compiler.sizes import Step
 from tilewright.compiler.timing import work_by_layer
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.machine.moves import LATENCY

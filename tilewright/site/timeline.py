@@ -15,8 +15,9 @@ from tilewright.base.files import write_atomic
 from tilewright.compiler.count import timeline
 from tilewright.compiler.image import Lines
 from tilewright.compiler.machine import machine_of
-from tilewright.compiler.plan import Plan, Step
+from tilewright.compiler.plan import Plan
 from tilewright.compiler.program import step_program
+from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.harmonia_machine import HarmoniaParams

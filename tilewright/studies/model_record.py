@@ -174,7 +174,7 @@ def _counted_prompt(folder: ModelFolder, tokens: int) -> int:
     steps = prompt_steps(folder.plan, tokens)
     tile = len(machine.tiles(steps[-1])) - 1
     programs = (step_program(lines, step, latency=FAR) for step in steps)
-    head = head_program(lines, tile, step=steps[-1], latency=FAR)
+    head = head_program(lines, tile, latency=FAR)
     return sum(program_time(machine, program, FAR).cycles for program in (*programs, head))
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from tilewright.base.errors import CheckError
 from tilewright.compiler.folder import ModelFolder
 from tilewright.compiler.host import LATENCY, Runner
-from tilewright.compiler.plan import Step
 from tilewright.compiler.program import Program
+from tilewright.compiler.sizes import Step
 from tilewright.studies.runs.program import simulate_program
 from tilewright.studies.runs.simulation import NATIVE, Simulation
 

@@ -9,90 +9,65 @@ to build the simulation and minutes to run it:
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from tilewright.compiler.compile import Options, compiled_folder
 from tilewright.compiler.folder import open_folder, sha256
 from tilewright.compiler.generate import Session
-from tilewright.compiler.host import ProgramRun
 from tilewright.golden.params.block import require
 from tilewright.studies.accelerators import accelerator_of
 from tilewright.studies.measured import write_measured
 from tilewright.studies.on_rtl import RtlRunner
 from tilewright.verify.simulators import require_simulator
 
-__all__ = ["CASES", "MODEL", "Case", "RtlToken", "record_name", "run_tokens"]
+__all__ = ["CASES", "FAR", "MODEL", "case_folder", "record_name", "run_tokens"]
 
 MODEL = "smollm2"
 FAR = 100  # cycles of the memory's latency
 
 
-@dataclass(frozen=True)
-class Case:
-    """A prompt on an accelerator."""
-
-    prompt: str
-    tokens: int  # that are generated; all but the first are single decode steps
-
-    def folder(self, target: str) -> Path:
-        """The compiled model."""
-        return compiled_folder(MODEL, Options(target=target))
-
-
-# On Anda a prompt of a single token, which is decoded: a quarter of an hour on the RTL.
+# A prompt, and the tokens that are generated: all but the first are single decode steps. Anda's
+# prompt is a single token, which is decoded: a quarter of an hour on the RTL.
 CASES = {
-    "harmonia": Case("The capital of France is", 2),
-    "anda": Case("The", 1),
+    "harmonia": ("The capital of France is", 2),
+    "anda": ("The", 1),
 }
 
 
-@dataclass(frozen=True)
-class RtlToken:
-    """Tokens on the Verilog; everything but the last three fields is golden's too."""
-
-    model: str
-    block: str
-    prompt: str
-    prompt_tokens: list[int]
-    text: str
-    layers: int
-    vocabulary: int
-    latency: int  # of the memory, in cycles
-    programs: list[ProgramRun]
-    image_sha256: str  # the external memory that the model was compiled to
-    memory_sha256: str  # the same after the programs
-    simulator: str
-    simulated_cycles: int  # the host's among them
-    seconds: float  # of the simulation
+def case_folder(target: str) -> Path:
+    """The compiled model."""
+    return compiled_folder(MODEL, Options(target=target))
 
 
-def run_tokens(folder: Path, case: Case) -> RtlToken:
+def run_tokens(folder: Path, prompt: str, tokens: int) -> dict[str, Any]:
     """Run a compiled model on golden and on the Verilog of its block.
 
-    What differs between the two raises ``CheckError``.
+    What differs between the two raises ``CheckError``. Everything in the record but the simulator,
+    its cycles and its seconds is golden's too.
     """
     compiled = open_folder(folder)
     runner = RtlRunner(compiled, latency=FAR)
     before = sha256(runner.memory)
-    session = Session(runner, case.prompt, accelerator_of(runner.machine))
-    (done,) = session.generate(case.tokens)
-    return RtlToken(
-        model=done.model,
-        block=done.block,
-        prompt=case.prompt,
-        prompt_tokens=done.prompt,
-        text=done.text,
-        layers=compiled.plan.shape.num_hidden_layers,
-        vocabulary=compiled.plan.shape.vocab_size,
-        latency=runner.latency,
-        programs=done.programs,
-        image_sha256=before,
-        memory_sha256=sha256(runner.memory),
-        simulator=require_simulator("verilator").title,
-        simulated_cycles=runner.simulated_cycles,
-        seconds=round(runner.simulated_seconds, 1),
-    )
+    session = Session(runner, prompt, accelerator_of(runner.machine))
+    (done,) = session.generate(tokens)
+    return {
+        "model": done.model,
+        "block": done.block,
+        "prompt": prompt,
+        "prompt_tokens": done.prompt,
+        "text": done.text,
+        "layers": compiled.plan.shape.num_hidden_layers,
+        "vocabulary": compiled.plan.shape.vocab_size,
+        "latency": runner.latency,  # of the memory, in cycles
+        "programs": [asdict(run) for run in done.programs],
+        "image_sha256": before,  # of external memory
+        "memory_sha256": sha256(runner.memory),  # of the same after the programs
+        "simulator": require_simulator("verilator").title,
+        "simulated_cycles": runner.simulated_cycles,  # the host's among them
+        "seconds": round(runner.simulated_seconds, 1),  # of the simulation
+    }
 
 
 def record_name(target: str) -> str:
@@ -103,9 +78,9 @@ def main(targets: Sequence[str]) -> None:
     for target in targets:
         require(target in CASES, f"an accelerator is one of {', '.join(CASES)}, not {target!r}")
     for target in targets or CASES:
-        found = run_tokens(CASES[target].folder(target), CASES[target])
+        found = run_tokens(case_folder(target), *CASES[target])
         command = f"python -m tilewright.studies.rtl_token {target}"
-        write_measured(record_name(target), {"command": command, **vars(found)})
+        write_measured(record_name(target), {"command": command, **found})
 
 
 if __name__ == "__main__":

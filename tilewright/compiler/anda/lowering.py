@@ -12,8 +12,8 @@ from typing import Any
 
 from tilewright.compiler.anda.machine import AndaMachine
 from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor, Vectors
-from tilewright.compiler.plan import Matrix, Token
 from tilewright.compiler.rows import Place, Rows
+from tilewright.compiler.sizes import Matrix, Token
 from tilewright.golden.anda_machine.isa import words_of
 from tilewright.golden.params.anda_machine import FP16_ROWS, Memory, Opcode, group_rows
 from tilewright.golden.params.vector import Operation

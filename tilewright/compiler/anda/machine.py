@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.machine import Bytes, Machine
-from tilewright.compiler.plan import Matrix, Plan, Step, Token
 from tilewright.compiler.schedule import Access, Item
+from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.anda_machine import assembler, cycles, hazards
 from tilewright.golden.anda_machine.fast import FastMachine
 from tilewright.golden.anda_machine.isa import Formats, Instruction, extents, words_of
@@ -190,21 +190,21 @@ class AndaMachine(Machine):
 
     # The cache: tiles of tokens of K, then of V, head by head.
 
-    def cache_lines(self, plan: Plan) -> int:
-        return 2 * plan.shape.num_key_value_heads * self.head_lines(plan)
+    def cache_lines(self, sizes: Sizes) -> int:
+        return 2 * sizes.shape.num_key_value_heads * self.head_lines(sizes)
 
-    def head_lines(self, plan: Plan) -> int:
+    def head_lines(self, sizes: Sizes) -> int:
         """Lines of the keys, or of the values, of one head."""
-        return -(-plan.context // self.rows) * self.cached_tile(plan)
+        return -(-sizes.context // self.rows) * self.cached_tile(sizes)
 
-    def cached_tile(self, plan: Plan) -> int:
-        return self.lines(Memory.ACTIVATIONS, words_of(self.params, plan.shape.head_dim))
+    def cached_tile(self, sizes: Sizes) -> int:
+        return self.lines(Memory.ACTIVATIONS, words_of(self.params, sizes.shape.head_dim))
 
-    def scratch_lines(self, plan: Plan) -> int:
+    def scratch_lines(self, sizes: Sizes) -> int:
         """Sums of the heads that share keys while banks are merged; new keys and values."""
-        shape = plan.shape
+        shape = sizes.shape
         sharing = shape.num_attention_heads // shape.num_key_value_heads
-        tiles = -(-plan.sequences // self.rows)
+        tiles = -(-sizes.sequences // self.rows)
         return 2 * sharing * self.merged_lines(shape) + 2 * tiles * self.tile_lines(shape.kv_width)
 
     def merged_lines(self, shape: LlmShape) -> int:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from tilewright.compiler.attention import attend_parts
 from tilewright.compiler.harmonia.machine import CACHED, Cached, HarmoniaMachine
 from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor, Vectors
-from tilewright.compiler.plan import Matrix, Token
 from tilewright.compiler.rows import Place, Rows
+from tilewright.compiler.sizes import Matrix, Token
 from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of, words_of
 from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand
 from tilewright.golden.params.vector import Operation

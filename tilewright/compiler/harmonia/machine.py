@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.machine import Bytes, Machine
-from tilewright.compiler.plan import Matrix, Plan, Step, Token
 from tilewright.compiler.schedule import Access, Item
+from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.harmonia_machine import assembler, cycles, hazards
 from tilewright.golden.harmonia_machine.fast import FastMachine
 from tilewright.golden.harmonia_machine.isa import (
@@ -181,17 +181,17 @@ class HarmoniaMachine(Machine):
 
     # The cache: keys, then values, of every head, in parts; low halves; what is not converted yet.
 
-    def part_tokens(self, plan: Plan) -> int:
+    def part_tokens(self, sizes: Sizes) -> int:
         """Tokens of a part of the cache: all where keys, values and scores fit."""
         p, group = self.params, self.params.group
         if self.part is not None:
-            return min(self.part, -(-plan.context // group) * group)
+            return min(self.part, -(-sizes.context // group) * group)
         most = PART_TOKENS
-        while most > group and 8 * self._cached_rows(plan.shape, most) > 3 * p.operand_rows:
+        while most > group and 8 * self._cached_rows(sizes.shape, most) > 3 * p.operand_rows:
             most //= 2
         while most > group and 3 * most // p.word_values > p.halves_rows // 2:
             most //= 2
-        return min(most, -(-plan.context // group) * group)
+        return min(most, -(-sizes.context // group) * group)
 
     def _cached_rows(self, shape: LlmShape, tokens: int) -> int:
         p = self.params
@@ -205,44 +205,44 @@ class HarmoniaMachine(Machine):
         p = self.params
         return max(max(1, p.line_bits // p.row_bits(memory)) for memory in CACHED)
 
-    def cached(self, plan: Plan, operand: Operand) -> Cached:
-        p, channels = self.params, plan.shape.head_dim
+    def cached(self, sizes: Sizes, operand: Operand) -> Cached:
+        p, channels = self.params, sizes.shape.head_dim
         across = groups_of(p, channels) if operand is Operand.KEYS else tiles_of(p, channels)
-        unit, part = p.unit(operand), self.part_tokens(plan)
+        unit, part = p.unit(operand), self.part_tokens(sizes)
         each, units = self.line_rows, -(-part // unit)
         rows = -(-units * across // each) * each
         found, line = {}, 0
         for memory in CACHED:
             found[memory] = line
             line = p.beat_line(line + self.lines(memory, rows))
-        low, parts = self.lines(Memory.OPERANDS, across), -(-plan.context // part)
+        low, parts = self.lines(Memory.OPERANDS, across), -(-sizes.context // part)
         return Cached(operand, unit, across, units, rows, found, line, low, parts)
 
-    def head_lines(self, plan: Plan) -> dict[str, int]:
+    def head_lines(self, sizes: Sizes) -> dict[str, int]:
         """First lines of what a head has, from the head's first, and where the next begins."""
         p, line = self.params, 0
         found: dict[str, int] = {}
         for name, operand in (("k", Operand.KEYS), ("v", Operand.VALUES)):
-            tensor = self.cached(plan, operand)
+            tensor = self.cached(sizes, operand)
             found[name] = line
             found[f"{name} low"] = line + tensor.size
             slots = p.low_slots(operand)
             line = p.beat_line(line + tensor.size + slots * tensor.low_lines)
-        words = words_of(p, plan.shape.head_dim)
+        words = words_of(p, sizes.shape.head_dim)
         found["window"] = line
         line += self.lines(Memory.FP16, p.parts * words)
         found["open"] = line
         line += self.lines(Memory.FP16, p.converter.loops * words)
         return found | {"end": p.beat_line(line)}
 
-    def cache_lines(self, plan: Plan) -> int:
-        return plan.shape.num_key_value_heads * self.head_lines(plan)["end"]
+    def cache_lines(self, sizes: Sizes) -> int:
+        return sizes.shape.num_key_value_heads * self.head_lines(sizes)["end"]
 
-    def scratch_lines(self, plan: Plan) -> int:
+    def scratch_lines(self, sizes: Sizes) -> int:
         """New keys and values of a batch, and results of heads on their way to a token's bank."""
-        tiles = max(1, -(-plan.sequences // self.rows))
-        attended = plan.shape.num_attention_heads * self.attended_lines(plan.shape)
-        return 2 * tiles * self.tile_lines(plan.shape.kv_width) + tiles * self.rows * attended
+        tiles = max(1, -(-sizes.sequences // self.rows))
+        attended = sizes.shape.num_attention_heads * self.attended_lines(sizes.shape)
+        return 2 * tiles * self.tile_lines(sizes.shape.kv_width) + tiles * self.rows * attended
 
     def attended_lines(self, shape: LlmShape) -> int:
         """Lines of the results of heads that share keys."""

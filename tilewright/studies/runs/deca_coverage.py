@@ -6,7 +6,7 @@ A combination that was not reached is a hole, and fails the run.
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.studies.runs.deca_presets import run_presets
+from tilewright.golden.params.deca import DecaParams
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
 from tilewright.verify.coverage import Coverage
 
@@ -39,7 +39,9 @@ def cover_tiles(
     block: str | None = None, *, simulation: Simulation = DEFAULT
 ) -> dict[str, TileCoverage]:
     """Return what tiles in every combination reached, by block: ``block`` or every preset."""
-    found = run_presets("deca.coverage", BENCH, block, simulation, exhaustive=True)
+    blocks = [block] if block else [f"deca:{preset}" for preset in DecaParams.PRESETS]
+    options = {"exhaustive": True, "optimize": "-O1"}
+    found = simulation.run_each("deca.coverage", blocks, BENCH, **options)
     return {
         name: TileCoverage(
             Coverage.from_dict(numbers["coverage"]), numbers["cases"], numbers["cycles"]

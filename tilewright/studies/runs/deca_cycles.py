@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from tilewright.studies.runs.deca_presets import run_presets
+from tilewright.golden.params.deca import DecaParams
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
 
 __all__ = ["RECORD", "CycleRow", "measure_cycles"]
 
 BENCH = "tilewright.verify.deca.cycles"
 RECORD = "deca_cycles"
+LONG = 5000  # cases that repay the time of an optimising compiler
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ def measure_cycles(
     block: str | None = None, *, cases: int = 1000, simulation: Simulation = DEFAULT
 ) -> dict[str, tuple[CycleRow, ...]]:
     """Return the cycles per tile with data present, by block: ``block`` or every preset of DECA."""
-    found = run_presets("deca.cycles", BENCH, block, simulation, cases=cases)
+    blocks = [block] if block else [f"deca:{preset}" for preset in DecaParams.PRESETS]
+    optimize = "-O1" if cases > LONG else "-O0"
+    found = simulation.run_each("deca.cycles", blocks, BENCH, cases=cases, optimize=optimize)
     return {
         name: tuple(CycleRow(**row) for row in numbers["cycle_table"])
         for name, numbers in found.items()

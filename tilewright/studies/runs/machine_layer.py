@@ -9,7 +9,8 @@ from functools import partial
 
 from tilewright.base.errors import CommandError
 from tilewright.compiler.machine import machine_of
-from tilewright.compiler.plan import Plan, Step, step_sizes
+from tilewright.compiler.plan import Plan, step_sizes
+from tilewright.compiler.sizes import Step
 from tilewright.golden.llm.block import layer_alone
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.runs.decoder_layer import MODEL, read_text, run_parts

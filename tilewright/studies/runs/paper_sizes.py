@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.errors import CheckError
 from tilewright.compiler.machine import machine_of
-from tilewright.compiler.plan import Step
+from tilewright.compiler.sizes import Step
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.machine.moves import LATENCY  # of programs compared cycle for cycle
 from tilewright.golden.params.llm import LlmShape

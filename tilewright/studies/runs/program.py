@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tilewright.base.console import progress
 from tilewright.base.errors import CommandError
 from tilewright.compiler.machine import machine_of
-from tilewright.compiler.plan import Step
+from tilewright.compiler.sizes import Step
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.machine.assembly import AssemblyError, instruction_lines
 from tilewright.golden.machine.instruction import BaseInstruction

@@ -1,11 +1,12 @@
 """How the runs of this package simulate: simulator, seed, waves, and the block they need."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.base.console import progress
 from tilewright.base.errors import CheckError, CommandError
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
@@ -65,6 +66,21 @@ class Simulation:
         if result.failure is not None:
             raise CheckError(result.failure)
         return result.numbers
+
+    def run_each(
+        self, name: str, blocks: Sequence[str], bench: str, **options: Any
+    ) -> dict[str, dict[str, Any]]:
+        """Return what :meth:`run` does, by block; ``name`` is that of the progress bar."""
+        found = {}
+        with progress(name, len(blocks)) as tick:
+            for block in blocks:
+                tick(block, steps=0)
+                try:
+                    found[block] = self.run(block, bench, **options)
+                except CheckError as failure:
+                    raise CheckError(f"{block}: {failure}") from None
+                tick()
+        return found
 
 
 DEFAULT = Simulation()

@@ -8,7 +8,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tilewright.compiler.lowering import half
-from tilewright.compiler.plan import Matrix
+from tilewright.compiler.sizes import Matrix
 from tilewright.golden.anda_machine.assembler import assemble
 from tilewright.golden.anda_machine.isa import Instruction
 from tilewright.golden.anda_machine.layout import anda_rows

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.plan import Matrix
+from tilewright.compiler.sizes import Matrix
 from tilewright.golden.harmonia_machine import layout
 from tilewright.golden.harmonia_machine.isa import Instruction
 from tilewright.golden.harmonia_machine.layout import element_bits, row_shape

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.image import Lines, constants
 from tilewright.compiler.machine import Machine, machine_of
-from tilewright.compiler.plan import Plan, Step, step_sizes
+from tilewright.compiler.plan import Plan, step_sizes
 from tilewright.compiler.program import Program, head_program, step_program
 from tilewright.compiler.quantise import quantised_model
+from tilewright.compiler.sizes import Step
 from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.machine.moves import LATENCY
@@ -85,7 +86,7 @@ class ModelWork:
 
     def head(self, step: Step, tile: int = 0) -> ModelCase:
         """The vocabulary head of a token tile that a step has left."""
-        program = head_program(self.lines, tile, step=step, latency=self.latency)
+        program = head_program(self.lines, tile, latency=self.latency)
         return self._run(f"head after a {step.kind}", program)
 
     def _run(self, name: str, program: Program) -> ModelCase:
