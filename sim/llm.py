@@ -96,7 +96,7 @@ def answer(
 
     ``batch`` sequences have ``context`` tokens each; a :class:`tilewright.sim.workload.Batch` says
     itself how many each has. ``block``, ``latency`` and ``settings`` are those of
-     :func:`tilewright.sim.target.resolve_target`, ``kv`` is one of
+    :func:`tilewright.sim.target.resolve_target`, ``kv`` is one of
     ``tilewright.sim.kv_format.KV_FORMATS``.
     """
     target = resolve_target(

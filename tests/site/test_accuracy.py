@@ -169,5 +169,6 @@ def test_tables_have_the_records():
 
 def test_drawings_have_their_titles():
     drawn = [accuracy.search_path(), *accuracy.sensitivity(), accuracy.frontier()]
+    assert len(drawn) == 5
     assert all(drawing.count("<svg") == 1 for drawing in drawn)
     assert "tolerance 1.0%" in drawn[0] and "groups of 64" in drawn[2]

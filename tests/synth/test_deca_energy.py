@@ -4,19 +4,16 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tests.support.claims import claim
 from tests.support.smollm2 import smollm2_or_skip
 from tilewright.cli import main
 from tilewright.golden.deca import decode_tiles
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve
-from tilewright.site.deca import PAPER_PARTS, PAPER_PES, power_by_group
 from tilewright.studies.deca_energy import run as deca_energy
 from tilewright.studies.deca_energy.run import (
     IDLE,
@@ -29,7 +26,6 @@ from tilewright.studies.deca_energy.weights import SAMPLES, sampled
 from tilewright.studies.pe.energy import load_energy
 from tilewright.synth.activity import measure
 from tilewright.synth.emit import to_rtlil
-from tilewright.synth.energy import COMPONENTS
 from tilewright.synth.flow import Goal, synthesise
 from tilewright.synth.record import load_records
 from tilewright.synth.technology import load_technology
@@ -40,8 +36,6 @@ from tilewright.verify.streams import StreamDriver, StreamMonitor
 ASAP7 = load_technology("asap7")
 PAPER = DecaParams.preset("paper")
 RECORD = load_energy("deca", ASAP7)
-DOCS = Path(__file__).parents[2] / "docs"
-PER_TILE = {"cycles_per_tile": 2, "pj_per_tile": 0, "fj_per_weight": 0}
 WORDS = [0x00, 0xFF, 0x0F, 0x0F, 0x80, 0x00]
 
 
@@ -149,39 +143,6 @@ def test_the_record_is_of_the_present_element():
         assert RECORD[key] == synthesis[key], key
     for name, value in RECORD["metrics"].items():
         assert value == synthesis["metrics"][name]["value"]
-
-
-# The page.
-
-
-def lines_of_runs():
-    for name, run in RECORD["runs"].items():
-        tile = [f"{run[k]:,.{digits}f}" if k in run else "" for k, digits in PER_TILE.items()]
-        powers = [f"{run['power'][k]:.2f}" for k in (*COMPONENTS, "total", "least")]
-        yield "| " + " | ".join([name, *tile, *powers]) + " |"
-
-
-def lines_of_groups():
-    """Full activity beside the paper's power, by the paper's groups."""
-    groups = power_by_group(RECORD, PAPER_PARTS)
-    paper, share = 1e3 * claim("deca.power.total_56") / PAPER_PES, claim("deca.power.share")
-    all_of = {bound: sum(p[bound] for p in groups.values()) for bound in ("least", "total")}
-    for group, powers in groups.items():
-        ours = [x for b, whole in all_of.items() for x in (powers[b], 100 * powers[b] / whole)]
-        theirs = [paper * share[group] / 100, share[group]]
-        yield line_of_group(group, *ours, *theirs)
-    yield line_of_group("all", all_of["least"], 100, all_of["total"], 100, paper, 100)
-
-
-def line_of_group(name, *figures):
-    cells = [f"{x:.{1 - k % 2}f}" for k, x in enumerate(figures)]
-    return "| " + " | ".join([name, *cells]) + " |"
-
-
-def test_the_page_shows_the_record():
-    page = (DOCS / "synthesis.md").read_text()
-    for line in (*lines_of_runs(), *lines_of_groups()):
-        assert line in page, f"docs/synthesis.md lacks the line {line}"
 
 
 # What is refused.

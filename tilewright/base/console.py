@@ -31,7 +31,7 @@ def _plain(value: Any) -> Any:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a :class:`Table`: aligned columns, numbers to the right."""
+    """Print a :class:`~tilewright.base.table.Table`: aligned columns, numbers to the right."""
     print(Table(header, list(rows)))
 
 

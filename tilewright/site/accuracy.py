@@ -131,13 +131,9 @@ def sensitivity() -> Iterator[Markup]:
             if row["perplexity"] <= WORST * reference:
                 place = (row["length"], _loss(row["perplexity"], reference))
                 lines.setdefault(label.format(row[key]), []).append(place)
-            yield curves(
-                title,
-                lines,
-                lines,
-                x_label="mantissa length, bits",
-                y_label="loss of perplexity, %",
-            )
+        yield curves(
+            title, lines, lines, x_label="mantissa length, bits", y_label="loss of perplexity, %"
+        )
 
 
 def cache(record: str = "kv") -> Table:

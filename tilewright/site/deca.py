@@ -30,7 +30,7 @@ from tilewright.verify.deca.workload import Squash
 __all__ = [
     *("PAPER_PARTS", "area", "area_by_paper_part", "coverage", "coverage_axes", "cycle_rows"),
     *("cycles", "cycles_by_density", "paper_cycles", "power", "power_by_group"),
-    *("power_by_paper_part", "structures", "tile_sizes"),
+    *("power_by_paper_part", "structures", "tepl_parts", "tile_sizes"),
 ]
 
 PRESETS = {preset: DecaParams.preset(preset) for preset in DecaParams.PRESETS}
@@ -38,6 +38,14 @@ PRESETS = {preset: DecaParams.preset(preset) for preset in DecaParams.PRESETS}
 PAPER_PARTS = {
     "buffers": r"tout\d|loader\d\.(load_unit|\w+_queue)",
     "lut": r"pipeline\.lut",
+}
+TEPL_PARTS = {  # of `deca_tepl`
+    "loaders": r"pe\.loader\d",
+    "pipeline": r"pe\.pipeline",
+    "tile outputs": r"pe\.tout\d",
+    "prefetcher": r"pe\.prefetcher",
+    "TEPL unit": r"tepl\b",
+    "registers": r"pe\.registers",
 }
 PAPER_PES = 56  # one for each core of the paper's processor; its power is of all of them
 BOUNDS = ("least", "total")
@@ -223,6 +231,15 @@ def area() -> Table:
             ]
             rows.append((record["goal"], "all", ours, 100.0, total, 100.0))
     return Table(("Goal", "Part", "Ours, µm²", "Ours, %", "Paper, µm²", "Paper, %"), rows)
+
+
+def tepl_parts() -> Table:
+    """The area of DECA with the TEPL unit inside, by part."""
+    record = load_records()["deca_tepl.asap7.fastest"]
+    areas = by_group(record["area_by_part"], TEPL_PARTS)
+    whole = sum(areas.values())
+    rows = [(part, area, 100 * area / whole) for part, area in areas.items()]
+    return Table(("Part", "Area, µm²", "Share, %"), rows)
 
 
 def _energy() -> dict[str, Any]:

@@ -32,7 +32,9 @@ def run_as_golden(
     memory: NDArray[np.uint8],
     answers: NativeMemory,
 ) -> list[CheckedProgram]:
-    """Run ``programs`` as :func:`run_native` does; what is not golden's raises ``CheckError``.
+    """Run ``programs`` as :func:`~tilewright.verify.native.run.run_native` does.
+
+    What is not golden's raises ``CheckError``.
 
     Golden does not know channels that pause or stall: then only counts are compared, and no program
     is faster than golden's.
