@@ -1,9 +1,11 @@
 """One result for any system: latency, rates, what bounds it, energy and memory."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from tilewright.base.table import Reported, Table
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.names import unknown
@@ -20,7 +22,7 @@ from tilewright.sim.workload import Batch, Pass
 
 __all__ = [
     *("PHASES", "Answer", "LlmResult", "MemoryBytes", "answer", "answer_on", "answer_pass"),
-    *("answer_passes", "compare_systems", "step_of"),
+    *("answer_passes", "compare_systems", "duration", "step_of"),
 ]
 
 PHASES = ("decode", "prefill")
@@ -38,7 +40,7 @@ class MemoryBytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(Reported):
     """What every answer has: the model, the system, rates, energy and memory."""
 
     model: str
@@ -60,6 +62,37 @@ class Answer:
     memory_bytes: MemoryBytes  # at the end
     remarks: tuple[str, ...]
 
+    @property
+    def contexts_text(self) -> str:
+        """The tokens of each sequence, in the words of ``--context``."""
+        if len(self.contexts) == 1:
+            return str(self.contexts[0][1])
+        return ",".join(f"{sequences}x{tokens}" for sequences, tokens in self.contexts)
+
+    @property
+    def report(self) -> Table:
+        """The answer in words and digits, remarks left out."""
+        engine = f" with {self.engine}" if self.engine else ""
+        active = ""
+        if self.active_parameters < 0.75 * self.parameters:
+            active = f", {self.active_parameters / 1e9:.2f} billion for a token"
+        area = self.tokens_per_second_per_mm2
+        dies = "area not known" if area is None else f"{area:.3g} tokens/s/mm2"
+        weights, cache = self.memory_bytes.weights / 1e9, self.memory_bytes.cache / 1e9
+        rows = [
+            ("model", f"{self.model}, {self.parameters / 1e9:.2f} billion parameters{active}"),
+            ("system", f"{self.system}{engine}, scheme {self.scheme}"),
+            *([("block", self.block)] if self.block else []),
+            *self._figures(),
+            ("efficiency", f"{self.tokens_per_second_per_watt:.3g} tokens/s/W, {dies}"),
+            ("memory", f"weights {weights:.2f} GB, cache {cache:.3f} GB in {self.kv_format}"),
+        ]
+        return Table(("WHAT", "VALUE"), rows)
+
+    @abstractmethod
+    def _figures(self) -> Iterable[tuple[str, str]]:
+        """Rows of the report about the work, its time, its rate and its energy."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LlmResult(Answer):
@@ -76,6 +109,29 @@ class LlmResult(Answer):
     bound: str
     ms_by_part: dict[str, float]
     joules_by_part: dict[str, float]  # of the step
+
+    @property
+    def parts(self) -> Table:
+        """The time of each part of the step."""
+        rows = [(name, f"{value:.3f}") for name, value in self.ms_by_part.items()]
+        return Table(("PART", "MS"), rows)
+
+    def _figures(self) -> Iterable[tuple[str, str]]:
+        use = (f"{name} {100 * share:.0f}%" for name, share in self.utilisation.items())
+        energy = (f"{name} {joules:.3g} J" for name, joules in self.joules_by_part.items())
+        yield "work", f"{self.phase}, batch {self.batch}, context {self.contexts_text}"
+        yield "latency", duration(self.latency_ms)
+        yield "rate", f"{self.tokens_per_second:.2f} tokens/s"
+        yield "use", ", ".join(use)
+        yield "bound by", self.bound
+        yield "energy of a step", ", ".join(energy) or "not modelled"
+
+
+def duration(milliseconds: float) -> str:
+    """Return a time as text, in seconds from ten of them on."""
+    if milliseconds < 1e4:
+        return f"{milliseconds:.2f} ms"
+    return f"{milliseconds / 1e3:.1f} s"
 
 
 def answer(

@@ -12,7 +12,7 @@ from math import isfinite
 from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.area import silicon_mm2
-from tilewright.sim.llm import Answer, LlmResult, answer_passes, step_of
+from tilewright.sim.llm import Answer, LlmResult, answer_passes, duration, step_of
 from tilewright.sim.models import resolve_model
 from tilewright.sim.speculation import Speculation, speculate
 from tilewright.sim.target import Target, resolve_target
@@ -39,6 +39,19 @@ class GenerationResult(Answer):
     token_ms: float  # mean of the tokens after the first
     last_token_ms: float
     total_ms: float
+
+    def _figures(self) -> Iterable[tuple[str, str]]:
+        first = duration(self.first_token_ms)
+        if self.longest_pass_ms < self.first_token_ms:
+            first += f", in passes of at most {duration(self.longest_pass_ms)}"
+        others = f"{duration(self.token_ms)}, the last {self.last_token_ms:.2f} ms"
+        words = f"prompt {self.contexts_text}, then {self.tokens} tokens"
+        yield "work", f"batch {self.batch}, {words}"
+        yield "first token", first
+        yield "each other token", others
+        yield "total", duration(self.total_ms)
+        yield "rate", f"{self.tokens_per_second:.2f} new tokens/s"
+        yield "energy", f"{self.joules_per_token:.3g} J a new token"
 
 
 @dataclass(frozen=True, kw_only=True)

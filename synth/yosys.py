@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tilewright.base.cache import get_or_make
+from tilewright.base.errors import CommandError
 
 __all__ = ["SynthesisError", "run_yosys", "without_banner", "yosys_files"]
 
@@ -28,7 +29,7 @@ for line in sys.stdin:
 """
 
 
-class SynthesisError(Exception):
+class SynthesisError(CommandError):
     """Yosys or ABC could not do what was asked; the text is one line that says why."""
 
 

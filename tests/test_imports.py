@@ -188,8 +188,8 @@ def test_digests_of_rtlil_name_all_sources_that_decide_it():
     reached = {str(f.relative_to(ROOT)) for f in files if f.name != "__init__.py"}
     in_digest = {f for f in reached if f.startswith(("hw/", "golden/params/"))}
     in_digest |= {"synth/emit.py", "synth/signal_names.py"}
-    # When Python collects garbage; how Verilog is made of RTLIL, and its cache.
-    base = {f"tilewright/base/{name}.py" for name in ("cache", "files")}
+    # When Python collects garbage; how Verilog is made of RTLIL, its cache and its errors.
+    base = {f"tilewright/base/{name}.py" for name in ("cache", "errors", "files")}
     others = {"synth/collector.py", "synth/yosys.py", *base}
     assert reached - in_digest == others
 

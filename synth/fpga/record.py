@@ -11,19 +11,24 @@ from typing import Any
 
 from tilewright.synth.fpga.devices import DEVICES
 from tilewright.synth.fpga.harness import TAKEN, TOP
-from tilewright.synth.fpga.route import TARGET_MHZ, Placement, map_block
+from tilewright.synth.fpga.route import TARGET_MHZ, Placement, map_block, place_and_route
 from tilewright.synth.record import (
     RECORDS,
     code_sha256,
     load_kind,
     metric,
+    record_name,
     rtlil_sha256,
     sha256,
+    store_record,
     tool_versions,
 )
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = ["FPGA", "fpga_record", "fpga_table", "stale_fpga_records"]
+__all__ = [
+    *("FPGA", "fpga_record", "fpga_table", "renew_records", "stale_fpga_records"),
+    "store_placement",
+]
 
 FPGA = "fpga"  # the kind of record
 _FLOW = ("devices", "harness", "netlist", "nextpnr", "route")
@@ -127,3 +132,18 @@ def fpga_table(records: Iterable[dict[str, Any]]) -> str:
         cells += [f"{value[name]:,}" for name in names]
         lines.append("| " + " | ".join([*cells, f"{value['frequency']:.1f}"]) + " |")
     return "\n".join(lines) + "\n"
+
+
+def store_placement(found: Placement) -> None:
+    """Write the record of a placed block."""
+    device = found.device.name
+    store_record(FPGA, device, record_name(found.params, device), fpga_record(found))
+
+
+def renew_records(names: Iterable[str], watch: Callable[[str], None]) -> None:
+    """Place and route the blocks of the records ``names`` again; ``watch`` is told what is done."""
+    records = load_kind(FPGA)
+    for record in map(records.__getitem__, names):
+        goal = record["target_mhz"]
+        found = place_and_route(record["spec"], record["device"], target_mhz=goal, watch=watch)
+        store_placement(found)

@@ -4,8 +4,10 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from tilewright.base.files import write_atomic
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import CLOCK, RESET, to_rtlil, verilog_from_rtlil
@@ -15,7 +17,10 @@ from tilewright.synth.memory import MemoryMacro, find_macros, macro_port_module
 from tilewright.synth.record import find_record
 from tilewright.synth.technology import Technology, load_technology
 
-__all__ = ["FLOWS", "WIRE_MARGIN", "Design", "Files", "Flow", "design_of", "flow_files", "sdc"]
+__all__ = [
+    *("FLOWS", "WIRE_MARGIN", "Design", "Files", "Flow", "design_of", "export_block"),
+    *("flow_files", "sdc"),
+]
 
 Files = dict[str, str | bytes]  # by name, relative to the folder that they go to
 
@@ -206,3 +211,22 @@ def flow_files(
         if chosen.layouts:
             files[f"{macro.name}.gds"] = macro_gds(macro, design.technology)
     return files
+
+
+def export_block(
+    block: str,
+    flow: str,
+    folder: Path,
+    *,
+    technology: str | None = None,
+    period: float | None = None,
+) -> list[Path]:
+    """Write what hands ``block`` over to ``flow`` into ``folder``, and return the files' paths.
+
+    Each file is written whole or not at all. ``technology`` is by default the flow's first,
+    ``period`` (ps) a quarter more than the delay of the block's committed synthesis record.
+    """
+    files = flow_files(block, flow, technology=technology, period=period)
+    for name, content in files.items():
+        write_atomic(folder / name, content)
+    return [folder / name for name in files]

@@ -104,7 +104,7 @@ def test_a_bound_is_a_field_and_not_a_remark():
 
 def test_every_claim_is_compared_or_a_fact_that_something_reads():
     """By a test, the report or a study, which have the whole name or make it from its parts."""
-    rooms = [ROOT / "tilewright" / room for room in ("report", "studies")]
+    rooms = [ROOT / "tilewright" / room for room in ("site", "studies")]
     sources = "".join(
         p.read_text() for room in (*rooms, ROOT / "tests") for p in room.rglob("*.py")
     )

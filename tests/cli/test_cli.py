@@ -98,37 +98,6 @@ def test_a_checkout_needs_no_metadata_of_its_own(capsys, monkeypatch):
     assert run(capsys, "--version")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["simulat"], "unknown command 'simulat'; did you mean simulate?"),
-        (["zzz"], f"unknown command 'zzz'; known: {', '.join(cli.command_names())}"),
-        (["simulate", "deca.gem"], "unknown workload 'deca.gem'; did you mean deca.gemm"),
-        (["list", "float_mull"], "unknown block 'float_mull'; did you mean float_mul"),
-        (["list", "float_mul:bf61"], "unknown preset of float_mul 'bf61'; did you mean bf16"),
-        (["list", "queue,dept=3"], "unknown field of queue 'dept'; did you mean depth"),
-        (["list", "queue,depth=0"], "depth must be at least 1, not 0"),
-        (["list", "queue,depth"], "'queue,depth': expected FIELD=VALUE, not 'depth'"),
-        (["verilog", "-o", "out"], "name one BLOCK, or --all"),
-        (["verilog", "queue", "--all", "-o", "out"], "name one BLOCK, or --all"),
-        (
-            ["llm", "m", "--batch", "y"],
-            "argument --batch: invalid int value: 'y'; see tilewright llm ",
-        ),
-        (
-            ["verilog", "queue"],
-            "the following arguments are required: -o/--output; see tilewright ",
-        ),
-        (["compare", "pe", "--x"], "unknown argument '--x'; see tilewright compare pe --help"),
-    ],
-)
-def test_refusals_are_one_line_with_near_matches(capsys, argv, message):
-    code, out, err = run(capsys, *argv)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"tilewright: {message}")
-    assert err.count("\n") == 1
-
-
 def test_no_command_is_a_usage_error(capsys):
     required = "the following arguments are required: COMMAND"
     assert run(capsys) == (2, "", f"tilewright: {required}; see tilewright --help\n")

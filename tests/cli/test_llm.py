@@ -7,7 +7,6 @@ import re
 import pytest
 
 from tests.cli.test_cli import modules_after, run
-from tests.support.tables import table_rows
 from tilewright.sim.records import area_um2, deca_power_mw, deca_runs
 
 
@@ -222,19 +221,6 @@ def test_sweeps_and_regions_are_drawn(capsys, tmp_path):
     assert "bf8_30%" in regions.read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--plot", "x.svg"), "--plot goes with --sweep"),
-        (("--sweep", "batch=1", "--plot", "x.gif"), "a plot is .svg, .png, .pdf, not 'x.gif'"),
-    ],
-)
-def test_options_of_sweeps_that_are_refused(capsys, words, message):
-    code, _, err = run(capsys, "llm", "opt-125m", *words)
-    assert code == 2
-    assert message in err
-
-
 def test_contexts_of_several_lengths(capsys):
     found = as_json(capsys, "llm", "opt-125m", "--context", "3x64,1x512")
     assert (found["batch"], found["context"], found["contexts"]) == (4, 512, [[3, 64], [1, 512]])
@@ -293,109 +279,6 @@ def test_list_has_models_and_systems(capsys):
     assert "64 heads, 8 of 64 cached, 12 layers see 128" in out
     assert {row["system"] for row in as_json(capsys, "list", "systems")} > {"spr-hbm", "anda"}
     assert run(capsys, "list", "systems")[0] == 0
-
-
-REFUSALS = """
-llm llama-2-71b | unknown model 'llama-2-71b'; did you mean llama-2-7b
-llm opt-125m --system spr | unknown system 'spr'; did you mean spr-ddr or
-llm opt-125m --scheme mxfp5 | unknown scheme 'mxfp5'; did you mean mxfp4
-llm opt-125m --engine avx | unknown engine 'avx'; did you mean more-avx
-llm opt-125m --phase train | unknown phase 'train'; known: decode, prefill
-llm opt-125m --batch -1 | batch must be 1..65536, not -1
-llm opt-125m --context 0 | context must be 1..16777216 tokens, not 0
-llm nowhere.json | nowhere.json: No such file or directory
-llm opt-125m --system anda --engine deca | anda has no engines; engines belong to servers
-llm opt-125m --system anda --scheme 7/7 | scheme of anda must be a mantissa length or four, like 7/7
-llm opt-125m --system anda --scheme 17 | mantissa lengths must be 1..16, not 17
-llm opt-125m --system harmonia --scheme 8 | harmonia has one scheme; leave it out
-gemm 1 64 64 --block harmonia --scheme 8 | harmonia has one scheme; leave it out
-gemm 1 64 64 --system anda --scheme 7/7/6/5 | one GEMM has one mantissa length, not '7/7/6/5'
-llm opt-125m --block deca --system anda | block deca is beside the cores of a server, not in anda
-gemm 1 64 64 --block deca --engine software | block deca is the engine; leave 'software' out
-llm opt-125m --block deca --latency 3 | latency is that of block anda or harmonia; leave it out
-llm opt-125m --batch 65536 --context 16777216 | a batch of 65536 sequences with 1099511627776 tokens
-gemm 2147483648 2147483648 2147483648 | product: 2147483648 x 2147483648 x 2147483648 is larger than
-llm opt-125m --system gnr | unknown system 'gnr'; did you mean gnr-mrdimm?
-llm opt-125m --system tpu | unknown system 'tpu'; known: spr-ddr, spr-hbm,
-llm mixtral | unknown model 'mixtral'; did you mean mixtral-8x7b or mixtral-8x22b
-llm '' | give a MODEL; tilewright list models names those that are known
-llm opt-125m --context y | --context takes tokens, or 8x128,2x4096, not 'y'
-llm opt-125m --context 2x | contexts are SEQUENCESxTOKENS,..., such as
-llm opt-125m --context 2x8 --batch 2 | a context like 8x128,2x4096 says how many sequences there are
-llm opt-125m --kv int9 | unknown KV format 'int9'; did you mean int8 or
-llm opt-125m --system anda --kv int8 | anda keeps keys and values in fp16; leave 'int8' out
-llm opt-125m --prompt 9 | a prompt comes with tokens that follow it
-llm opt-125m --tokens 9 | tokens follow a prompt; say how long it is
-llm opt-125m --prompt 9 --tokens 9 --context 9 | context does not go with prompt and tokens
-llm opt-125m --within nan | a bound must be above 0 ms, not nan
-llm opt-125m --within 9 --batch 2 | batch does not go with a bound
-llm opt-66b --scheme bf16 --within 9 | opt-66b does not fit in spr-hb
-llm opt-125m --csv --json | --csv does not go with --json
-compare llm opt-125m --csv --json | --csv does not go with --json
-llm opt-125m --sweep batch=1 --batch 2 | batch is both given and swept; give it once
-llm opt-125m --sweep batch=1 --sweep batch=2 | --sweep names batch more than once
-gemm 1 2 | give ROWS INNER OUTER
-gemm 1 0 2 | product: inner must be 1..2147483648, not 0
-roofsurface --block anda | block must be deca, not anda
-roofsurface --block deca_tepl | block must be deca, not deca_tepl
-llm opt-125m --block deca_tepl | block must be anda, deca or harmonia, not deca_tepl
-roofsurface --rows 0 | rows must be 1..1048576, not 0
-roofsurface --vectors 0 | vectors must be above 0, not 0.0
-roofsurface --system anda | anda is no server with a matrix unit
-roofsurface --system turin | turin is no server with a matrix unit
-llm opt-125m --set coers=3 | unknown field of a server 'coers'; did you
-llm opt-125m --set clock | settings are FIELD=VALUE,..., such as cores=86,
-llm opt-125m --set clock=2.0 | clock must be 1e+08 to 1e+10 Hz, not 2
-llm opt-125m --set clock=2.0GB | unknown unit of clock 'GB'; known: Hz,
-llm opt-125m --set cores=1.5 | cores must be a whole number, not 1.5
-gemm 1 64 64 --set cores=8,cores=9 | cores is set twice
-llm opt-125m --system anda --set cores=8 | unknown field of an accelerator 'cores'; known: clock, ba
-llm opt-125m --system no.toml | no.toml: No such file or directory
-claims --paper andy | unknown paper 'andy'; did you mean anda?
-claims --verdict fine | unknown verdict 'fine'; known: reproduced, agrees
-claims --residuals --paper deca | --paper does not go with --residuals, which takes all claims
-claims --residuals --verdict off | --verdict does not go with --residuals, which takes all verdicts
-claims --classes --verdict off | --verdict does not go with --classes, which takes all verdicts
-claims --csv --json | --csv and --json exclude each other
-claims --residuals --classes | argument --classes: not allowed with argument --residuals
-"""
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        *table_rows(REFUSALS),
-        (
-            ["gemm", "1", "64", "64", "--block", "harmonia", "--latency", "9" * 23],
-            f"latency must be 1..1048576, not {'9' * 23}",
-        ),
-        (
-            ["llm", "opt-125m", "--block", "harmonia", "--latency", "9" * 23],
-            "latency must be 1..1048576, not 999",
-        ),
-        *(
-            (["llm", "opt-125m", f"--{option}", ""], f"unknown {kind} ''; known: ")
-            for option, kind in (
-                *(("system", "system"), ("engine", "engine"), ("scheme", "scheme")),
-                *(("kv", "KV format"), ("phase", "phase")),
-            )
-        ),
-        (["gemm", "1", "64", "64", "--scheme", ""], "unknown scheme ''; known: "),
-        (["gemm", "1", "64", "64", "--engine", ""], "unknown engine ''; known: "),
-        *(
-            (
-                ["roofsurface", "--explore", *words],
-                f"{words[0]} does not go with --explore, which takes every size",
-            )
-            for words in (["--rows", "4"], ["--vectors", "2"], ["--block", "deca"])
-        ),
-    ],
-)
-def test_refusals_are_one_line_and_exit_2(capsys, argv, message):
-    code, out, err = run(capsys, *argv)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"tilewright: {message}")
-    assert err.count("\n") == 1
 
 
 def test_a_bound_that_one_sequence_exceeds_says_what_it_takes(capsys):

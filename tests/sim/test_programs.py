@@ -204,24 +204,6 @@ def test_a_model_on_a_block_pays_for_its_port(capsys):
     assert 0.95 * ideal < built < near < far
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--block", "popcount"], "block must be anda, deca or harmonia, not popcount"),
-        (
-            ["--block", "anda", "--system", "spr-hbm"],
-            "block anda is the system",
-        ),
-        (["--block", "anda", "--latency", "0"], "latency must be 1..1048576, not 0"),
-        (["--latency", "3"], "latency is that of block anda or harmonia; leave it out"),
-        (["--block", "anda", "--scheme", "7/7/6/5"], "must be a mantissa length, not '7/7/6/5'"),
-    ],
-)
-def test_refused_products_on_a_block(words, message, capsys):
-    assert main(["gemm", "1", "64", "64", *words]) == 2
-    assert message in capsys.readouterr().err
-
-
 # A channel of HBM2 brings 32 GB/s: of 128 bytes a cycle, 7 in 8 cycles at 285 MHz, 5 in 6 at 300.
 # Its lines come after 150 ns.
 CLOCKS = {"anda": 285e6, "harmonia": 300e6}

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -123,19 +124,38 @@ def test_attention_alone_is_that_of_a_step():
     assert found.cycles == whole.cycles
 
 
+ONE_LAYER_STEPS = {
+    "token": one(1024),
+    "16 tokens": one(1024, sequences=16),
+    "prompt of 512": one(512, prompt=True),
+    "prompt of 2048": one(2048, prompt=True),
+}
+BEYOND = {  # what docs/model.md documents above the criterion
+    ("anda", "16 tokens"): "1.30 times the bound",
+    ("harmonia", "16 tokens"): "1.45 times the bound",
+}
+
+
+def _marks(row):
+    return [pytest.mark.xfail(strict=True, reason=BEYOND[row])] if row in BEYOND else []
+
+
 @pytest.mark.full
-@pytest.mark.parametrize(("block", "batch_of_16"), [("anda", 1.30), ("harmonia", 1.45)])
-def test_layers_are_as_near_their_bound_as_documented(block, batch_of_16):
-    """Decoding and prompts of one layer."""
+@pytest.mark.parametrize(
+    ("block", "name"),
+    [
+        pytest.param(*row, marks=_marks(row))
+        for row in product(("anda", "harmonia"), ONE_LAYER_STEPS)
+    ],
+)
+def test_layers_are_near_their_bound(block, name):
+    """Decoding and prompts of one layer of Llama-2-7B take at most 1.25 times their bound."""
     layer = replace(LLAMA, num_hidden_layers=1)
-    steps = {one(1024): 1.25, one(1024, sequences=16): batch_of_16}
-    steps |= {one(tokens, prompt=True): 1.25 for tokens in (512, 2048)}
-    for step, most in steps.items():
-        found = step_time(resolve(block), layer, step)
-        assert found.kind == "programs"
-        parts = [part for name, part in found.parts.items() if name != "head"]
-        ratio = sum(part.cycles for part in parts) / sum(part.bound for part in parts)
-        assert 1 < round(ratio, 2) <= most
+    found = step_time(resolve(block), layer, ONE_LAYER_STEPS[name])
+    assert found.kind == "programs"
+    parts = [part for name, part in found.parts.items() if name != "head"]
+    ratio = sum(part.cycles for part in parts) / sum(part.bound for part in parts)
+    assert 1 < round(ratio, 2) <= 1.25
 
 
 def test_every_point_of_a_sweep_is_the_answer_to_its_question():

@@ -6,9 +6,8 @@ import pytest
 
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe import compare as pe_compare
-from tilewright.studies.pe.compare import Claim, Comparison, Conclusion
+from tilewright.studies.pe.compare import Claim, Comparison, Conclusion, Placed
 from tilewright.studies.pe.energy import PES
-from tilewright.studies.pe.placed import Placed
 from tilewright.synth.place.record import PLACED
 from tilewright.synth.record import load_kind
 from tilewright.synth.technology import load_technology

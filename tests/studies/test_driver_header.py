@@ -95,16 +95,3 @@ def test_the_command_writes_it(capsys, tmp_path):
     (path,) = tmp_path.iterdir()
     assert text.strip() == str(path)
     assert path.read_text() == driver_header("anda:small")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("popcount", "--header"), "popcount has no registers; anda, harmonia and deca have"),
-        (("anda", "--header", "--flow", "orfs"), "--header and --flow are two exports"),
-        (("anda", "--header", "--clock", "800"), "--clock is of a block that goes to a --flow"),
-    ],
-)
-def test_refusals(capsys, tmp_path, words, message):
-    code, _, said = run(capsys, "export", *words, "--out", str(tmp_path))
-    assert (code, said) == (2, f"tilewright: {message}\n")

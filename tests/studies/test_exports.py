@@ -104,25 +104,3 @@ def test_the_command_writes_files(capsys, tmp_path):
     words = ("export", "serving-sim", "--model", "opt-125m", "--out", str(out), "--json")
     code, text, _ = run(capsys, *words)
     assert (code, len(json.loads(text))) == (0, 4)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("serving-sim",), "serving-sim needs --model, whose kernels are timed"),
-        (("zigzag", "--model", "opt-125m"), "--model is of serving-sim, not of zigzag"),
-        (("zigzag",), "zigzag takes accelerators; spr-hbm is a server"),
-        (
-            ("serving-sim", "--model", "deepseek-v2-lite"),
-            "deepseek-v2-lite has latent attention, for which LLMServingSim 2 has no architecture",
-        ),
-        (
-            ("serving-sim", "--model", "gpt-oss-20b"),
-            "gpt-oss-20b is a gpt_oss; of experts LLMServingSim 2 has the architectures mixtral,"
-            " phimoe, qwen3_moe, with experts in every layer and none shared",
-        ),
-    ],
-)
-def test_exports_that_are_refused(capsys, tmp_path, words, message):
-    found = run(capsys, "export", *words, "--out", str(tmp_path))
-    assert found == (2, "", f"tilewright: {message}\n")

@@ -174,17 +174,6 @@ def test_pes_that_are_refused(tmp_path, changes, message):
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--with", "x.v"], "--with needs --top, --macs, --cycles, --format too"),
-        (["--macs", "3"], "--macs goes with --with"),
-    ],
-)
-def test_options_go_together(capsys, words, message):
-    assert run(capsys, "compare", "pe", *words) == (2, "", f"tilewright: {message}\n")
-
-
 def test_microscaling_is_that_of_ml_dtypes():
     values = np.random.default_rng(3).normal(size=(4, 64))
     for name, kind in (("mxfp8", ml_dtypes.float8_e4m3fn), ("mxfp4", ml_dtypes.float4_e2m1fn)):

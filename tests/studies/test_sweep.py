@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.tables import table_rows
 from tilewright.base.cache import load, result_path
 from tilewright.base.errors import CommandError
 from tilewright.cli import main
@@ -60,40 +59,6 @@ def test_impossible_combinations_are_left_out_and_named():
         "deca,lanes=16,luts=16",
     )
     assert found.left_out == {"deca,lanes=8,luts=16": "luts must be 1..8 (lanes), not 16"}
-
-
-REFUSALS = """
-popcont --vary width=3 | unknown block 'popcont'; did you mean popcount
-popcount --vary widht=3 | unknown field of popcount 'widht'; did you mean width?
-deca --vary lanes=8,9 | --vary lanes=9: lanes must be 8, 16, 32 or 64, not 9
-prefix_sum --vary style=riple | --vary style=riple: style must be one of ripple, sklansky, kogge_sto
-queue --vary width=a | --vary width=a: width must be a whole number, not 'a'
-queue --vary width=1 --vary width=2 | --vary names width more than once
-queue --vary depth=1 --tech asap8 | unknown technology 'asap8'
-queue --vary depth=1 --jobs 0 | --jobs must be at least 1, not 0
-queue --vary depth=1 --jobs 2 --dask tcp://x | --jobs is about this machine, not about --dask
-queue --vary depth=1 --clock 9 --goal area | --clock chooses the goal itself: leave out --goal
-queue --vary depth=1 --clock 0 | '0' is no clock
-queue --vary depth=1 --simulate --cases 0 | --cases must be at least 1, not 0
-queue | name one BLOCK and at least one --vary, or a --frontier
---update-records | --update-records goes with --frontier
-queue --frontier deca | --frontier says itself what to vary, and how
---frontier decca | unknown frontier 'decca'; did you mean deca?
---frontier deca --tech sky130hd | frontier deca is of asap7, not sky130hd
-"""
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        *table_rows(REFUSALS),
-    ],
-)
-def test_refusals(capsys, argv, message):
-    code, out, err = sweep(capsys, *argv)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"tilewright: {message}")
-    assert err.count("\n") == 1
 
 
 ARGV = ("popcount", "--vary", "width=3,5", "--tech", "asap7")

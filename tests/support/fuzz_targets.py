@@ -116,8 +116,8 @@ def _sparse() -> bytes:
 
 
 def _packed() -> bytes:
-    source, path = _folder() / "seed.npz", _folder() / "seed.packed"
-    np.savez(source, w=np.random.default_rng(1).normal(0, 1, (32, 32)).astype(np.float32))
+    source, path = _folder() / "model.safetensors", _folder() / "seed.packed"
+    save_file({"w": np.random.default_rng(1).normal(0, 1, (32, 32)).astype(np.float32)}, source)
     pack_model(str(source), "nf4", path, density=0.5)
     return path.read_bytes()
 

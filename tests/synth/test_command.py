@@ -68,36 +68,6 @@ def test_nothing_stale_is_nothing_to_do(capsys):
     assert (code, json.loads(out)) == (0, [])
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ((), "name one BLOCK, or --all"),
-        (("popcount", "--all"), "name one BLOCK, or --all"),
-        (("popcount", "--tech", "n3"), "unknown technology 'n3'; known: asap7, sky130hd"),
-        (
-            ("popcount", "--tech", "asap7", "--liberty", "x.lib"),
-            "--tech and --liberty exclude each other",
-        ),
-        (("popcount", "--dont-use", "X*"), "--dont-use goes with --liberty or --check-technology"),
-        (("popcount", "--netlist", "n.v"), "--netlist needs one BLOCK and one technology"),
-        (
-            ("popcount", "--clock", "400", "--update-records"),
-            "records are of the project's technologies, flattened, for a goal",
-        ),
-        (("--check-technology", "x.lib"), "--check-technology needs --tech"),
-        *(
-            (
-                ("popcount", "--clock", clock),
-                f"{clock!r} is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25GHz",
-            )
-            for clock in ("fast", "0", "0MHz", "1e999", "nan", "3 furlongs", "1.2.3")
-        ),
-    ],
-)
-def test_refusals(capsys, argv, message):
-    assert run(capsys, *argv) == (2, "", f"tilewright: {message}\n")
-
-
 def test_unusable_liberty_is_one_line(capsys, tmp_path):
     path = tmp_path / "bad.lib"
     path.write_text("library (x) { cell (A) { area : 1; } }")

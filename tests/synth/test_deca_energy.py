@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests.support.smollm2 import smollm2_or_skip
-from tilewright.cli import main
 from tilewright.golden.deca import decode_tiles
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve
@@ -157,18 +156,6 @@ def test_a_clock_out_of_reach_is_refused(monkeypatch):
     )
     with pytest.raises(SynthesisError, match=f"^{re.escape(message)}$"):
         deca_energy.deca_energy_record("deca:small", ASAP7)
-
-
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        ([], "--energy needs a BLOCK that is a DECA PE, such as deca:small"),
-        (["popcount"], "block must be deca, not popcount"),
-    ],
-)
-def test_the_command_needs_a_deca(block, message, capsys):
-    assert main(["synth", *block, "--energy"]) == 2
-    assert message in capsys.readouterr().err
 
 
 # The small PE, from RTL to energy.

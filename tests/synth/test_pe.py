@@ -185,11 +185,3 @@ def test_command_draws(tmp_path):
     path = tmp_path / "pe.svg"
     assert main(["compare", "pe", "--plot", str(path), "--json"]) == 0
     assert path.read_text().count("<path") > 50  # two panels of bars
-
-
-def test_command_refuses(capsys):
-    assert main(["compare", "pe", "--stale"]) == 2
-    assert "--stale goes with --update-records" in capsys.readouterr().err
-    for option in ([], ["--update-records"]):
-        assert main(["compare", "pe", *option, "--block", "queue"]) == 2
-        assert "queue is not compared: its bench is no" in capsys.readouterr().err

@@ -9,7 +9,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tests.support.claims import claim
-from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
 from tilewright.hw.shared import Shared, SharedModules
 from tilewright.hw.sram import BlackBoxMemories, Sram
@@ -122,8 +121,3 @@ def test_records_are_of_the_present_design(spec):
         record = load_system(spec, technology)
         assert record["system_rtlil_sha256"] == digest
         assert is_of_this_flow(record, technology)
-
-
-def test_the_command_needs_a_block(capsys):
-    assert main(["synth", "--system"]) == 2
-    assert "--system needs one BLOCK" in capsys.readouterr().err

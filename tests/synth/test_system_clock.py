@@ -151,12 +151,6 @@ def test_the_command_says_whether_the_clock_is_met(capsys):
     assert record["goal"] == "area" and record["period_ps"] < 1e6 and record["missed"] == {}
 
 
-@pytest.mark.parametrize("option", [["--goal", "area"], ["--path"], ["--no-gating"], ["--prove"]])
-def test_options_without_effect_are_refused(option, capsys):
-    assert main(["synth", "anda_mxu:small", "--system", *option]) == 2
-    assert f"--system does not go with {option[0]}" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("spec", SYSTEMS)
 def test_the_page_has_the_clocks(spec):
     record, areas = load_clock(spec, "asap7"), load_system(spec, "asap7")

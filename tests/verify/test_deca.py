@@ -4,6 +4,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from tests.support.benches import names_of, run_on_both, run_passing, simulate
 from tests.support.claims import claim
@@ -188,8 +189,8 @@ def test_gemm_from_python(capsys):
 
 
 def test_gemm_of_a_file(tmp_path, capsys):
-    path = tmp_path / "model.npz"
-    np.savez(path, one=np.ones((16, 64), np.float32), other=np.eye(16, dtype=np.float32))
+    path = tmp_path / "model.safetensors"
+    save_file({"one": np.ones((16, 64), "f4"), "other": np.eye(16, dtype="f4")}, path)
     assert main(["simulate", "deca.gemm", "--weights", str(path)]) == 2
     assert "has 2 matrices: choose one with --tensor" in capsys.readouterr().err
     assert main(["simulate", "deca.gemm", "--weights", str(path), "--tensor", "none"]) == 2

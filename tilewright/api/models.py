@@ -118,13 +118,10 @@ class Predicted(Reported):
 
     @property
     def report(self) -> Table:
-        """Latency, rate, energy, memory, what bounds it and remarks."""
-        rows = [(name, f"{value:,.5g}") for name, value in self.metrics.items()]
-        bound = getattr(self.result, "bound", None)
-        if bound is not None:
-            rows.append(("bound by", bound))
-        rows += [("remark", remark) for remark in self.result.remarks]
-        return Table(("FIGURE", "VALUE"), rows, self.title)
+        """What ``tilewright llm`` prints: latency, rate, energy, memory, bounds and remarks."""
+        told = self.result.report
+        remarks = [("remark", remark) for remark in self.result.remarks]
+        return Table(told.header, [*told.rows, *remarks])
 
 
 def compile(

@@ -13,14 +13,7 @@ if TYPE_CHECKING:
 
     Answer: TypeAlias = LlmResult | GenerationResult
 
-__all__ = ["contexts_text", "print_csv", "print_rows", "show_remarks"]
-
-
-def contexts_text(found: "Answer") -> str:
-    """Return the tokens of each sequence, in the words of ``--context``."""
-    if len(found.contexts) == 1:
-        return str(found.contexts[0][1])
-    return ",".join(f"{sequences}x{tokens}" for sequences, tokens in found.contexts)
+__all__ = ["print_csv", "print_rows", "show_remarks"]
 
 
 def print_rows(found: Sequence["Answer"]) -> None:
@@ -40,7 +33,7 @@ def print_rows(found: Sequence["Answer"]) -> None:
         "SCHEME": lambda row: row.scheme,
         "KV": lambda row: row.kv_format,
         "BATCH": lambda row: row.batch,
-        "CONTEXT": contexts_text,
+        "CONTEXT": lambda row: row.contexts_text,
         **{name: lambda row, k=k: _times(row)[k] for k, name in enumerate(times)},  # type: ignore[misc]
         "TOKENS/S": lambda row: f"{row.tokens_per_second:.2f}",
         "J/TOKEN": lambda row: f"{row.joules_per_token:.3g}",

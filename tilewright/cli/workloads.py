@@ -1,12 +1,11 @@
 """What the workloads of ``tilewright simulate`` have in common: options, and how they end."""
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tilewright.base.console import print_json, print_table
-from tilewright.base.errors import CommandError
 from tilewright.golden.machine.moves import LATENCY
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ __all__ = [
     "add_update_record",
     "finish_layer",
     "run_program",
-    "show_coverage",
     "simulation_of",
     "yes_or_no",
 ]
@@ -122,42 +120,6 @@ def finish_layer(
 def yes_or_no(value: bool) -> str:
     """Return the word for a table."""
     return "yes" if value else "no"
-
-
-class Reached(Protocol):
-    """What was reached on one block."""
-
-    def as_dict(self) -> dict[str, Any]: ...
-
-
-R = TypeVar("R", bound=Reached)
-
-
-def show_coverage(
-    args: argparse.Namespace,
-    name: str,
-    cover: Callable[..., Mapping[str, R]],
-    *,
-    everything: str,
-    record: str,
-    header: Iterable[str],
-    rows: Callable[[Mapping[str, R]], list[tuple[str, ...]]],
-) -> int:
-    """Run ``cover`` on the blocks that were asked for; a record is of ``everything``."""
-    from tilewright.studies.measured import write_measured
-
-    if args.update_record and args.block:
-        raise CommandError(f"--update-record measures {everything}: leave out --block")
-    found = cover(args.block, simulation=simulation_of(args))
-    data = {block: reached.as_dict() for block, reached in found.items()}
-    if args.update_record:
-        command = f"tilewright simulate {name} --update-record"
-        write_measured(record, {"command": command, "seed": args.seed, "blocks": data})
-    if args.json:
-        print_json({"seed": args.seed, "coverage_by_block": data})
-    else:
-        print_table(tuple(header), rows(found))
-    return 0
 
 
 def add_program(parser: argparse.ArgumentParser, machine: str) -> None:

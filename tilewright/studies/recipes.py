@@ -21,7 +21,7 @@ from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.runs.simulation import resolve_block
 from tilewright.torch.config import AndaConfig, HarmoniaConfig
-from tilewright.torch.recipe import Recipe, RecipeError
+from tilewright.torch.recipe import Recipe
 
 __all__ = ["RecipeFile", "read_recipe", "smoothed_model"]
 
@@ -61,10 +61,7 @@ class RecipeFile:
 
 def read_recipe(path: Path, block: str = "harmonia") -> Recipe:
     """The recipe of a file, refused where the accelerator ``block`` cannot follow it."""
-    try:
-        recipe = Recipe.load(path)
-    except RecipeError as error:
-        raise CommandError(str(error)) from None
+    recipe = Recipe.load(path)
     config = recipe.config
     if config.method != block or not isinstance(config, HarmoniaConfig | AndaConfig):
         raise CommandError(

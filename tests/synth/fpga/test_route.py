@@ -91,22 +91,3 @@ def test_a_missing_package_is_named_with_its_extra(capsys, monkeypatch):
     )
     code, out, _ = run(capsys, "--json")
     assert code == 0 and len(json.loads(out)) == len(load_kind(FPGA))
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([TINY, "--device", "virtex"], "no device 'virtex'; there are ecp5-25k, ecp5-45k,"),
-        ([TINY, "--device", "gowin"], "gowin is not offered: nextpnr's times of a routed design"),
-        ([TINY, "--speed-grade", "9"], "ecp5-85k has the speed grades 6, 7, 8, not 9"),
-        ([TINY, "--seed", "2", "--update-records"], "records are of the default seed and"),
-        (["--seed", "0"], "--seed goes with a BLOCK to place"),
-        (["--path"], "--path goes with a BLOCK to place"),
-        ([TINY, "--csv", "--json"], "--json has the path already, and it is no CSV"),
-        ([TINY, "--csv", "--path"], "--csv is the table alone; --path goes without it"),
-    ],
-)
-def test_refusals(capsys, words, message):
-    code, out, err = run(capsys, *words)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"tilewright: {message}") and err.count("\n") == 1

@@ -9,8 +9,14 @@ import pytest
 
 from tests.cli.test_cli import run
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.handover import export_block
-from tilewright.synth.handover.flows import FLOWS, WIRE_MARGIN, design_of, flow_files, sdc
+from tilewright.synth.handover.flows import (
+    FLOWS,
+    WIRE_MARGIN,
+    design_of,
+    export_block,
+    flow_files,
+    sdc,
+)
 from tilewright.synth.handover.macros import macro_gds, macro_lef, macro_size
 from tilewright.synth.memory import parse_macro
 from tilewright.synth.record import find_record
@@ -97,21 +103,6 @@ def test_the_command_writes_files(capsys, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         path.rpartition("/")[2] for path in json.loads(text)
     }
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("anda_apu",), "'anda_apu' is none of serving-sim, zigzag; a block"),
-        (("anda_apu", "--flow", "librelane", "--tech", "asap7"), "librelane takes sky130hd, not"),
-        (("anda_apu", "--flow", "orfs", "--system", "anda"), "--system is of a system; --flow"),
-        (("zigzag", "--clock", "800"), "--clock is of a block, which goes with --flow"),
-        (("popcount,width=9", "--flow", "orfs"), "popcount,width=9 has no synthesis record in as"),
-    ],
-)
-def test_refusals(capsys, tmp_path, words, message):
-    code, _, said = run(capsys, "export", *words, "--out", str(tmp_path))
-    assert (code, said.removeprefix("tilewright: ").startswith(message)) == (2, True), said
 
 
 def test_make_reads_the_variables_of_openroad(tmp_path):

@@ -12,9 +12,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from tilewright.studies.handover import export_block
 from tilewright.synth.flow import synthesise
-from tilewright.synth.handover.flows import design_of
+from tilewright.synth.handover.flows import design_of, export_block
 from tilewright.synth.liberty import cached_liberty
 
 pytestmark = pytest.mark.full

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-from tests.cli.test_cli import run
 from tilewright.base.records import updated_table
 from tilewright.synth.place.record import (
     PLACED,
@@ -33,17 +30,3 @@ def test_another_placer_makes_a_record_stale(tmp_path):
         table[name] = record | {"place_sha256": "0"}
     (command,) = stale_placed_records(tmp_path).values()
     assert command.startswith(f"tilewright place {record['spec']} --tech {record['technology']}")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--goal", "area"), "--goal goes with a BLOCK to place"),
-        (("popcount:odd", "--utilisation", "1.5"), "utilisation must be above 0 and at most 0.95"),
-        (("--tech", "tsmc5"), "unknown technology 'tsmc5'"),
-        (("popcount:odd", "--csv", "--json"), "--json is no CSV"),
-    ],
-)
-def test_refusals(capsys, words, message):
-    code, _, said = run(capsys, "place", *words)
-    assert (code, said.removeprefix("tilewright: ").startswith(message)) == (2, True), said

@@ -76,7 +76,7 @@ def _export_header(args: argparse.Namespace) -> list[Path]:
 
 
 def _export_block(args: argparse.Namespace) -> list[Path]:
-    from tilewright.studies.handover import export_block
+    from tilewright.synth.handover.flows import export_block
 
     _refuse_systems(args, "--flow")
     return export_block(args.subject, args.flow, args.out, technology=args.tech, period=args.clock)

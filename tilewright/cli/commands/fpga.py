@@ -61,7 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from tilewright.synth.fpga.devices import MissingNextpnrError
-    from tilewright.synth.yosys import SynthesisError
 
     if args.json and (args.csv or args.path):
         raise CommandError("--json has the path already, and it is no CSV")
@@ -75,14 +74,13 @@ def run(args: argparse.Namespace) -> int:
         if args.check:
             return _check_netlist(args)
         return _place(args) if args.block else _show(args)
-    except (SynthesisError, MissingNextpnrError) as error:
+    except MissingNextpnrError as error:
         raise CommandError(str(error)) from error
 
 
 def _place(args: argparse.Namespace) -> int:
-    from tilewright.studies.fpga import store_placement
     from tilewright.synth.fpga.devices import DEFAULT_DEVICE
-    from tilewright.synth.fpga.record import fpga_record
+    from tilewright.synth.fpga.record import fpga_record, store_placement
     from tilewright.synth.fpga.route import DEFAULT_SEED, TARGET_MHZ, place_and_route
 
     if args.update_records and (args.seed is not None or args.speed_grade):
@@ -110,9 +108,8 @@ def _place(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from tilewright.studies.fpga import renew_records
     from tilewright.synth.fpga.devices import find_device
-    from tilewright.synth.fpga.record import FPGA, stale_fpga_records
+    from tilewright.synth.fpga.record import FPGA, renew_records, stale_fpga_records
     from tilewright.synth.record import load_kind
 
     for option in ("speed_grade", "seed", "clock"):

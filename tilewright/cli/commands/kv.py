@@ -86,10 +86,7 @@ def run(args: argparse.Namespace) -> int:
         save_recipe(args.recipe, subject, fmt, factors() if smooth else None)
         if name:
             remark(f"tilewright: {args.recipe} has {name}")
-    if args.json:
-        print_json(result)
-    else:
-        _print(result)
+    print_json(result) if args.json else _print(result)
     return 0
 
 

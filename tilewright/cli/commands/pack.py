@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="file ending in .safetensors, .npz or .gguf, or synthetic:ROWSxCOLUMNS[:SEED]",
+        help="file ending in .safetensors or .gguf, or synthetic:ROWSxCOLUMNS[:SEED]",
     )
     parser.add_argument(
         "--scheme",
@@ -49,10 +49,7 @@ def run(args: argparse.Namespace) -> int:
     packed = pack_model(
         args.model, args.scheme, Path(args.output), density=args.density, keep=args.keep
     )
-    if args.json:
-        print_json(packed)
-    else:
-        _print(packed)
+    print_json(packed) if args.json else _print(packed)
     return 0
 
 

@@ -44,14 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.synth.yosys import SynthesisError
-
     if args.json and args.csv:
         raise CommandError("--json is no CSV")
-    try:
-        return _place(args) if args.block else _show(args)
-    except SynthesisError as error:
-        raise CommandError(str(error)) from error
+    return _place(args) if args.block else _show(args)
 
 
 def _place(args: argparse.Namespace) -> int:

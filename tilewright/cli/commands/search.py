@@ -52,10 +52,7 @@ def run(args: argparse.Namespace) -> int:
         )
     best = result.outcome.best
     save_recipe(args.recipe, subject, None if best is None else in_linears(best.lengths))
-    if args.json:
-        print_json(result.as_record())
-    else:
-        _print(result)
+    print_json(result.as_record()) if args.json else _print(result)
     return 0 if best is not None else 1
 
 

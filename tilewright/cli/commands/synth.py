@@ -1,11 +1,9 @@
 """``tilewright synth``: a block in the cells of a technology, and what the records say."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
 from tilewright.base.clock import clock_period
-from tilewright.base.errors import CommandError
 
 NAME = "synth"
 HELP = "map a block to standard cells: cells, area, longest path"
@@ -95,21 +93,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.synth.yosys import SynthesisError
-
-    try:
-        return _verb(args)(args)
-    except SynthesisError as error:
-        raise CommandError(str(error)) from error
-
-
-def _verb(args: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
     from tilewright.cli import synthesis
 
     if args.compare:
-        return synthesis.compare
+        return synthesis.compare(args)
     if args.check_technology:
-        return synthesis.check_technology
+        return synthesis.check_technology(args)
     if args.system:
-        return synthesis.map_system
-    return synthesis.measure_energy if args.energy else synthesis.map_blocks
+        return synthesis.map_system(args)
+    return synthesis.measure_energy(args) if args.energy else synthesis.map_blocks(args)

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 NAME = "unpack"
 HELP = "restore a packed file's weights, check its sums, report the error that packing introduced"
-EXAMPLE = "tilewright unpack packed.safetensors --reference synthetic:256x1024 -o restored.npz"
+EXAMPLE = (
+    "tilewright unpack packed.safetensors --reference synthetic:256x1024 -o restored.safetensors"
+)
 EXAMPLE_NEEDS = (
     "tilewright pack synthetic:256x1024 --scheme mxfp4 --density 0.3 -o packed.safetensors"
 )
@@ -23,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="MODEL",
-        help="write the weights to this .npz or .safetensors file [only check FILE]",
+        help="write the weights to this .safetensors file [only check FILE]",
     )
     parser.add_argument(
         "--reference",

@@ -37,7 +37,7 @@ class Tensor:
 
 Tensors = dict[str, Tensor]
 
-READERS = {".safetensors": "safetensors", ".npz": "npz", ".gguf": "gguf"}
+READERS = {".safetensors": "safetensors", ".gguf": "gguf"}
 SYNTHETIC = "synthetic:"
 
 

@@ -12,24 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.errors import CommandError
 from tilewright.golden.llm.gguf_file import open_gguf
-from tilewright.golden.llm.model import ModelError
 from tilewright.studies.model_files import Tensor, Tensors
-from tilewright.studies.model_files.npz import DTYPES
 
 __all__ = ["open_tensors"]
 
 PIECE_ROWS = 64
+DTYPES = {  # numpy's name -> that of safetensors
+    **{"float64": "F64", "float32": "F32", "float16": "F16"},
+    **{"int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8"},
+}
 
 
 @contextmanager
 def open_tensors(path: Path) -> Iterator[Tensors]:
     """Open a GGUF file; the tensors can be read until the context ends."""
-    try:
-        _, tensors = open_gguf(path)
-    except ModelError as error:
-        raise CommandError(str(error)) from None
+    _, tensors = open_gguf(path)
     yield {name: _tensor(tensor) for name, tensor in tensors.items()}
 
 

@@ -1,7 +1,7 @@
 """Unpacking a packed model: its weights restored, its checksums checked, its errors measured."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import log10
 from pathlib import Path
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from tilewright.base.console import progress
 from tilewright.base.errors import CommandError
+from tilewright.base.files import open_atomic
 from tilewright.golden.deca import restore
 from tilewright.golden.deca.packed import PackedModel, PackedTensor
+from tilewright.golden.tensorfile import TensorFileWriter
 from tilewright.studies.model_files import Tensor, Tensors, open_model
-from tilewright.studies.model_files.write import create_model
 
 __all__ = ["ErrorMeter", "UnpackedFile", "UnpackedTensor", "unpack_model"]
 
@@ -49,8 +50,8 @@ def unpack_model(
 ) -> UnpackedFile:
     """Check the file ``packed``, restore it to ``output`` and compare it with ``reference``.
 
-    ``output`` ends in .npz or .safetensors; ``reference`` is the model that was packed. Without
-    either, only the checksums are checked.
+    ``output`` ends in .safetensors; ``reference`` is the model that was packed. Without either,
+    only the checksums are checked.
     """
     _refuse_overwriting(output, packed, reference)
     with ExitStack() as stack:
@@ -59,10 +60,10 @@ def unpack_model(
         if reference is not None:
             originals = stack.enter_context(open_model(reference))
             _check_same_tensors(model, reference, originals)
-        add = None
+        writer = None
         if output is not None:
             names = [(tensor.name, len(tensor.shape)) for tensor in model.tensors.values()]
-            add = stack.enter_context(create_model(output, names))
+            writer = stack.enter_context(_created(output, names))
         tick = stack.enter_context(progress("unpack", len(model.tensors)))
         rows = []
         for tensor in model.tensors.values():
@@ -70,14 +71,26 @@ def unpack_model(
             meter = ErrorMeter()
             original = None if originals is None else originals[tensor.name]
             pieces = _restored(model, tensor, original, meter)
-            if add is None:
-                for _ in pieces:
-                    pass
-            else:
-                add(tensor.name, _dtype(tensor), tensor.shape, pieces)
+            region = None
+            if writer is not None:
+                region = writer.region(tensor.name, _dtype(tensor), tensor.shape)
+            for piece in pieces:
+                if region is not None:
+                    region.write(piece)
             rows.append(_row(tensor, None if originals is None else meter))
             tick(tensor.name)
     return UnpackedFile(packed, output, tuple(rows))
+
+
+@contextmanager
+def _created(path: Path, tensors: Iterable[tuple[str, int]]) -> Iterator[TensorFileWriter]:
+    """Create ``path`` when the block ends well; ``tensors`` are names and numbers of dimensions."""
+    if path.suffix != ".safetensors":
+        raise CommandError(f"{path}: a model is written to .safetensors")
+    with open_atomic(path) as file:
+        writer = TensorFileWriter(file, tensors, metadata_room=64)
+        yield writer
+        writer.close({"format": "np"})
 
 
 class ErrorMeter:

@@ -12,7 +12,7 @@ from tilewright.golden.deca.matrix import CompressedMatrix
 from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.deca.tiles import tile_columns
 from tilewright.golden.llm.load import load_model
-from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.on_deca import HEAD, DecaSession, Storage, compressed_model
 from tilewright.golden.params.deca import TILE_ROWS, DecaParams
 from tilewright.golden.params.formats import BF16
@@ -98,11 +98,8 @@ class CpuSession:
         self.target = _server(options, params)
         layers, head = _storage(options.scheme, params), _storage(options.head, params)
         tick("reading")
-        try:
-            self.model: Model = load_model(source)
-            self.matrices = compressed_model(self.model, layers, head, tick)
-        except ModelError as error:
-            raise CommandError(str(error)) from None
+        self.model: Model = load_model(source)
+        self.matrices = compressed_model(self.model, layers, head, tick)
         self.prompt = prompt_tokens(
             prompt,
             self.model.tokenizer,

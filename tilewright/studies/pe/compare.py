@@ -6,6 +6,7 @@ is worked out from the comparisons, not written down.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -13,16 +14,17 @@ from tilewright.base.errors import CommandError
 from tilewright.claims import Compare, claims_of_study
 from tilewright.golden.deca.cycles import expected_cycles
 from tilewright.golden.params.deca import DecaParams, TileConfig
-from tilewright.golden.params.resolve import resolve_as
+from tilewright.golden.params.resolve import resolve, resolve_as
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy, make_records
 from tilewright.studies.pe.own_pe import OwnPE, measure_own
-from tilewright.studies.pe.placed import Placed, placed_of
-from tilewright.synth.record import find_record
+from tilewright.synth.place.record import PLACED
+from tilewright.synth.record import find_record, load_kind
 from tilewright.synth.technology import Technology
 
 __all__ = [
     *("Claim", "Comparison", "Conclusion", "Decompression", "Measured", "PEComparison"),
-    *("Survival", "compare", "compare_in", "surviving_claims", "surviving_orders", "with_wires"),
+    *("Placed", "Survival", "compare", "compare_in", "surviving_claims", "surviving_orders"),
+    "with_wires",
 ]
 
 HARMONIA_BASELINES = (
@@ -30,6 +32,15 @@ HARMONIA_BASELINES = (
     *("Anda m4", "Anda m6", "Anda m8"),
 )
 DECOMPRESSOR = "deca:paper"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One PE with its cells placed, an estimate before routing."""
+
+    die_um2: float
+    delay_ps: float  # after timing repair
+    energy_x: float  # energy over that without placement, on the PE's usual data
 
 
 @dataclass(frozen=True)
@@ -240,6 +251,25 @@ def _recorded(spec: str, technology: Technology) -> dict[str, Any]:
             f" `tilewright compare pe --update-records --block {spec} --tech {technology.name}`"
         )
     return record
+
+
+def placed_of(spec: str, technology: str) -> Placed | None:
+    """Return what the record of a placed PE says, None where it has none."""
+    record = _placed_records().get((resolve(spec).slug, technology))
+    if record is None:
+        return None
+    value = {name: metric["value"] for name, metric in record["metrics"].items()}
+    return Placed(value["die_area"], value["delay"], value["energy"] / value["energy_before"])
+
+
+@cache
+def _placed_records() -> dict[tuple[str, str], dict[str, Any]]:
+    """PEs, which have an energy, as the comparison has them: mapped for area."""
+    return {
+        (resolve(record["spec"]).slug, record["technology"]): record
+        for record in load_kind(PLACED).values()
+        if record["goal"] == "area" and "energy" in record["metrics"]
+    }
 
 
 def _measured(spec: str, technology: Technology) -> dict[str, Any]:

@@ -187,14 +187,13 @@ def _simulate(job: Job) -> Simulation:
 
 def _main() -> int:
     from tilewright.base.errors import CommandError
-    from tilewright.synth.yosys import SynthesisError
 
     try:
         sources = sources_key()
         result = _run(Job(**json.load(sys.stdin)))
     except KeyboardInterrupt:
         return 130
-    except (CommandError, OSError, SynthesisError, ValueError, VariantError) as error:
+    except (CommandError, OSError, ValueError, VariantError) as error:
         print(error, file=sys.stderr)
         return 1
     Path(sys.argv[1]).write_text(json.dumps({"sources": sources, "result": asdict(result)}))

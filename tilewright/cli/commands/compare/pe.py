@@ -81,10 +81,7 @@ def run(args: argparse.Namespace) -> int:
     result = compare(technologies, args.block, own)
     if args.plot:
         plot_efficiencies(result.comparisons, args.plot)
-    if args.json:
-        print_json(result)
-        return 0
-    _print(result)
+    print_json(result) if args.json else _print(result)
     return 0
 
 

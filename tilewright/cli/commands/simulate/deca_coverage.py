@@ -1,13 +1,10 @@
 """``tilewright simulate deca.coverage``: combinations of what a tile can be and meet."""
 
 import argparse
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from tilewright.cli.workloads import add_simulation, add_update_record, show_coverage
-
-if TYPE_CHECKING:
-    from tilewright.studies.runs.deca_coverage import TileCoverage
+from tilewright.base.console import print_json, print_table
+from tilewright.base.errors import CommandError
+from tilewright.cli.workloads import add_simulation, add_update_record, simulation_of
 
 NAME = "deca.coverage"
 HELP = "functional coverage of DECA: combinations of properties of tiles, a hole fails"
@@ -20,24 +17,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from tilewright.studies.measured import write_measured
     from tilewright.studies.runs.deca_coverage import RECORD, cover_tiles
 
-    return show_coverage(
-        args,
-        NAME,
-        cover_tiles,
-        everything="every preset",
-        record=RECORD,
-        header=("BLOCK", "COMBINATIONS SEEN", "OF", "TILES", "SQUASHED"),
-        rows=_rows,
-    )
-
-
-def _rows(found: "Mapping[str, TileCoverage]") -> list[tuple[str, ...]]:
+    if args.update_record and args.block:
+        raise CommandError("--update-record measures every preset: leave out --block")
+    found = cover_tiles(args.block, simulation=simulation_of(args))
+    data = {block: reached.as_dict() for block, reached in found.items()}
+    if args.update_record:
+        command = "tilewright simulate deca.coverage --update-record"
+        write_measured(RECORD, {"command": command, "seed": args.seed, "blocks": data})
+    if args.json:
+        print_json({"seed": args.seed, "coverage_by_block": data})
+        return 0
     rows = []
     for block, reached in found.items():
         bins = len(reached.coverage.hits)
         covered = bins - len(reached.coverage.holes)
         numbers = (covered, bins, reached.cases, reached.squashed)
         rows.append((block, *(f"{number:,}" for number in numbers)))
-    return rows
+    print_table(("BLOCK", "COMBINATIONS SEEN", "OF", "TILES", "SQUASHED"), rows)
+    return 0
