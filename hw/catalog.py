@@ -10,7 +10,6 @@ from tilewright.golden.params.block import BlockParams
 CATALOG = {
     "register_slice": "tilewright.hw.stream.register_slice:RegisterSliceBlock",
     "queue": "tilewright.hw.stream.queue:QueueBlock",
-    "arbiter": "tilewright.hw.stream.arbiter:Arbiter",
     "float_unpack": "tilewright.hw.arith.float_unpack:FloatUnpack",
     "float_round": "tilewright.hw.arith.float_round:FloatRound",
     "float_mul": "tilewright.hw.arith.float_mul:FloatMul",

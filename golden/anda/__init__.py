@@ -1,12 +1,10 @@
-"""Anda: the format in memory, GEMM with every rounding step, the compressor, cycles.
+"""Anda: the format in memory, GEMM with every rounding step, cycles.
 
 Encoding and decoding of values is :mod:`tilewright.golden.bfp`, of planes
 :mod:`tilewright.golden.planes`, of weights :mod:`tilewright.golden.weights`; ``image`` places them
-in memory, ``dot_products`` multiplies them, ``aligner`` has the compressor's steps and ``cycles``
-how long everything takes.
+in memory, ``dot_products`` multiplies them and ``cycles`` has the time that takes.
 """
 
-from tilewright.golden.anda.aligner import aligned_planes, compress_group
 from tilewright.golden.anda.dot_products import accumulate, dot, gemm, group_sums, partial
 from tilewright.golden.anda.image import TensorLayout, load, store, weight_planes, weight_scales
 from tilewright.golden.weights import Weights, dequantise, quantise
@@ -15,8 +13,6 @@ __all__ = [
     "TensorLayout",
     "Weights",
     "accumulate",
-    "aligned_planes",
-    "compress_group",
     "dequantise",
     "dot",
     "gemm",

@@ -1,7 +1,4 @@
-"""How many cycles APU, MXU and a whole GEMM take when nobody makes them wait.
-
-Every formula is held against the RTL, cycle for cycle.
-"""
+"""How many cycles APU and MXU take when nobody makes them wait; the RTL takes the same."""
 
 from collections.abc import Sequence
 
@@ -9,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.params.anda import AndaApuParams, AndaMxuParams
-from tilewright.golden.params.block import require
 
 # From a dot product's last plane to its result: scaled, accumulated, then it is there.
 RESULT_LATENCY = 3
@@ -29,36 +25,6 @@ def dot_cycles(
     """
     taken = np.cumsum([group_cycles(bits) for bits in mantissa_bits]) - 1
     return taken[np.asarray(last, bool)] + params.result_latency
-
-
-def tile_cycles(params: AndaMxuParams, mantissa_bits: int, inputs: int) -> int:
-    """Cycles between tiles of a GEMM over ``inputs``, as far as planes and weights decide."""
-    groups = -(-inputs // params.group)
-    return groups * _interval(params, mantissa_bits)
-
-
-def _interval(params: AndaMxuParams, mantissa_bits: int) -> int:
-    """Cycles from group to group: a float path with registers takes one after another."""
-    scaled = params.scale_cycles if params.pipelined else 0
-    return max(group_cycles(mantissa_bits), params.weight_beats, scaled)
-
-
-def gemm_cycles(
-    params: AndaMxuParams, mantissa_bits: int, rows: int, inputs: int, outputs: int
-) -> int:
-    """Cycles from the first plane taken to the last row of results given, both included.
-
-    Ragged edges cost whole tiles; a tile keeps the output busy for ``params.rows`` cycles.
-    """
-    for name, value in {"rows": rows, "inputs": inputs, "outputs": outputs}.items():
-        require(value >= 1, f"{name} must be at least 1, not {value!r}")
-    tiles = -(-rows // params.rows) * -(-outputs // params.columns)
-    groups = -(-inputs // params.group)
-    interval = _interval(params, mantissa_bits)
-    # The first group's weights are there when its first plane is taken.
-    first = (groups - 1) * interval + group_cycles(mantissa_bits)
-    between = max(tile_cycles(params, mantissa_bits, inputs), params.rows + params.pipelined)
-    return first + (tiles - 1) * between + params.result_latency + params.rows
 
 
 def mxu_schedule(

@@ -23,14 +23,12 @@ from tilewright.golden.weights import Weights
 
 @dataclass(frozen=True, kw_only=True)
 class TensorLayout:
-    """Addresses, in lines, of a matrix of ``rows`` x ``length`` activations."""
+    """How a matrix of ``rows`` x ``length`` activations lies in lines of ``lanes`` words."""
 
     fmt: BlockFormat
     rows: int
     length: int
     lanes: int = 1
-    base: int = 0  # line of the first sign word
-    exponent_base: int = 0  # line of the first exponents, in their own memory
 
     def __post_init__(self) -> None:
         for name in ("rows", "length", "lanes"):
@@ -51,29 +49,9 @@ class TensorLayout:
         """Lines of one group: signs and mantissa planes."""
         return 1 + self.fmt.mantissa_bits
 
-    @property
-    def lines(self) -> int:
-        return self.row_blocks * self.groups * self.group_lines
-
-    @property
-    def exponent_lines(self) -> int:
-        return self.row_blocks * self.groups
-
-    def address(self, row: int, group: int, plane: int = 0) -> tuple[int, int]:
-        """Line, and word in it, of a plane of a group: 0 is the sign word, then M mantissa bits."""
-        line, lane = self.exponent_address(row, group)
-        require(0 <= plane < self.group_lines, f"plane {plane} is not one of {self.group_lines}")
-        return self.base + (line - self.exponent_base) * self.group_lines + plane, lane
-
-    def exponent_address(self, row: int, group: int) -> tuple[int, int]:
-        """Line, and place in it, of a group's exponent."""
-        require(0 <= row < self.rows, f"row {row} is not one of {self.rows}")
-        require(0 <= group < self.groups, f"group {group} is not one of {self.groups}")
-        return self.exponent_base + row // self.lanes * self.groups + group, row % self.lanes
-
 
 def store(layout: TensorLayout, blocks: Blocks) -> tuple[NDArray, NDArray[np.uint8]]:
-    """Plane lines (lines, lanes) and exponent lines (exponent_lines, lanes) from ``base`` on.
+    """Lines of planes and lines of exponents, in their own memory.
 
     Rows that fill up the last block are zero with the exponent 1, as encoded zeros are.
     """

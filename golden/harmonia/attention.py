@@ -18,7 +18,7 @@ from tilewright.golden import bfp
 from tilewright.golden.bits import patterns
 from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia.gemm import gemm
-from tilewright.golden.machine.vector import elementwise, reduce_rows
+from tilewright.golden.machine.vector import elementwise, largest, reduce_tensor
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import HarmoniaNumerics
@@ -37,11 +37,11 @@ def attend(numerics: HarmoniaNumerics, cache: KvCache, queries: ArrayLike) -> ND
         f"queries must have the shape (tokens, {cache.channels}), not {q.shape}",
     )
     require(1 <= len(q) <= cache.tokens, f"{len(q)} queries but {cache.tokens} tokens in the cache")
-    scores = gemm(numerics, bfp.encode(numerics.activation, q), cache.keys())
+    scores = gemm(numerics, bfp.encode(numerics.activation, q), cache.keys)
     seen = cache.tokens - len(q) + 1 + np.arange(len(q))  # tokens up to and with the query's own
     raised = powers(scores, seen)
-    total = row_reduced(Operation.SUM, raised, padding=0)
-    results = gemm(numerics, bfp.encode(numerics.activation, raised), cache.values())
+    total = row_sums(raised)
+    results = gemm(numerics, bfp.encode(numerics.activation, raised), cache.values)
     share = elementwise(Operation.RECIPROCAL, total)
     return elementwise(Operation.MULTIPLY, results, share[:, np.newaxis])
 
@@ -50,16 +50,11 @@ def powers(scores: NDArray[np.uint16], seen: NDArray[np.int64]) -> NDArray[np.ui
     """e^(score - largest) of the first ``seen`` scores of each row, fp16; +0 beyond."""
     visible = np.arange(scores.shape[1]) < seen[:, np.newaxis]
     masked = np.where(visible, scores, _MINUS_INFINITY)
-    largest = row_reduced(Operation.LARGEST, masked, padding=_MINUS_INFINITY)
-    return elementwise(Operation.POWERS, masked, largest[:, np.newaxis])
+    return elementwise(Operation.POWERS, masked, largest(scores, visible)[:, np.newaxis])
 
 
-def row_reduced(operation: Operation, values: NDArray, *, padding: int) -> NDArray[np.uint16]:
-    """One value per row, in the vector unit's order of words and lanes."""
-    rows, tokens = values.shape
-    words = -(-tokens // ROW_LANES)
-    padded = np.full((rows, words * ROW_LANES), padding, np.uint16)
-    padded[:, :tokens] = values
-    grid = padded.reshape(rows, words, ROW_LANES).swapaxes(0, 1)
-    active = np.ones((words, ROW_LANES), bool)
-    return reduce_rows(operation, grid, 0, active, _ONE)[-1]
+def row_sums(values: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """The sum of each row, in the vector unit's order of words and lanes."""
+    tokens = values.shape[1]
+    words = np.pad(values, [(0, 0), (0, -tokens % ROW_LANES)])
+    return reduce_tensor(Operation.SUM, words, words, tokens, ROW_LANES, _ONE)

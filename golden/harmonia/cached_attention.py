@@ -2,7 +2,7 @@
 
 Harmonia's cache changes with every token: a key that leaves the local window loses mantissa bits, a
 group of values is unfinished until its last token has come. A text is scored at every token, so
-query t sees what ``tilewright.golden.harmonia.KvCache`` holds after t + 1 tokens. The accelerator
+query t sees :class:`tilewright.golden.harmonia.cache.KvCache` of t + 1 tokens. The accelerator
 passes a prompt in steps of several tokens; all queries of a step then see what the cache holds at
 the end of the step.
 

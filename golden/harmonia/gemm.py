@@ -4,9 +4,8 @@ Per group, in order: the exact integer sum; to the partial format by the shared 
 M8W4 times the weight scale into fp32; added to an fp32 sum that starts at +0. The sum leaves as
 fp16. Every step rounds to nearest even and keeps subnormals.
 
-Two forms give the same bits: ``*_stepwise`` takes every step with :mod:`tilewright.golden.arith`,
-the plain ones leave the exact sums to a float32 matrix product (they have at most 22 bits) and the
-rounding to numpy's casts.
+The exact sums are left to a float32 matrix product (they have at most 22 bits) and the rounding to
+numpy's casts; :mod:`tilewright.golden.harmonia.pe` takes every step with integer arithmetic.
 """
 
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.arith import add, convert, multiply
+from tilewright.golden.arith import convert
 from tilewright.golden.bfp import Blocks
 from tilewright.golden.bits import round_pack
 from tilewright.golden.harmonia.mixed import MixedBlocks
@@ -41,49 +40,12 @@ def linear(numerics: HarmoniaNumerics, blocks: Blocks, weights: Weights) -> NDAr
     return _accumulated(values, factors.astype(np.float32), group_result)
 
 
-def linear_stepwise(
-    numerics: HarmoniaNumerics, blocks: Blocks, weights: Weights
-) -> NDArray[np.uint16]:
-    """The result of :func:`linear` step by step: the oracle that tests hold it against."""
-    factors, scales = _grouped_weights(numerics, blocks, weights)
-    total = np.zeros((len(blocks.mantissa), weights.outputs), np.uint32)
-    for k in range(factors.shape[1]):
-        sums = _signed(blocks.sign, blocks.mantissa)[:, k] @ factors[:, k].T
-        partials = partial(
-            numerics, sums, _step(blocks.exponent, ACTIVATION_BITS)[:, k, np.newaxis]
-        )
-        scaled = multiply(numerics.partial, FP16, FP32, partials, scales[:, k])
-        total = add(FP32, FP32, FP32, total, scaled)
-    return convert(FP32, FP16, total)
-
-
 def gemm(numerics: HarmoniaNumerics, a: Blocks, b: MixedBlocks) -> NDArray[np.uint16]:
     """M8M4 and M8M8: fp16 patterns (rows of a, rows of b); ``b``'s lengths choose the mode."""
     _check_operands(numerics, a, b)
     values = _scaled(a.sign, a.mantissa, a.exponent, ACTIVATION_BITS)
     factors = _scaled(b.sign, b.mantissa, b.exponent, b.bits)
     return _accumulated(values, factors, lambda k, sums: _as_partial(numerics, sums))
-
-
-def gemm_stepwise(numerics: HarmoniaNumerics, a: Blocks, b: MixedBlocks) -> NDArray[np.uint16]:
-    """The result of :func:`gemm` step by step, an 8-bit operand in two halves as the PE takes it.
-
-    It is the oracle that tests hold :func:`gemm` against.
-    """
-    _check_operands(numerics, a, b)
-    total = np.zeros((len(a.mantissa), len(b.mantissa)), np.uint32)
-    left = _signed(a.sign, a.mantissa)
-    for k in range(a.mantissa.shape[1]):
-        high, low = (
-            left[:, k] @ _signed(b.sign[:, k], half).T
-            for half in (b.mantissa[:, k] >> 4, b.mantissa[:, k] & 15)
-        )
-        step = (
-            _step(a.exponent, ACTIVATION_BITS)[:, k, np.newaxis] + _step(b.exponent, b.bits)[:, k]
-        )
-        partials = partial(numerics, 16 * high + low, step)
-        total = add(FP32, numerics.partial, FP32, total, partials)
-    return convert(FP32, FP16, total)
 
 
 def partial(numerics: HarmoniaNumerics, sums: NDArray, step: NDArray) -> NDArray:

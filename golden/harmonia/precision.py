@@ -55,11 +55,6 @@ def cache_size(params: CacheParams, tokens: int, channels: int) -> CacheSize:
     return CacheSize(tokens, channels, keys + values)
 
 
-def element_share(mantissa_bits: int) -> float:
-    """Sign and mantissa of an element as a share of fp16's bits: the paper's headline ratio."""
-    return (1 + mantissa_bits) / FP16.bits
-
-
 def _bits(params: CacheParams, mantissa_bits: NDArray[np.uint8]) -> int:
     """Storage of one group of each of these lengths."""
     high = int(np.count_nonzero(mantissa_bits == params.high_bits))

@@ -1,8 +1,7 @@
 """Programs in external memory: their lines, and when their instructions have been fetched."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,24 +22,6 @@ def program_lines(
     return np.frombuffer(
         data.ljust(-(-len(data) // params.line_bytes) * params.line_bytes, b"\0"), np.uint8
     ).copy()
-
-
-def rewrite(
-    params: MachineParams,
-    memory: NDArray[np.uint8],
-    program: int,
-    number: int,
-    decode: Callable[[int], BaseInstruction | None],
-    /,
-    **fields: int,
-) -> None:
-    """Write fields of an instruction of the program at the line ``program``, as a host does."""
-    start = program * params.line_bytes + number * WORD_BYTES
-    place = slice(start, start + WORD_BYTES)
-    known = decode(int.from_bytes(memory[place].tobytes(), "little"))
-    assert known is not None and fields.keys() <= known.fields.keys()
-    changed = replace(known, fields=known.fields | {k: int(v) for k, v in fields.items()})
-    memory[place] = np.frombuffer(changed.encode().to_bytes(WORD_BYTES, "little"), np.uint8)
 
 
 class StreamClock:

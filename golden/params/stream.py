@@ -52,27 +52,4 @@ class QueueParams(WordParams):
         return Timing(latency=1, interval=Fraction(2 if self.depth == 1 else 1))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArbiterParams(WordParams):
-    """Round robin: the input after the last one served goes first; no input waits for ever."""
-
-    block: ClassVar[str] = "arbiter"
-    summary: ClassVar[str] = "round-robin merge of streams, word tagged with its source"
-    PRESETS: ClassVar = {"default": {}, "tiny": {"width": 4, "ways": 2}, "odd": {"ways": 3}}
-
-    ways: Annotated[int, at_least(2)] = 4
-
-    inputs = stream("i{}", data="width").times("ways")
-    outputs = stream("o", data="width", source="source_bits")
-    timing = Timing(latency=0)
-
-    @property
-    def source_bits(self) -> int:
-        return (self.ways - 1).bit_length()
-
-
-STREAM_BLOCKS = (
-    RegisterSliceParams,
-    QueueParams,
-    ArbiterParams,
-)
+STREAM_BLOCKS = (RegisterSliceParams, QueueParams)

@@ -7,18 +7,16 @@ linear layer, ``attention`` the same over a pruned cache of keys and values.
 from tilewright.golden.sparamx.attention import SparseCache, attend, prune_cache
 from tilewright.golden.sparamx.core import Core
 from tilewright.golden.sparamx.linear import multiply, tile_instructions
-from tilewright.golden.sparamx.packed import PackedWeights, load, pack, save, unpack
+from tilewright.golden.sparamx.packed import PackedWeights, pack, unpack
 
 __all__ = [
     "Core",
     "PackedWeights",
     "SparseCache",
     "attend",
-    "load",
     "multiply",
     "pack",
     "prune_cache",
-    "save",
     "tile_instructions",
     "unpack",
 ]

@@ -5,9 +5,7 @@ instead of one per thread, ``weight_value_index``: the entries of any number of 
 those of the strips without touching the weights (:meth:`PackedWeights.partition`).
 """
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -16,7 +14,6 @@ from numpy.typing import NDArray
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TILE_ROWS
 from tilewright.golden.params.sparamx import SEGMENT_TILES, STRIP_OUTPUTS, ElementType, WeightFormat
-from tilewright.golden.tensorfile import TensorFile, TensorFileError, TensorFileWriter
 
 DTYPES: dict[ElementType, np.dtype] = {
     ElementType.BF16: np.dtype(np.uint16),
@@ -49,10 +46,6 @@ class PackedWeights:
     def partition(self, threads: int) -> NDArray[np.int64]:
         """(threads + 1,) first strip of each thread, such that all read about as many bytes."""
         return balance(self.costs, threads)
-
-    def value_index(self, threads: int) -> NDArray[np.int64]:
-        """The paper's ``weight_value_index``: where in ``values`` each thread begins."""
-        return self.strip_starts[self.partition(threads)[:-1]]
 
     def check(self) -> Self:
         """Refuse arrays that contradict each other or the shape; kernels trust them."""
@@ -176,42 +169,3 @@ def unpack(packed: PackedWeights) -> NDArray:
     mask = np.unpackbits(packed.metadata, axis=-1, bitorder="little").view(np.bool_)
     dense[mask.reshape(shape)] = packed.values
     return from_tiles(fmt, packed.shape, dense)
-
-
-_METADATA_ROOM = 256  # bytes: the JSON below is about half of that
-
-
-def save(packed: PackedWeights, path: str | Path) -> None:
-    """Write a safetensors file of the two arrays; the strip starts follow from the bitmap."""
-    about = {
-        "element": packed.format.element.value,
-        "sparse": packed.format.sparse,
-        "shape": list(packed.shape),
-    }
-    values = np.ascontiguousarray(packed.values)
-    metadata = np.ascontiguousarray(packed.metadata)
-    with open(path, "wb") as file:
-        names = [("metadata", metadata.ndim), ("values", values.ndim)]
-        writer = TensorFileWriter(file, names, _METADATA_ROOM)
-        writer.region("metadata", "U8", metadata.shape).write(metadata)
-        dtype = "BF16" if packed.format.element is ElementType.BF16 else "I8"
-        writer.region("values", dtype, values.shape).write(values)
-        writer.close({"sparamx": json.dumps(about)})
-
-
-def load(path: str | Path) -> PackedWeights:
-    """Read what :func:`save` wrote; a file that is truncated or contradicts itself is refused."""
-    with TensorFile(path) as file:
-        try:
-            about = json.loads(file.metadata["sparamx"])
-            fmt = WeightFormat(element=ElementType(about["element"]), sparse=bool(about["sparse"]))
-            outputs, inputs = map(int, about["shape"])
-            metadata = file.read("metadata").reshape(file.entries["metadata"].shape)
-            values = file.read("values").view(DTYPES[fmt.element])
-        except (KeyError, TypeError, ValueError) as error:
-            raise TensorFileError(f"{path}: no packed weights: {error}") from None
-    try:
-        starts = strip_starts(fmt, metadata)
-        return PackedWeights(fmt, (outputs, inputs), metadata, values, starts).check()
-    except ValueError as error:
-        raise TensorFileError(f"{path}: {error}") from None

@@ -5,8 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.deca import LENGTH_BITS, STRUCTURES, TILE_BYTES, DecaParams
+from tilewright.hw.arith.lowest_set import lowest_set
 from tilewright.hw.deca.request_cam import RequestCam, queue_lines
-from tilewright.hw.stream.arbiter import lowest_set
 from tilewright.hw.stream.line_queue import LineQueuePort, line_layout
 from tilewright.hw.stream.register_slice import RegisterSlice
 from tilewright.hw.unit import payload_layout, word_layout

@@ -5,8 +5,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.deca import LENGTH_BITS, STRUCTURES, TILE_BYTES, DecaParams
+from tilewright.hw.arith.lowest_set import lowest_set
 from tilewright.hw.deca.load_unit import locations_layout, request_layout
-from tilewright.hw.stream.arbiter import lowest_set
 
 
 def observation(params: DecaParams) -> wiring.Signature:

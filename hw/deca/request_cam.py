@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.deca import STRUCTURES, DecaParams
-from tilewright.hw.stream.arbiter import lowest_set
+from tilewright.hw.arith.lowest_set import lowest_set
 
 
 def queue_lines(params: DecaParams) -> dict[str, int]:

@@ -8,8 +8,8 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import Port
 from tilewright.golden.params.deca import ERROR_BITS, TEPL_ID_BITS, TILE_ROWS, DecaParams, TileError
+from tilewright.hw.arith.lowest_set import lowest_set
 from tilewright.hw.deca.prefetcher import observation
-from tilewright.hw.stream.arbiter import lowest_set
 from tilewright.hw.unit import payload_layout
 
 READS_IN_FLIGHT = 4  # covers the processing element's read latency at a row a cycle

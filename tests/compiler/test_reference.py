@@ -17,7 +17,7 @@ from tilewright.golden.anda_machine.mantissas import Mantissas
 from tilewright.golden.anda_machine.reference import Reference as AndaReference
 from tilewright.golden.anda_machine.rounded_model import RoundedModel
 from tilewright.golden.harmonia.attention import attend
-from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.cache import cached
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.reference import Reference as HarmoniaReference
 from tilewright.golden.llm.load import load_model
@@ -168,14 +168,16 @@ def test_attention_on_harmonia_is_that_of_its_cache():
     machine = machine_of(params)
     model = tiny_model(config=layer_shape(machine))
     tokens = params.initial + params.local + params.group
-    work, cache = ModelWork(machine, model, context=tokens), KvCache(params.cache, 16)
+    work, keys, values = ModelWork(machine, model, context=tokens), [], []
     for position in range(tokens):
         case = work.step(Step.prompt(position, 1))
         recorder = Recorder(params, case.memory)
         recorder.watch(position % params.rows, position % params.group)
         recorder.run_stream(case.line)
         seen = recorder.seen
-        cache.append(seen[Conversion.KEYS][np.newaxis], seen[Conversion.VALUES][np.newaxis])
+        keys.append(seen[Conversion.KEYS])
+        values.append(seen[Conversion.VALUES])
+        cache = cached(params.cache, np.array(keys), np.array(values), 1)
         want = attend(params.numerics, cache, seen["queries"][np.newaxis])
         assert np.array_equal(want[0], seen["result"]), position
 

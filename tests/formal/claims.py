@@ -10,8 +10,6 @@ from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.hw.arith.adder_tree import tree_sum
-from tilewright.hw.stream.arbiter import Arbiter
 from tilewright.hw.unit import Unit
 
 # What induction must know of a unit whose words lie out of sight. Given the module, the unit, how
@@ -127,32 +125,3 @@ class KeepsOrder(_Claim):
             return faults, []
         holds, stored = self.look(m, self.unit, inside, ahead)
         return faults, [*holds, ~followed | ((ahead < inside) & (stored == word))]
-
-
-class MergesFairly(_Claim):
-    """Every output word is one input's next word and takes it along; nobody waits for ever.
-
-    While an input waits, the others together are served at most ``ways - 1`` times.
-    """
-
-    def __init__(self, unit: Arbiter, *, ports_only: bool = False):
-        super().__init__(unit, ports_only=ports_only)
-
-    def faults(self, m):
-        (o,) = self.outputs
-        ways, turn = len(self.inputs), self.unit.turn
-        faults = [o.valid != Cat(i.valid for i in self.inputs).any()]
-        invariants = [(turn[:-1] & ~turn[1:]) == 0]  # above a set bit all are set
-        for k, i in enumerate(self.inputs):
-            chosen = o.p.source == k
-            passed = Signal(range(2 * ways), name=f"passed{k}")  # others served while k waits
-            m.d.sync += passed.eq(Mux(i.valid & ~i.ready, passed + _moves(o), 0))
-            faults += [
-                _moves(i) != (_moves(o) & chosen),
-                o.valid & chosen & (o.p.data != i.p.data),
-                passed > ways - 1,
-            ]
-            # Every service of another brings the turn nearer.
-            distance = (k + tree_sum(list(turn))) % ways
-            invariants.append(passed + distance <= ways - 1)
-        return faults, invariants

@@ -3,17 +3,12 @@
 import pytest
 from amaranth import Module, Mux, Value
 
-from tests.formal.claims import KeepsOrder, MergesFairly
+from tests.formal.claims import KeepsOrder
 from tests.support.mutate import mutant, planted
 from tests.support.prove import Outcome, check_bounded, prove
 from tilewright.golden.params.arith import MaxTreeParams
-from tilewright.golden.params.stream import (
-    ArbiterParams,
-    QueueParams,
-    RegisterSliceParams,
-)
+from tilewright.golden.params.stream import QueueParams, RegisterSliceParams
 from tilewright.hw.arith.max_tree import MaxTree
-from tilewright.hw.stream.arbiter import Arbiter
 from tilewright.hw.stream.pipeline import PipelinedUnit
 from tilewright.hw.stream.queue import QueueBlock
 from tilewright.hw.stream.register_slice import RegisterSliceBlock
@@ -55,11 +50,6 @@ def test_register_slice_keeps_order(name):
     assert prove(claim).outcome is Outcome.PROVED
 
 
-@pytest.mark.parametrize("name", ArbiterParams.PRESETS)
-def test_arbiter_merges_fairly(name):
-    assert prove(MergesFairly(Arbiter(ArbiterParams.preset(name)))).outcome is Outcome.PROVED
-
-
 @pytest.mark.parametrize("latency", [1, 2, 3])
 def test_pipeline_keeps_order(latency):
     unit = MaxTree(MaxTreeParams(terms=1, width=2, latency=latency))
@@ -69,7 +59,6 @@ def test_pipeline_keeps_order(latency):
 
 # Each planted bug breaks one promise; the claim must find it from the ports alone.
 QUEUE, SLICE = QueueParams(width=2, depth=3), RegisterSliceParams(width=2)
-ARBITER = ArbiterParams(width=2, ways=3)
 RELAY = MaxTreeParams(terms=1, width=2, latency=2)  # hands its word through two registers
 
 
@@ -81,17 +70,12 @@ def register_slice(old: str, new: str) -> KeepsOrder:
     return KeepsOrder(mutant(RegisterSliceBlock, old, new)(SLICE), capacity=2)
 
 
-def arbiter(old: str, new: str) -> MergesFairly:
-    return MergesFairly(mutant(Arbiter, old, new)(ARBITER), ports_only=True)
-
-
 def pipeline(old: str, new: str) -> KeepsOrder:
     relay = type("Relay", (mutant(PipelinedUnit, old, new),), {"stages": MaxTree.stages})
     return KeepsOrder(relay(RELAY), capacity=RELAY.latency)
 
 
 STEP = "step.eq(~held_valid | held_ready)"
-TURN = "Mux(self.o.ready, upwards & ~grant, upwards)"
 
 
 @pytest.mark.parametrize(
@@ -104,8 +88,6 @@ TURN = "Mux(self.o.ready, upwards & ~grant, upwards)"
             "slice loses": (register_slice, "word.eq(self.spare)", "word.eq(0)"),
             "slice invents": (register_slice, "eq(self.i.valid)", "eq(1)"),
             "slice repeats": (register_slice, "(~valid | self.o.ready)", "(~valid)"),
-            "arbiter changes its mind": (arbiter, TURN, "upwards & ~grant"),
-            "arbiter never passes the turn": (arbiter, TURN, "upwards"),
             "pipeline overwrites": (pipeline, STEP, "step.eq(1)"),
             "pipeline keeps its bubbles": (pipeline, STEP, "step.eq(held_ready)"),
         }

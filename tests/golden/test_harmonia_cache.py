@@ -1,4 +1,4 @@
-"""The KV cache, token by token, against the closed form over the whole sequence."""
+"""The KV cache: lengths of its mantissas, its size, the offsets of K."""
 
 from fractions import Fraction
 
@@ -9,9 +9,9 @@ from tests.support.claims import claim
 from tilewright.golden import bfp
 from tilewright.golden.bits import decode
 from tilewright.golden.harmonia import mixed
-from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.cache import cached
 from tilewright.golden.harmonia.offset import largest_halved, offsets, signed_maximum, subtract
-from tilewright.golden.harmonia.precision import cache_size, element_share, key_bits, value_bits
+from tilewright.golden.harmonia.precision import cache_size, key_bits, value_bits
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import CacheParams
 
@@ -24,39 +24,6 @@ def tokens(rng, count, channels):
     values = rng.standard_t(3, (count, channels)) * 0.5
     values[:, :: max(1, channels // 3)] += 6 * rng.choice([-1, 1])
     return values.astype(np.float16).view(np.uint16)
-
-
-@pytest.mark.parametrize("params", [SMALL, PAPER], ids=["small", "paper"])
-@pytest.mark.parametrize("prompt", [1, 3, 40, 163])
-def test_cache_grown_by_tokens_equals_the_whole_sequence(params, prompt):
-    rng = np.random.default_rng(prompt)
-    channels, total = 3 * params.group // 2, prompt + 45
-    k, v = tokens(rng, total, channels), tokens(rng, total, channels)
-    cache = KvCache(params, channels)
-    cache.append(k[:prompt], v[:prompt])
-    for t in range(prompt, total):
-        cache.append(k[t : t + 1], v[t : t + 1])
-        if t % 11 == 0 or t == total - 1:
-            expected_keys, expected_values = whole_sequence(params, k, v, prompt, t + 1)
-            assert_same(cache.keys(), expected_keys)
-            assert_same(cache.values(), expected_values)
-
-
-def whole_sequence(params, k, v, prompt, length):
-    """Convert everything at once at the final lengths: no state, no ageing."""
-    shifted = subtract(k[:length], offsets(params, k[:prompt]))
-    keys = bfp.encode(params.high, shifted)
-    values = bfp.encode(params.high, v[:length].T)
-    return (
-        mixed.truncated(keys, params.high_bits, key_bits(params, length)[:, np.newaxis]),
-        mixed.truncated(values, params.high_bits, value_bits(params, length)),
-    )
-
-
-def assert_same(got, expected):
-    for name in ("sign", "mantissa", "exponent", "bits"):
-        np.testing.assert_array_equal(getattr(got, name), getattr(expected, name), name)
-    assert got.length == expected.length
 
 
 def test_cut_mantissas_equal_direct_conversion():
@@ -86,9 +53,10 @@ def test_no_windows_means_low_but_for_the_residual_group():
 
 
 def test_storage_reproduces_the_paper():
-    assert 100 * element_share(4) == claim("harmonia.kv_share_low")
-    assert 100 * (1 - element_share(4)) == claim("harmonia.kv_reduction_low")
-    assert 100 * (1 - element_share(8)) == claim("harmonia.kv_reduction_high")
+    shares = {bits: (1 + bits) / FP16.bits for bits in (4, 8)}  # sign and mantissa of an element
+    assert 100 * shares[4] == claim("harmonia.kv_share_low")
+    assert 100 * (1 - shares[4]) == claim("harmonia.kv_reduction_low")
+    assert 100 * (1 - shares[8]) == claim("harmonia.kv_reduction_high")
     assert round(cache_size(PAPER, 4096, 128).reduction, 2) == claim("harmonia.kv_ratio_4k")
     assert PAPER.initial == claim("harmonia.initial_tokens")
     assert PAPER.local == claim("harmonia.local_tokens")
@@ -164,14 +132,9 @@ def test_refused_parameters(change, message):
 
 
 def test_refused_tokens():
-    cache = KvCache(PAPER, 32)
-    with pytest.raises(
-        ValueError, match=r"^keys must have the shape \(tokens, 32\), not \(1, 31\)$"
-    ):
-        cache.append(np.zeros((1, 31), np.uint16), np.zeros((1, 32), np.uint16))
-    with pytest.raises(ValueError, match=r"^2 keys but 1 values$"):
-        cache.append(np.zeros((2, 32), np.uint16), np.zeros((1, 32), np.uint16))
+    tokens = np.zeros((2, 32), np.uint16)
+    shapes = r"must have one shape \(tokens, channels\), not \(2, 32\) and \(1, 32\)$"
+    with pytest.raises(ValueError, match=shapes):
+        cached(PAPER, tokens, tokens[:1], 2)
     with pytest.raises(ValueError, match=r"NaN at .* has no block floating point value"):
-        cache.append(np.full((1, 32), 0x7E00, np.uint16), np.zeros((1, 32), np.uint16))
-    with pytest.raises(ValueError, match=r"^channels must be at least 1, not 0$"):
-        KvCache(PAPER, 0)
+        cached(PAPER, np.full((1, 32), 0x7E00, np.uint16), tokens[:1], 1)

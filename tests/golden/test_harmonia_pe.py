@@ -6,7 +6,7 @@ import pytest
 from tilewright.golden import bfp
 from tilewright.golden.arith import convert
 from tilewright.golden.harmonia import mixed
-from tilewright.golden.harmonia.gemm import gemm_stepwise, linear_stepwise
+from tilewright.golden.harmonia.gemm import gemm, linear
 from tilewright.golden.harmonia.pe import results, sign_magnitude, split_operand
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
@@ -18,6 +18,7 @@ CONFIGURATIONS = {
     "pair": HarmoniaPeParams(sub_elements=2, fold=2),
     "unfolded": HarmoniaPeParams(fold=1),
     "wide": HarmoniaPeParams.preset("wide"),
+    "small": HarmoniaPeParams.preset("small"),
 }
 
 
@@ -54,29 +55,35 @@ def operand(blocks, row, passes):
     return {name: np.repeat(x[row], passes, axis=0) for name, x in fields.items()}
 
 
-def halves(rng, shape):
-    values = rng.standard_t(2, shape) * np.exp2(rng.normal(0, 3, shape))
+def halves(rng, shape, spread=3):
+    """fp16 patterns over many exponents, with zeros and subnormals."""
+    values = rng.standard_t(2, shape) * np.exp2(rng.normal(0, spread, shape))
+    values[rng.random(shape) < 0.05] = 0
     return np.clip(values, -65504, 65504).astype(np.float16).view(np.uint16)
 
 
 @pytest.mark.parametrize("params", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 @pytest.mark.parametrize("mode", Mode)
-def test_equals_the_product_of_matrices(params, mode):
+@pytest.mark.parametrize("spread", [1, 3, 7, 11])
+def test_equals_the_product_of_matrices(params, mode, spread):
+    """Where one sum is a step, the last group is not full."""
     numerics = params.numerics
-    rng = np.random.default_rng(mode.code)
-    inner = 8 * params.group
-    a = bfp.encode(numerics.activation, halves(rng, (3, inner)))
-    groups = inner // params.group
+    rng = np.random.default_rng([mode.code, spread])
+    groups = 8
+    inner = groups * params.group - (params.group // 3 if params.sub_elements == 1 else 0)
+    a = bfp.encode(numerics.activation, halves(rng, (3, inner), spread))
     if mode is Mode.M8W4:
-        weights = quantise(rng.normal(size=(2, inner)))
-        expected = linear_stepwise(numerics, a, weights)
-        signs, magnitudes = sign_magnitude(weights.values.reshape(2, groups, params.group))
+        weights = quantise(rng.normal(size=(2, inner)) * 10.0 ** (spread / 2 - 3))
+        expected = linear(numerics, a, weights)
+        whole = np.zeros((2, groups * params.group), np.int8)
+        whole[:, :inner] = weights.values
+        signs, magnitudes = sign_magnitude(whole.reshape(2, groups, params.group))
         exponents = np.zeros((2, groups), int)
         scales = np.repeat(weights.scales, weights.group // params.group, axis=1)[:, :groups]
     else:
-        high = bfp.encode(numerics.activation, halves(rng, (2, inner)))
+        high = bfp.encode(numerics.activation, halves(rng, (2, inner), spread))
         b = mixed.truncated(high, ACTIVATION_BITS, np.uint8(mode.operand_bits))
-        expected = gemm_stepwise(numerics, a, b)
+        expected = gemm(numerics, a, b)
         signs, magnitudes, exponents = b.sign, b.mantissa, b.exponent
         scales = rng.integers(0, 1 << 16, exponents.shape)
     if mode is Mode.M8M8:
@@ -187,4 +194,4 @@ def test_modes_may_change_within_a_result(lengths):
     steps = len(stream["mode"])
     stream["first"] = (np.arange(steps) == 0).astype(int)
     stream["last"] = (np.arange(steps) == steps - 1).astype(int)
-    assert results(params, stream).tolist() == gemm_stepwise(params.numerics, a, b)[0].tolist()
+    assert results(params, stream).tolist() == gemm(params.numerics, a, b)[0].tolist()

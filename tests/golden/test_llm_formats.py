@@ -6,7 +6,7 @@ import pytest
 from tilewright.golden import bfp
 from tilewright.golden.harmonia import mixed
 from tilewright.golden.harmonia.attention import attend as attend_of_hardware
-from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.cache import cached
 from tilewright.golden.harmonia.cached_attention import (
     CacheFormat,
     attend,
@@ -46,15 +46,13 @@ def test_every_query_meets_the_cache_as_it_was_then(name):
     tokens, channels = (150, 64) if name == "paper" else (30, 8)
     (key_words, keys), (value_words, values) = (halves(rng, tokens, channels) for _ in "kv")
     fmt = CacheFormat.of(params)
-    cache = KvCache(params, channels)
     prompt = max(params.initial, 1)
-    cache.append(key_words[:prompt], value_words[:prompt])
     shifted = without_offsets(fmt, keys[np.newaxis])
     checked = 0
     for t in range(prompt, tokens):
-        cache.append(key_words[t : t + 1], value_words[t : t + 1])
+        cache = cached(params, key_words[: t + 1], value_words[: t + 1], prompt)
         seen = cached_keys(fmt, shifted[:, : t + 1])[0]
-        assert np.array_equal(seen, mixed.decode(cache.keys()))
+        assert np.array_equal(seen, mixed.decode(cache.keys))
         for p in rng.integers(0, t + 1, 3):
             one = np.zeros((1, 1, t + 1), np.float32)
             one[..., p] = 1
@@ -65,7 +63,7 @@ def test_every_query_meets_the_cache_as_it_was_then(name):
                 values[np.newaxis, : t + 1],
                 lambda _, one=one: one,
             )
-            assert np.array_equal(got[0, 0], mixed.decode(cache.values())[:, p])
+            assert np.array_equal(got[0, 0], mixed.decode(cache.values)[:, p])
             checked += 1
     assert checked == 3 * (tokens - prompt)
 
@@ -106,10 +104,9 @@ def test_one_head_equals_the_hardwares_attention(name):
     codes = np.array([[1.0 if (t >> b) & 1 else -1.0 for b in range(8)] for t in range(tokens)])
     keys = np.tile(codes, (1, channels // 8)).astype(np.float32)
     words, values = halves(rng, tokens, channels)
-    cache = KvCache(params, channels)
-    cache.append(keys[:64].astype(np.float16).view(np.uint16), words[:64])
+    key_words = keys.astype(np.float16).view(np.uint16)
     for t in range(64, tokens):
-        cache.append(keys[t : t + 1].astype(np.float16).view(np.uint16), words[t : t + 1])
+        cache = cached(params, key_words[: t + 1], words[: t + 1], 64)
         wanted = rng.integers(0, t + 1)
         q = 16 * keys[wanted][np.newaxis]
         hardware = attend_of_hardware(

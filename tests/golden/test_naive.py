@@ -42,14 +42,7 @@ def test_streams_are_lists_of_integers(params):
         port: [int(word) for word in fields["data"].ravel()] for port, fields in columns.items()
     }
     got = {port: [int(word) for word in fields["data"].ravel()] for port, fields in results.items()}
-    match params.block:
-        case "register_slice" | "queue":
-            want = {"o": sent["i"]}
-        case "arbiter":
-            want = {"o": [word for words in zip(*sent.values(), strict=True) for word in words]}
-            sources = results["o"]["source"].tolist()
-            assert sources == [*range(params.ways)] * CASES
-    assert got == want
+    assert got == {"o": sent["i"]}
 
 
 @pytest.mark.parametrize("preset", BLOCKS["harmonia_offset"].PRESETS)

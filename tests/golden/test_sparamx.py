@@ -15,18 +15,15 @@ from tilewright.golden.sparamx import (
     Core,
     SparseCache,
     attend,
-    load,
     multiply,
     pack,
     prune_cache,
-    save,
     tile_instructions,
     unpack,
 )
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY, attention_weights
 from tilewright.golden.sparamx.linear import row_masks, tile_rows, vector_row_starts
 from tilewright.golden.sparamx.packed import balance
-from tilewright.golden.tensorfile import TensorFileError
 
 
 def plain_tiles(fmt, matrix):
@@ -101,44 +98,11 @@ def test_partition_is_balanced_by_bytes(threads):
     shares[np.diff(bounds) == 0] = 0
     assert shares.sum() == costs.sum() == packed.size
     assert shares.max() <= packed.size / threads + costs.max()
-    index = packed.value_index(threads)
-    assert np.array_equal(index, packed.strip_starts[bounds[:-1]])
 
 
 def test_partition_refuses_no_threads():
     with pytest.raises(ValueError, match=r"^threads must be at least 1, not 0$"):
         balance(np.array([0, 1]), 0)
-
-
-@pytest.mark.parametrize("fmt", FORMATS, ids=str)
-def test_file_round_trip(tmp_path, fmt):
-    packed = pack(fmt, weights(fmt, (19, 70), 0.5))
-    save(packed, tmp_path / "w")
-    again = load(tmp_path / "w")
-    assert again.format == fmt and again.shape == (19, 70)
-    for name in ("metadata", "values", "strip_starts"):
-        assert np.array_equal(getattr(again, name), getattr(packed, name)), name
-
-
-def test_bad_files_are_refused(tmp_path):
-    path = tmp_path / "w"
-    save(pack(WeightFormat(), weights(WeightFormat(), (19, 70), 0.5)), path)
-    content = path.read_bytes()
-    path.write_bytes(content[:-1])
-    with pytest.raises(TensorFileError, match=r"truncated: 1 bytes are missing$"):
-        load(path)
-    path.write_bytes(content[:100])
-    with pytest.raises(TensorFileError, match=r"or a truncated one"):
-        load(path)
-    flipped = bytearray(content)
-    header = int.from_bytes(content[:8], "little") + 8
-    flipped[header] ^= 1  # a bit of the bitmap
-    path.write_bytes(flipped)
-    with pytest.raises(TensorFileError, match=r"values for a bitmap of \d+$"):
-        load(path)
-    path.write_bytes(content.replace(b"sparamx", b"sparamy"))
-    with pytest.raises(TensorFileError, match=r"no packed weights: 'sparamx'$"):
-        load(path)
 
 
 @pytest.mark.parametrize(

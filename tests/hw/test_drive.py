@@ -8,11 +8,10 @@ import pytest
 from tests.support.drive import Prepared, measured_latency, require_interval, simulate
 from tests.support.mutate import mutant_of
 from tilewright.golden.params.block import Timing
-from tilewright.golden.params.stream import ArbiterParams, QueueParams, RegisterSliceParams
+from tilewright.golden.params.stream import QueueParams, RegisterSliceParams
 from tilewright.hw.catalog import build
 
 SLICE, QUEUE = RegisterSliceParams(width=8), QueueParams(width=8, depth=2)
-ARBITER = ArbiterParams(width=8)
 
 
 @pytest.mark.parametrize(
@@ -31,9 +30,9 @@ ARBITER = ArbiterParams(width=8)
             "withdraws an offered word",
         ),
         (
-            ARBITER,
-            "Mux(self.o.ready, upwards & ~grant, upwards)",
-            "upwards & ~grant",
+            SLICE,
+            "m.If(~valid | self.o.ready)",
+            "m.If(1)",
             "changes an offered word from 0x",
         ),
         (

@@ -10,7 +10,6 @@ from tilewright.golden.params.resolve import resolve
 ERRORS = {
     "register_slice": ("register_slice", "word.eq(self.spare)", "word.eq(given)"),
     "queue": ("queue:tiny", "level != depth", "level <= depth"),
-    "arbiter": ("arbiter", "Mux(self.o.ready, upwards & ~grant, upwards)", "upwards & ~grant"),
     "float_unpack": (
         "float_unpack",
         "operand.biased - fmt.bias - zeros",

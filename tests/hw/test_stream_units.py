@@ -6,8 +6,7 @@ from amaranth import ClockDomain, Module, signed
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
-from tests.support.drive import simulate
-from tilewright.golden.params.stream import ArbiterParams, QueueParams, RegisterSliceParams
+from tilewright.golden.params.stream import QueueParams, RegisterSliceParams
 from tilewright.hw.catalog import build
 from tilewright.hw.stream.queue import Queue
 from tilewright.hw.stream.register_slice import RegisterSlice
@@ -62,12 +61,6 @@ def test_payloads_have_any_shape(make, shape, value):
         assert ctx.get(dut.o.payload) == value
 
     run(dut, bench)
-
-
-def test_arbiter_serves_in_turn():
-    params = ArbiterParams(width=8, ways=3)
-    trace = simulate(params, cases=10)
-    assert [word >> params.width for word in trace.words["o"]] == [0, 1, 2] * 10
 
 
 @pytest.mark.parametrize(

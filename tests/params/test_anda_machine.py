@@ -78,14 +78,9 @@ def test_operations_know_what_they_take():
         ({"group": 8}, "group must be 16, 32 or 64, not 8"),
         ({"columns": 2}, "columns must fill whole words of 64 bits, not 2"),
         ({"columns": 24}, "columns must divide the group of 64, not be 24"),
-        ({"activation_rows": 8}, "activation_rows must be 16..65536, not 8"),
         ({"weight_rows": 1 << 17}, "weight_rows must be 16..65536, not 131072"),
-        ({"instructions": 4096}, "instructions must be 2..2048, not 4096"),
-        ({"dma_lines": 1}, "dma_lines must be 2..64, not 1"),
         ({"line_bytes": 8}, "line_bytes must be 16..1024, not 8"),
         ({"line_bytes": 96}, "line_bytes must be a power of two, not 96"),
-        ({"address_bits": 64}, "address_bits must be 16..48, not 64"),
-        ({"rows": 0}, "rows must be 1..64, not 0"),
     ],
 )
 def test_refusals(changes, message):

@@ -85,12 +85,6 @@ def test_units_have_low_halves_as_long_as_a_token_has_eight_bits(preset, operand
         ({"group": 8, "initial": 8, "local": 8}, "group must be at least 16, not 8"),
         ({"channels": 100}, "channels must be a multiple of the group 32, not 100"),
         ({"initial": 31}, "initial must be a multiple of the group 32, not 31"),
-        ({"operand_rows": 8}, "operand_rows must be 16..65536, not 8"),
-        ({"halves_rows": 70000}, "halves_rows must be 16..65536, not 70000"),
-        ({"instructions": 2049}, "instructions must be 2..2048, not 2049"),
-        ({"dma_lines": 1}, "dma_lines must be 2..64, not 1"),
-        ({"line_bytes": 2048}, "line_bytes must be 16..1024, not 2048"),
-        ({"address_bits": 49}, "address_bits must be 16..48, not 49"),
     ],
 )
 def test_refused_sizes(changes, message):

@@ -5,7 +5,7 @@ from math import ceil
 import numpy as np
 import pytest
 
-from tilewright.golden.anda.cycles import RESULT_LATENCY, dot_cycles, gemm_cycles, group_cycles
+from tilewright.golden.anda.cycles import RESULT_LATENCY, dot_cycles, group_cycles, mxu_schedule
 from tilewright.golden.anda_machine.cycles import gemm_cycles as instruction_cycles
 from tilewright.golden.harmonia.array import cycles as array_cycles
 from tilewright.golden.harmonia_machine.cycles import gemm_cycles as harmonia_cycles
@@ -190,9 +190,13 @@ def test_anda_products_take_the_cycles_of_the_matrix_unit(length, shape):
     """But for what starts an instruction and drains the unit once."""
     machine = anda(dict.fromkeys(MODULES, length))
     (time,) = run(machine, [product(*shape)])
-    held = gemm_cycles(AndaMxuParams(), length, *shape)
-    tile = ceil(shape[1] / 64) * group_cycles(length)
-    tiles = time.compute - ceil(shape[0] / 16) * machine.start(length)
+    rows, inner, columns = (
+        ceil(size / part) for size, part in zip(shape, (16, 64, 16), strict=True)
+    )
+    ends = ([False] * (inner - 1) + [True]) * rows * columns
+    held = mxu_schedule(AndaMxuParams(), [length] * len(ends), ends)[-1] + 1
+    tile = inner * group_cycles(length)
+    tiles = time.compute - rows * machine.start(length)
     assert tiles - max(tile, 16) == held - (RESULT_LATENCY + AndaMxuParams().rows) - tile
 
 

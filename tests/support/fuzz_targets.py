@@ -19,7 +19,6 @@ from tilewright.golden.harmonia_machine.assembler import assemble as assemble_ha
 from tilewright.golden.llm.gguf_file import read_gguf
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.resolve import resolve
-from tilewright.golden.sparamx import packed as sparamx
 from tilewright.golden.tensorfile import TensorFile
 from tilewright.sim.kv_format import resolve_kv_format
 from tilewright.sim.models import resolve_model
@@ -107,14 +106,6 @@ def _safetensors() -> bytes:
     return path.read_bytes()
 
 
-def _sparse() -> bytes:
-    path = _folder() / "seed.sparamx"
-    weights = np.arange(32 * 64, dtype=np.int8).reshape(32, 64) % 3
-    fmt = sparamx.WeightFormat(element=sparamx.ElementType.INT8, sparse=True)
-    sparamx.save(sparamx.pack(fmt, weights), path)
-    return path.read_bytes()
-
-
 def _packed() -> bytes:
     source, path = _folder() / "model.safetensors", _folder() / "seed.packed"
     save_file({"w": np.random.default_rng(1).normal(0, 1, (32, 32)).astype(np.float32)}, source)
@@ -160,7 +151,6 @@ MAKERS: dict[str, Callable[[], tuple[Callable, tuple[bytes, ...]]]] = {
     ),
     "safetensors": lambda: of_file(_closed(TensorFile), ".safetensors", _safetensors()),
     "packed model": lambda: of_file(_unpacked, ".safetensors", _packed()),
-    "packed sparse weights": lambda: of_file(sparamx.load, ".safetensors", _sparse()),
     "GGUF": lambda: of_file(lambda path: read_gguf(path, lazy=True), ".gguf", _gguf()),
 }
 NAMES = tuple(MAKERS)

@@ -7,7 +7,7 @@ from transformers import LlamaConfig
 
 from tests.support.transformers_models import SHAPE, random_model
 from tilewright.golden.harmonia import cached_attention
-from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.cache import cached
 from tilewright.golden.harmonia.mixed import decode
 from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.params.harmonia import CacheParams
@@ -85,20 +85,18 @@ def test_the_cache_holds_what_the_accelerator_holds(name, prompt):
         offset_channels=config.offset_channels,
     )
     k, v = (numbers(2, tokens, channels, seed=s).astype(np.float16) for s in (5, 6))
-    golden = [KvCache(params, channels) for _ in range(2)]
     layer = HarmoniaCacheLayer(config)
     pieces = [(0, prompt), *((t, t + 1) for t in range(prompt, tokens))]
     for first, last in pieces:
-        for head, cache in enumerate(golden):
-            part = slice(first, last)
-            cache.append(k[head, part].view(np.uint16), v[head, part].view(np.uint16))
         keys, values = layer.update(
             *(torch.from_numpy(x[None, :, first:last].astype(np.float32)) for x in (k, v))
         )
         if last % 13 == 0 or last == tokens:
-            for head, cache in enumerate(golden):
-                assert np.array_equal(keys[0, head].numpy(), decode(cache.keys()))
-                assert np.array_equal(values[0, head].numpy(), decode(cache.values()).T)
+            for head in range(2):
+                words = (x[head, :last].view(np.uint16) for x in (k, v))
+                cache = cached(params, *words, prompt)
+                assert np.array_equal(keys[0, head].numpy(), decode(cache.keys))
+                assert np.array_equal(values[0, head].numpy(), decode(cache.values).T)
     assert layer.get_seq_length() == tokens
     assert layer.stored_bytes < 2 * 2 * tokens * channels * 2  # less than fp16
 

@@ -15,7 +15,7 @@ LARGE = ("pe_", "harmonia_pe", "anda_vector", "prefix_sum:ripple")
 PRESETS = [f"{block}:{preset}" for block in catalogued_units() for preset in BLOCKS[block].PRESETS]
 FIRST = [f"{block}:{next(iter(BLOCKS[block].PRESETS))}" for block in catalogued_units()]
 # On both in every run: memory, control, arithmetic, and a processing element.
-BOTH = ("queue", "arbiter", "float_mul", "adder_tree", "pe_figna")
+BOTH = ("queue", "float_mul", "adder_tree", "pe_figna")
 
 
 @pytest.mark.parametrize("block", FIRST)
@@ -37,7 +37,7 @@ def test_every_preset_on_both_simulators(block):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("block", ["queue", "popcount", "arbiter", "float_mul:pipelined"])
+@pytest.mark.parametrize("block", ["queue", "popcount", "float_mul:pipelined"])
 def test_every_verilator_found_gives_the_same(block):
     """Also an old one beside a newer one: its VPI orders writes differently."""
     verilog = to_verilog(resolve(block))

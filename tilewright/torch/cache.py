@@ -1,9 +1,9 @@
 """Harmonia's KV cache as a cache of Transformers: keys and values by their age.
 
-What ``tilewright.golden.harmonia.KvCache`` holds after the same tokens, head by head. Old tokens
-take a byte for each element (sign and up to 7 bits of mantissa) and one for each exponent; recent
-ones are bf16 values, which hold 8-bit mantissas exactly. The windows are those of the end of the
-call, so a prompt's queries all see the lengths that the prompt's end defines, as on the
+Its content is that of ``tilewright.golden.harmonia.cache`` after the same tokens, head by head. Old
+tokens take a byte for each element (sign and up to 7 bits of mantissa) and one for each exponent;
+recent ones are bf16 values, which hold 8-bit mantissas exactly. The windows are those of the end of
+the call, so a prompt's queries all see the lengths that the prompt's end defines, as on the
 accelerator.
 """
 

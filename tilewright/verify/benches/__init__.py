@@ -18,7 +18,6 @@ _HERE = "tilewright.verify.benches"
 BENCHES: dict[str, str | Bench] = {
     "register_slice": f"{_HERE}.stream:RegisterSliceBench",
     "queue": f"{_HERE}.stream:QueueBench",
-    "arbiter": f"{_HERE}.stream:ArbiterBench",
     "float_unpack": f"{_HERE}.arith:FloatUnpackBench",
     "float_round": f"{_HERE}.arith:FloatRoundBench",
     "float_mul": f"{_HERE}.arith:FloatMulBench",
