@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
-from pathlib import Path
 
 import pytest
 
@@ -83,8 +82,6 @@ def test_a_command_lists_its_subcommands(capsys):
 def test_version(capsys):
     code, out, _ = run(capsys, "--version")
     assert (code, out) == (0, f"tilewright {__version__}\n")
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    assert f"version = {{{__version__}}}" in readme
 
 
 def test_a_checkout_needs_no_metadata_of_its_own(capsys, monkeypatch):

@@ -1,7 +1,5 @@
 """Every preset's Verilog under ``verilator --lint-only -Wall`` with the project's waivers."""
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,29 +12,13 @@ from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.golden.params.stream import STREAM_BLOCKS
 from tilewright.golden.params.vector import VectorParams
 from tilewright.synth.emit import to_verilog
+from tilewright.verify.lint import lint
 from tilewright.verify.simulators.find import find_verilators, require_simulator
-from tilewright.verify.simulators.verilator import with_short_top
 from tilewright.verify.simulators.verilog import block_verilog
 
 WAIVERS = Path(__file__).parents[2] / "synth" / "lint_waivers.vlt"
 VERILATORS = find_verilators()
 UNITS = (*STREAM_BLOCKS, *ARITH_BLOCKS, *PE_BLOCKS, VectorParams)
-
-
-def lint(verilator, top, verilog, folder):
-    """What Verilator has to say; empty when it is content."""
-    verilog, top = with_short_top(verilog, top)
-    path = folder / f"{top}.v"
-    path.write_text(verilog)
-    options = ["--lint-only", "-Wall", "--quiet-exit", "--top-module", top]
-    done = subprocess.run(
-        [verilator.path, *options, WAIVERS, path],
-        env={**os.environ, "VERILATOR_ROOT": str(verilator.root)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stderr if done.returncode else ""
 
 
 def test_there_is_a_verilator():

@@ -354,7 +354,7 @@ def test_what_is_no_configuration_and_no_model():
         quantize_("MODEL_DIR", AndaConfig(7, 6, 7, 7))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/torch.md"])
+@pytest.mark.parametrize("page", ["docs/torch.md"])
 def test_the_example_runs(page, tmp_path, monkeypatch, capsys):
     (program,) = blocks((ROOT / page).read_text(), "py")
     assert len([line for line in program.splitlines() if line]) == 5

@@ -12,7 +12,14 @@ from tilewright.cli.discovery import all_commands, command_names, find_command, 
 from tilewright.cli.parser import command_parser, unknown_argument
 from tilewright.synth.collector import rare_collections
 
-__all__ = ["all_commands", "command_names", "command_parser", "load_command", "main"]
+__all__ = [
+    "all_commands",
+    "command_names",
+    "command_parser",
+    "find_command",
+    "load_command",
+    "main",
+]
 
 OK, CHECK_FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130  # 130: 128 + SIGINT, as shells count
 

@@ -18,7 +18,17 @@ subcommand must be named; with one, it runs where none is.
 
 GROUPS = {
     "Run a language model": ("run", "compile"),
-    "Design a block": ("list", "verilog", "simulate", "synth", "place", "fpga", "sweep", "export"),
+    "Design a block": (
+        "design",
+        "list",
+        "verilog",
+        "simulate",
+        "synth",
+        "place",
+        "fpga",
+        "sweep",
+        "export",
+    ),
     "Ask for performance": ("llm", "gemm", "roofsurface", "compare"),
     "Measure what formats cost": ("search", "kv"),
     "Pack weights": ("pack", "unpack", "kernels"),

@@ -1,0 +1,47 @@
+"""``tilewright design``: one block through every step, from Verilog to tokens a second."""
+
+import argparse
+from pathlib import Path
+
+from tilewright.base.console import print_json, progress
+
+NAME = "design"
+HELP = "take a block through every step: Verilog, lint, simulation, area, clock, tokens a second"
+EXAMPLE = "tilewright design popcount:odd --cases 50"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the block, the technology and the model that it is to run."""
+    parser.add_argument(
+        "block", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]..., such as harmonia,rows=4"
+    )
+    parser.add_argument("-o", "--output", metavar="DIR", type=Path, help="write the Verilog here")
+    parser.add_argument(
+        "--tech", default="asap7", metavar="T", help="asap7 or sky130hd [%(default)s]"
+    )
+    parser.add_argument(
+        "--model",
+        default="smollm2",
+        metavar="MODEL",
+        help="language model that an accelerator or a DECA is asked about [%(default)s]",
+    )
+    parser.add_argument(
+        "--cases", type=int, default=200, metavar="N", help="cases of the simulation [%(default)s]"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a row for each figure; a step that cannot be made says why."""
+    from tilewright.studies.design import design
+
+    with progress("design", 5) as tick:
+        done = design(
+            args.block,
+            folder=args.output,
+            technology=args.tech,
+            model=args.model,
+            cases=args.cases,
+            doing=tick,
+        )
+    print_json(done) if args.json else print(done.report)
+    return 0 if done.passed else 1
