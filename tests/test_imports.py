@@ -23,7 +23,7 @@ ROOMS = {
     "synth": ".base .golden.params .hw amaranth numpy pyosys",
     "compiler": ".base .golden numpy",
     "sim": ".base .golden .compiler numpy",
-    "claims": ".golden .compiler .sim",
+    "claims": ".base .golden .compiler .sim",
     "kernels": ".golden numpy torch transformers safetensors",
     "torch": ".golden numpy torch transformers triton",
     "verify": ".base .golden .hw .synth .compiler *",

@@ -38,7 +38,7 @@ def test_block():
     block = tw.block("queue:tiny", depth=3)
     assert block.fields == {"width": 4, "depth": 3}
     assert block.verilog().startswith(f"// {block.name}: ")
-    assert "depth" in str(block.report) and "<table>" in block._repr_html_()
+    assert "depth" in str(block.report) and "<table " in block._repr_html_()
     with pytest.raises(ValueError, match=r"did you mean depth\?"):
         tw.block("queue", dept=3)
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tilewright.base.table import code
 from tilewright.claims import Compare
 from tilewright.claims.scoreboard import evaluate, misses
 from tilewright.sim.calibration import table as calibration
@@ -13,7 +14,7 @@ from tilewright.site import claims
 def test_every_claim_has_its_verdict():
     for paper, results in evaluate().items():
         table = claims.paper(paper)
-        assert table.column("Claim") == [claims.code(result.id) for result in results]
+        assert table.column("Claim") == [code(result.id) for result in results]
         for result, shown in zip(results, table.column("Verdict"), strict=True):
             assert result.verdict in shown
         off = claims.off(paper)
@@ -26,8 +27,8 @@ def test_facts_show_values_of_every_kind():
     shown = dict(
         zip(*(claims.facts("deca").column(name) for name in ("Claim", "Value")), strict=True)
     )
-    assert shown[claims.code("deca.clock")] == "2.5"
-    assert "lut " in shown[claims.code("deca.area.share")]
+    assert shown[code("deca.clock")] == "2.5"
+    assert "lut " in shown[code("deca.area.share")]
 
 
 @pytest.mark.parametrize(

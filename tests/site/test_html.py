@@ -4,8 +4,9 @@ import re
 
 import pytest
 
+from tilewright.base.table import Table, code, number
 from tilewright.site import plots
-from tilewright.site.html import Table, code, figure, number
+from tilewright.site.html import figure
 
 
 @pytest.mark.parametrize(

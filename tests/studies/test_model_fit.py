@@ -9,7 +9,6 @@ import pytest
 from tests.docs.pages import DOCS
 from tilewright.claims import Compare, find_claim
 from tilewright.claims.scoreboard import evaluate, fitted_claims
-from tilewright.cli.commands.claims import residual_table
 from tilewright.sim.calibration import TABLE, changed, constant, table
 from tilewright.studies.model_fit import (
     RECORD,
@@ -17,6 +16,7 @@ from tilewright.studies.model_fit import (
     fitted_constants,
     leave_one_out,
     left_out_record,
+    residual_table,
     residuals,
 )
 
@@ -83,7 +83,7 @@ def test_every_constant_is_read_and_nothing_else_is():
 
 def test_documented_residuals_are_ours():
     text = (DOCS / "model.md").read_text()
-    for row in residual_table(residuals(evaluate()))[1]:
+    for row in residual_table(residuals(evaluate())).rows:
         assert f"| {' | '.join(str(value) for value in row)} |" in text
 
 

@@ -1,66 +1,107 @@
-"""A table that prints itself in a terminal and draws itself in a notebook."""
+"""A table that prints itself in a terminal and draws itself in a notebook or on the site."""
 
+import csv
+import io
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, TypeGuard
 
-__all__ = ["Reported", "Table"]
+__all__ = ["Column", "Reported", "Styled", "Table", "code", "number", "verdict"]
+
+# Cells of more letters than these may be broken into lines, of some width or of more.
+PHRASE, WORDS = 24, 48
+
+Column = str | Callable[[Any], Any]
+
+
+class Styled(str):
+    """Text that HTML shows in a way of its own; in a terminal it is plain."""
+
+    __slots__ = ("html",)
+    html: str
+
+    def __new__(cls, words: object, template: str) -> "Styled":
+        """``words`` in the gap of an HTML ``template``."""
+        made = super().__new__(cls, words)
+        made.html = template.format(escape(made))
+        return made
+
+
+def code(words: object) -> Styled:
+    """Return ``words`` as code."""
+    return Styled(words, "<code>{}</code>")
+
+
+def verdict(good: bool, words: str) -> Styled:
+    """Return ``words`` in the colour of a good or a bad outcome."""
+    return Styled(words, f'<span class="{"good" if good else "bad"}">{{}}</span>')
+
+
+def number(value: float) -> str:
+    """Write four significant digits, or all digits of a whole number, in groups of thousands."""
+    if isinstance(value, int) or 1000 <= abs(value) < 1e9:
+        return f"{value:,.0f}"
+    return f"{value + 0.0:.4g}"  # a negative zero is 0 to a reader
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under a header; columns of numbers are aligned to the right.
+    """Rows under a header; columns of numbers are aligned to the right, None is a dash.
 
     ``str(table)`` is the text that commands print: never cut or wrapped, so that pipes see all of
-    it. Notebooks show the same rows as HTML.
+    it. Notebooks and the site show the same rows as HTML, which the site's script lets a reader
+    sort, filter and download.
     """
 
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
     title: str = ""
 
-    @property
-    def cells(self) -> list[list[str]]:
-        """The text of every cell below the header."""
-        return [[str(value) for value in row] for row in self.rows]
+    @classmethod
+    def of(cls, records: Iterable[Any], columns: Mapping[str, Column], title: str = "") -> "Table":
+        """A row for each record; a column is a key, an attribute or a function of the record."""
+        rows = [[_value(record, column) for column in columns.values()] for record in records]
+        return cls(list(columns), rows, title)
 
-    @property
-    def numeric(self) -> list[bool]:
-        """Columns that hold nothing but numbers and empty cells."""
-        cells = self.cells
-        return [bool(cells) and all(map(_is_number, column)) for column in self._columns(cells)]
+    def column(self, name: str) -> list[Any]:
+        """The cells below ``name``."""
+        place = self.header.index(name)
+        return [row[place] for row in self.rows]
 
     def __str__(self) -> str:
-        cells = [list(self.header), *self.cells]
-        widths = [max(map(len, column)) for column in self._columns(cells)]
+        cells = [[name.upper() for name in self.header]]
+        cells += [[_plain(value) for value in row] for row in self.rows]
+        columns = list(zip(*cells, strict=True))
+        widths = [max(map(len, column)) for column in columns]
+        right = [len(column) > 1 and all(map(_looks_numeric, column[1:])) for column in columns]
         lines = [self.title] if self.title else []
         for row in cells:
             padded = (
-                text.rjust(width) if right else text.ljust(width)
-                for text, width, right in zip(row, widths, self.numeric, strict=True)
+                text.rjust(width) if numeric else text.ljust(width)
+                for text, width, numeric in zip(row, widths, right, strict=True)
             )
             lines.append("  ".join(padded).rstrip())
         return "\n".join(lines)
 
+    @property
+    def csv(self) -> str:
+        """The same rows as comma-separated values."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([name.upper() for name in self.header])
+        writer.writerows([[_plain(value) for value in row] for row in self.rows])
+        return text.getvalue().rstrip("\n")
+
     def _repr_html_(self) -> str:
+        numeric = [_is_numeric([row[k] for row in self.rows]) for k in range(len(self.header))]
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
-        body = "".join(f"<tr>{self._html_row(row)}</tr>" for row in self.cells)
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-    def _html_row(self, row: Sequence[str]) -> str:
-        aligned = ("right" if right else "left" for right in self.numeric)
-        return "".join(
-            f'<td style="text-align: {side}">{escape(text)}</td>'
-            for side, text in zip(aligned, row, strict=True)
-        )
-
-    def _columns(self, cells: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-        if not cells:
-            return [() for _ in self.header]
-        return list(zip(*cells, strict=True))
+        head = _html_row("th", self.header, numeric)
+        body = "\n".join(_html_row("td", row, numeric) for row in self.rows)
+        inside = f"{caption}<thead>{head}</thead>\n<tbody>{body}</tbody>"
+        return f'<div class="wide"><table class="docutils data">{inside}</table></div>'
 
 
 class Reported(ABC):
@@ -75,5 +116,47 @@ class Reported(ABC):
         return self.report._repr_html_()
 
 
-def _is_number(text: str) -> bool:
-    return text.replace(".", "", 1).replace("-", "", 1).replace(",", "").isdigit() or text == ""
+def _value(record: Any, column: Column) -> Any:
+    if callable(column):
+        return column(record)
+    return record.get(column) if isinstance(record, Mapping) else getattr(record, column)
+
+
+def _plain(cell: object) -> str:
+    return "-" if cell is None else ("no", "yes")[cell] if isinstance(cell, bool) else str(cell)
+
+
+def _looks_numeric(text: str) -> bool:
+    return re.fullmatch(r"-?[\d,]*\.?\d*(e[+-]?\d+)?", text) is not None
+
+
+def _is_numeric(cells: Sequence[object]) -> bool:
+    texts = [_plain(cell) for cell in cells]
+    return any(text.strip("-") for text in texts) and all(map(_looks_numeric, texts))
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _html_row(tag: str, cells: Sequence[object], numeric: Sequence[bool]) -> str:
+    made = []
+    for cell, right in zip(cells, numeric, strict=True):
+        kind = "number" if right else _length(cell) if tag == "td" else ""
+        made.append(f"<{tag}{f' class={kind!r}' if kind else ''}>{_html(cell)}</{tag}>")
+    return f"<tr>{''.join(made)}</tr>"
+
+
+def _html(cell: object) -> str:
+    if isinstance(cell, Styled):
+        return cell.html
+    if cell is None:
+        return "\N{EN DASH}"
+    return number(cell) if _is_number(cell) else escape(_plain(cell))
+
+
+def _length(cell: object) -> str:
+    """The class of a cell of text, which depends on its length."""
+    if isinstance(cell, Styled) or not isinstance(cell, str):
+        return ""
+    return "words" if len(cell) > WORDS else "phrase" if len(cell) > PHRASE else ""

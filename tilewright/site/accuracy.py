@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.base.table import Column, Table
 from tilewright.claims import find_claim
 from tilewright.golden.params.llm import LlmShape
-from tilewright.site.html import Column, Markup, Table
+from tilewright.site.html import Markup
 from tilewright.site.plots import Series, curves, panels
 from tilewright.studies.accuracy.anda import compare_machines
 from tilewright.studies.accuracy.frontier import cheapest, pareto

@@ -1,13 +1,11 @@
 """The papers' figures beside ours, claim by claim."""
 
 from collections import Counter
-from collections.abc import Iterable
 from functools import cache
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
-import numpy as np
-
-from tilewright.claims import Cause, Claim, Value, claims_of_study
+from tilewright.base.table import Column, Table, code
+from tilewright.claims import Cause, claims_of_study
 from tilewright.claims import facts as facts_of_paper
 from tilewright.claims.scoreboard import (
     Result,
@@ -18,8 +16,15 @@ from tilewright.claims.scoreboard import (
     misses,
     summary,
 )
+from tilewright.claims.tables import (
+    claim_table,
+    class_table,
+    fact_table,
+    miss_table,
+    summary_table,
+)
 from tilewright.sim.calibration import table as calibration
-from tilewright.site.html import Column, Markup, Table, code, verdict
+from tilewright.site.html import Markup
 from tilewright.site.plots import scatter
 
 __all__ = [
@@ -46,27 +51,12 @@ def in_short() -> str:
 
 def by_class() -> Table:
     """Claims of each class, and how many are within tolerance."""
-    columns: dict[str, Column] = {
-        "Class": "name",
-        "Evaluated": "evaluated",
-        "Within tolerance": "within",
-        "Duplicates left out": "duplicates",
-    }
-    return Table.of(class_counts(_every()), columns)
+    return class_table(class_counts(_every()))
 
 
 def by_paper() -> Table:
     """Claims of each paper, and how many are within tolerance."""
-    columns: dict[str, Column] = {
-        "Paper": lambda item: TITLES[item[0]],
-        "Predictions and measurements": lambda item: item[1].evaluated,
-        "Within tolerance": lambda item: item[1].within,
-        "Other classes": lambda item: item[1].others,
-        "Agree": lambda item: item[1].others_within,
-        "Duplicates": lambda item: item[1].duplicates,
-        "Not modelled": lambda item: item[1].not_modelled,
-    }
-    return Table.of(summary(_results()).items(), columns)
+    return summary_table({TITLES[name]: found for name, found in summary(_results()).items()})
 
 
 def published_and_ours() -> Markup:
@@ -94,22 +84,7 @@ def _positive(value: object) -> TypeGuard[float]:
 
 def paper(name: str) -> Table:
     """Every claim of a paper with its verdict."""
-    columns: dict[str, Column] = {
-        "Claim": lambda r: code(r.id),
-        "Class": lambda r: (r.claim_class or "") + (f", same as {r.same_as}" if r.same_as else ""),
-        "Verdict": lambda r: verdict(r.good, r.verdict),
-        "Published": lambda r: (
-            _shown(r.published) if r.printed else f"derived: {_shown(r.published)}"
-        ),
-        "Ours": lambda r: _shown(r.ours),
-        "Registers outside": lambda r: _shown(r.registers_outside),
-        "Unit": "unit",
-        "Off by": lambda r: r.deviation_text or None,
-        "Allowed": "tolerance_text",
-        "Place": "where",
-        "Reason": "reason",
-    }
-    return Table.of(_results()[name], columns)
+    return claim_table(_results()[name])
 
 
 def causes() -> Table:
@@ -121,17 +96,7 @@ def causes() -> Table:
 
 def off(name: str) -> Table:
     """The claims of a paper that are off, and why."""
-    columns: dict[str, Column] = {
-        "Claim": lambda r: code(r.id),
-        "Published": lambda r: f"{_shown(r.published)} {r.unit}".strip(),
-        "Ours": lambda r: f"{_shown(r.ours)} {r.unit}".strip(),
-        "Off by": lambda r: r.deviation_text or None,
-        "Allowed": "tolerance_text",
-        "Within from": "nearest",
-        "Cause": lambda r: str(r.cause or "unknown"),
-        "Reason": "reason",
-    }
-    return Table.of(misses(_results()[name]), columns)
+    return miss_table(misses(_results()[name]))
 
 
 def constants() -> Table:
@@ -150,34 +115,4 @@ def constants() -> Table:
 
 def facts(paper: str = "", *, study: str = "") -> Table:
     """Figures of a paper, or those that a study is compared with."""
-    found: Iterable[Claim] = claims_of_study(study) if study else facts_of_paper(paper)
-    columns: dict[str, Column] = {
-        "Claim": lambda c: code(c.id),
-        "Value": lambda c: _stated(c.value),
-        "Unit": "unit",
-        "Place": "where",
-        "Note": "note",
-    }
-    return Table.of(found, columns)
-
-
-def _stated(value: Value) -> str:
-    match value:
-        case dict():
-            return ", ".join(f"{key} {_stated(part)}" for key, part in value.items())
-        case list():
-            return " to ".join(map(str, value))
-    return _shown(value)
-
-
-def _shown(value: Any) -> str:
-    match value:
-        case None:
-            return "\N{EN DASH}"
-        case bool() | np.bool_():
-            return "yes" if value else "no"
-        case list() | tuple():
-            return ", ".join(map(_shown, value))
-        case str():
-            return value
-    return f"{value:.4g}"
+    return fact_table(claims_of_study(study) if study else facts_of_paper(paper))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.base.table import Column, Table, code, verdict
 from tilewright.claims import Claim, load_claims
 from tilewright.golden.deca import compress, expected_cycles, resolve_scheme
 from tilewright.golden.params.deca import (
@@ -16,7 +17,7 @@ from tilewright.golden.params.deca import (
     TileConfig,
 )
 from tilewright.site.hardware import by_group
-from tilewright.site.html import Column, Markup, Table, code, verdict
+from tilewright.site.html import Markup
 from tilewright.site.plots import Series, curves
 from tilewright.studies.deca_energy.cases import FULL_ACTIVITY
 from tilewright.studies.measured import load_measured

@@ -2,11 +2,12 @@
 
 from functools import cache
 
+from tilewright.base.table import Column, Table
 from tilewright.sim.llm import LlmResult
 from tilewright.sim.serving import Question
 from tilewright.sim.sweep import sweep
 from tilewright.sim.whole_models import MeasuredModel, measured_models
-from tilewright.site.html import Column, Markup, Table
+from tilewright.site.html import Markup
 from tilewright.site.sliders import slider_section
 
 __all__ = ["AXES", "COLUMNS", "grid", "measured", "sliders"]

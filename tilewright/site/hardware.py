@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.records import load_table
+from tilewright.base.table import Column, Table, code
 from tilewright.claims import load_claims
 from tilewright.golden.params.describe import family
 from tilewright.golden.params.resolve import BLOCKS, resolve
-from tilewright.site.html import Column, Markup, Table, code
+from tilewright.site.html import Markup
 from tilewright.site.plots import dot_rows, frontier, scatter
 from tilewright.studies.sweeps.frontiers import FRONTIERS, load_frontier, pareto
 from tilewright.synth import technology as tables

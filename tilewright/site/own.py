@@ -4,7 +4,7 @@ import json
 import os
 from functools import cache
 
-from tilewright.site.html import Column, Table
+from tilewright.base.table import Column, Table
 from tilewright.studies.own_designs import OwnDesigns, read_designs
 from tilewright.studies.pe.format_accuracy import compare_formats
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from functools import cache
 
-from tilewright.site.html import Column, Markup, Table
+from tilewright.base.table import Column, Table
+from tilewright.site.html import Markup
 from tilewright.site.plots import bars
 from tilewright.studies.pe.compare import Comparison, Conclusion, PEComparison, Survival, compare
 from tilewright.synth.technology import TECHNOLOGIES, load_technology

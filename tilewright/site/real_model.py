@@ -3,10 +3,11 @@
 from types import SimpleNamespace
 from typing import Any
 
+from tilewright.base.table import Column, Table, code
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.params.harmonia_machine import Opcode
 from tilewright.golden.params.machine import UnitOfWork
-from tilewright.site.html import Column, Markup, Table, code, figure
+from tilewright.site.html import Markup, figure
 from tilewright.site.plots import Series, curves
 from tilewright.site.timeline import draw
 from tilewright.studies.measured import load_measured

@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 
+from tilewright.base.table import Column, Table, code
 from tilewright.claims.deca import ablation_gain
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim import accelerator as acc
@@ -15,7 +16,7 @@ from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_sc
 from tilewright.sim.system import Server
 from tilewright.sim.workload import Gemm, linear
 from tilewright.sim.xeon import SYSTEMS, gemm, tile_cost
-from tilewright.site.html import Column, Markup, Table, code
+from tilewright.site.html import Markup
 from tilewright.site.plots import Series, curves, dot_rows
 from tilewright.site.surfaces import region_diagram, surface_drawing
 

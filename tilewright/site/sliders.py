@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.site.html import Markup, Table, figure
+from tilewright.base.table import Styled, Table
+from tilewright.site.html import Markup, figure
 
 __all__ = ["slider_section"]
 
@@ -43,7 +44,7 @@ def slider_section(
         [
             name,
             *(
-                Markup(f'<span id="cell-{s}-{c}">{points[s][0][c]}</span>')
+                Styled(points[s][0][c], f'<span id="cell-{s}-{c}">{{}}</span>')
                 for c in range(len(columns))
             ),
         ]

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tilewright.base.table import Column, Table
 from tilewright.kernels.records import layer_summary, load_records, roof_lines, token_summary
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, tile_cost
-from tilewright.site.html import Column, Markup, Table
+from tilewright.site.html import Markup
 from tilewright.site.plots import Series, bars, curves, scatter
 
 __all__ = [

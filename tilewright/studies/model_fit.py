@@ -15,19 +15,20 @@ fitted to: ``--leave-one-out`` fits without each of them and writes ``leave_one_
 
 import json
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from copy import copy
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from statistics import fmean
 
+from tilewright.base.table import Column, Table
 from tilewright.claims import Claim, Compare, papers
 from tilewright.claims.scoreboard import Result, answer_number, fitted_claims, scoreboard_claims
 from tilewright.sim.calibration import constant, constants_read, set_constant, table
 
 __all__ = [
-    *("Figures", "LeftOut", "Residual", "fitted_constants", "leave_one_out"),
+    *("Figures", "LeftOut", "Residual", "fitted_constants", "leave_one_out", "residual_table"),
     *("left_out_record", "residuals", "settle"),
 ]
 
@@ -177,6 +178,24 @@ def residuals(results: dict[str, list[Result]]) -> list[Residual]:
             if of[result.id] and result.deviation is not None:
                 tables.setdefault(of[result.id], []).append(result)
     return [_residual(name, rows) for name, rows in tables.items()]
+
+
+def residual_table(rows: Iterable[Residual]) -> Table:
+    """A row for each table of the papers."""
+    columns: dict[str, Column] = {
+        "Table": "table",
+        "Fitted": "fitted",
+        "Mean": lambda r: _rounded(r.fitted_mean),
+        "Others": "others",
+        "Mean of others": lambda r: _rounded(r.others_mean),
+        "Largest": lambda r: _rounded(r.largest),
+        "Unit": lambda r: r.unit.replace("percent", "%"),
+    }
+    return Table.of(rows, columns)
+
+
+def _rounded(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _residual(name: str, rows: list[Result]) -> Residual:
