@@ -23,6 +23,15 @@ def test_empty_table_is_its_header(capsys):
     assert capsys.readouterr().out == "A  B\n"
 
 
+def test_a_wide_table_is_wrapped_where_a_person_watches(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "30")
+    print_table(("NAME", "AREA"), [("many words of one cell, which is long", 1.5)])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and max(map(len, lines)) <= 30
+    assert lines[1].endswith(" 1.5")
+
+
 def test_json_keeps_order(capsys):
     print_json({"b": 1, "a": [2]})
     out = capsys.readouterr().out

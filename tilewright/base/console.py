@@ -1,6 +1,5 @@
 """What the commands print: results on stdout, progress and remarks on stderr."""
 
-import csv
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +10,7 @@ from typing import Any, TextIO
 
 from tilewright.base.table import Table
 
-__all__ = ["growing_text", "print_csv", "print_json", "print_table", "progress", "remark"]
+__all__ = ["growing_text", "print_csv", "print_json", "print_table", "progress", "remark", "show"]
 
 
 def print_json(data: Any) -> None:
@@ -31,14 +30,38 @@ def _plain(value: Any) -> Any:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a :class:`~tilewright.base.table.Table`: aligned columns, numbers to the right."""
-    print(Table(header, list(rows)))
+    """Print rows under a header by :func:`show`."""
+    show(Table(header, list(rows)))
 
 
 def print_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """The same table as comma-separated values."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerows([header, *rows])
+    print(Table(header, list(rows)).csv)
+
+
+def show(table: Table) -> None:
+    """Print a table; where a person watches and it is too wide, its columns are wrapped."""
+    # rich is imported here because most commands end before it would be needed.
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table as Grid
+
+        console = Console(highlight=False, markup=False)
+        if max(map(len, str(table).splitlines())) > console.width:
+            grid = Grid(
+                title=table.title or None,
+                box=None,
+                pad_edge=False,
+                title_justify="left",
+                header_style="",
+            )
+            for name, right in zip(table.header, table.right, strict=True):
+                grid.add_column(name.upper(), justify="right" if right else "left", overflow="fold")
+            for row in table.texts:
+                grid.add_row(*row)
+            console.print(grid)
+            return
+    print(table)
 
 
 def remark(text: str) -> None:

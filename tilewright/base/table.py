@@ -72,19 +72,31 @@ class Table:
         return [row[place] for row in self.rows]
 
     def __str__(self) -> str:
-        cells = [[name.upper() for name in self.header]]
-        cells += [[_plain(value) for value in row] for row in self.rows]
-        columns = list(zip(*cells, strict=True))
-        widths = [max(map(len, column)) for column in columns]
-        right = [len(column) > 1 and all(map(_looks_numeric, column[1:])) for column in columns]
+        cells = [[name.upper() for name in self.header], *self.texts]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [self.title] if self.title else []
         for row in cells:
             padded = (
-                text.rjust(width) if numeric else text.ljust(width)
-                for text, width, numeric in zip(row, widths, right, strict=True)
+                text.rjust(width) if right else text.ljust(width)
+                for text, width, right in zip(row, widths, self.right, strict=True)
             )
             lines.append("  ".join(padded).rstrip())
         return "\n".join(lines)
+
+    @property
+    def texts(self) -> list[list[str]]:
+        """The cells of every row as a terminal shows them."""
+        return [[_plain(value) for value in row] for row in self.rows]
+
+    @property
+    def right(self) -> list[bool]:
+        """Whether each column is aligned to the right: there are numbers, and nothing else."""
+        texts = self.texts
+        columns = ([row[k] for row in texts] for k in range(len(self.header)))
+        return [
+            any(text.strip("-") for text in column) and all(map(_looks_numeric, column))
+            for column in columns
+        ]
 
     @property
     def csv(self) -> str:
@@ -92,14 +104,13 @@ class Table:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([name.upper() for name in self.header])
-        writer.writerows([[_plain(value) for value in row] for row in self.rows])
+        writer.writerows(self.texts)
         return text.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str:
-        numeric = [_is_numeric([row[k] for row in self.rows]) for k in range(len(self.header))]
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
-        head = _html_row("th", self.header, numeric)
-        body = "\n".join(_html_row("td", row, numeric) for row in self.rows)
+        head = _html_row("th", self.header, self.right)
+        body = "\n".join(_html_row("td", row, self.right) for row in self.rows)
         inside = f"{caption}<thead>{head}</thead>\n<tbody>{body}</tbody>"
         return f'<div class="wide"><table class="docutils data">{inside}</table></div>'
 
@@ -128,11 +139,6 @@ def _plain(cell: object) -> str:
 
 def _looks_numeric(text: str) -> bool:
     return re.fullmatch(r"-?[\d,]*\.?\d*(e[+-]?\d+)?", text) is not None
-
-
-def _is_numeric(cells: Sequence[object]) -> bool:
-    texts = [_plain(cell) for cell in cells]
-    return any(text.strip("-") for text in texts) and all(map(_looks_numeric, texts))
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from tilewright.base.console import print_json
+from tilewright.base.console import print_json, show
 from tilewright.base.errors import CommandError
 from tilewright.base.table import Table
 
@@ -72,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
             {"name": name, **vars(count), "claims": [r.as_dict() for r in shown[name]]}
             for name, count in papers.items()
         ]
-        counts = tables.summary_table(papers)
-        _show(args, data, tables.claim_table(every), f"\n{counts}")
+        by_paper = tables.summary_table(papers)
+        _show(args, data, tables.claim_table(every), f"\n{by_paper}")
     return 0
 
 
@@ -81,6 +81,9 @@ def _show(args: argparse.Namespace, data: object, table: Table, last: str = "") 
     if args.json:
         print_json(data)
         return
-    print(table.csv if args.csv else table)
-    if last and not args.csv:
+    if args.csv:
+        print(table.csv)
+        return
+    show(table)
+    if last:
         print(last)

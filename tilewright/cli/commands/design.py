@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from tilewright.base.console import print_json, progress
+from tilewright.base.console import print_json, progress, show
 
 NAME = "design"
 HELP = "take a block through every step: Verilog, lint, simulation, area, clock, tokens a second"
@@ -43,5 +43,5 @@ def run(args: argparse.Namespace) -> int:
             cases=args.cases,
             doing=tick,
         )
-    print_json(done) if args.json else print(done.report)
+    print_json(done) if args.json else show(done.report)
     return 0 if done.passed else 1

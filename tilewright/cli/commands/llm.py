@@ -5,7 +5,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, progress
+from tilewright.base.console import print_json, progress, show
 from tilewright.base.errors import CommandError
 from tilewright.cli.llm_tables import print_csv, print_rows, show_remarks
 from tilewright.cli.targets import add_target_arguments, block_of, settings_of, system_of
@@ -170,7 +170,7 @@ def _print_answer(found: "LlmResult | GenerationResult") -> None:
     """Print one answer, and what there is to remark about it."""
     from tilewright.sim.llm import LlmResult
 
-    print(found.report)
+    show(found.report)
     if isinstance(found, LlmResult):
         print(f"\n{found.parts}")
     show_remarks([found])
