@@ -16,7 +16,7 @@ from tilewright.golden.harmonia_machine.assembler import AssemblyError, assemble
 from tilewright.golden.harmonia_machine.cycles import program_cycles, task
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.hazards import first_hazard
-from tilewright.golden.harmonia_machine.isa import Settings, check, expand
+from tilewright.golden.harmonia_machine.isa import Settings, check, expand, words_of
 from tilewright.golden.harmonia_machine.layout import (
     activation_rows,
     element_bits,
@@ -40,7 +40,7 @@ from tilewright.golden.params.harmonia_machine import (
 from tilewright.golden.params.machine import Error, UnitOfWork
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import quantise
-from tilewright.verify.harmonia_machine.builder import Builder
+from tilewright.verify.harmonia_machine import builder
 from tilewright.verify.stimuli.tensors import with_outliers
 
 SMALL, PAPER = HarmoniaParams.preset("small"), HarmoniaParams.preset("paper")
@@ -61,6 +61,35 @@ tiled_gemm source=0, weights=16, destination=32, groups=4, tiles=8, token_tiles=
 store fp16, row=0, rows=32, line=128
 halt
 """
+
+
+class Builder(builder.Builder):
+    """Also places and reads tensors of fp16 values."""
+
+    def product_results(self, memory, line, tokens, outputs):
+        """fp16 patterns (tokens, outputs) that a tiled GEMM left at ``line``."""
+        p = self.params
+        tiles, token_tiles = -(-outputs // p.columns), -(-tokens // p.rows)
+        rows = self._tiles(memory, line, token_tiles * tiles, p.tile_words)
+        return halves_values(p, rows, tiles * p.columns)[:tokens, :outputs]
+
+    def place_halves(self, values):
+        """fp16 patterns (tokens, elements), each token tile from the start of a line."""
+        unit = words_of(self.params, np.shape(values)[1])
+        return self.place(Memory.FP16, halves_rows(self.params, values), unit)
+
+    def halves_results(self, memory, line, tokens, elements):
+        """fp16 patterns (tokens, elements) of token tiles from ``line`` on."""
+        words, count = words_of(self.params, elements), -(-tokens // self.params.rows)
+        rows = self._tiles(memory, line, count, words)
+        return halves_values(self.params, rows, elements)[:tokens]
+
+    def _tiles(self, memory, line, count, words):
+        """Rows of so many tiles of ``words`` rows, each from the start of a line."""
+        p = self.params
+        size, start = p.lines(Memory.FP16, words) * p.line_bytes, line * p.line_bytes
+        tiles = [memory[start + k * size :][:size] for k in range(count)]
+        return np.concatenate([from_bytes(p, Memory.FP16, tile, words) for tile in tiles])
 
 
 def random_weights(params, rng, outputs, inputs):
@@ -406,14 +435,6 @@ def test_saturation_is_remembered():
         )
         assert outcome.saturated is saturates
         assert outcome.counts[Counter.GROUPS_CONVERTED] == SMALL.rows
-
-
-def test_refused_products():
-    b = Builder(SMALL)
-    with pytest.raises(ValueError, match=r"^keep must be 1..255, not 0$"):
-        b.tiled_gemm(0, 2, quantise(np.ones((4, 8)), 4, group=8), Dataflow.ROW_MAJOR, 0)
-    with pytest.raises(ValueError, match=r"^255 tiles of 9 groups do not fit 2048 rows$"):
-        b.tiled_gemm(0, 2, quantise(np.ones((4, 72)), 4, group=72), Dataflow.COLUMN_MAJOR, 255)
 
 
 GEMM = (

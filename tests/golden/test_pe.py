@@ -49,7 +49,7 @@ def values(fmt, patterns):
 
 
 def rounded(value, fmt=FP32):
-    """Pattern of the nearest ``fmt`` value of a Fraction, ties to even, by bisection."""
+    """Nearest pattern of a Fraction, ties to even: where numpy rounds it to, or a neighbour."""
 
     def at(pattern):
         if pattern == fmt.infinity_bits:  # where rounding sees the next power of two
@@ -57,7 +57,10 @@ def rounded(value, fmt=FP32):
         return values(fmt, np.array([pattern]))[0]
 
     size = abs(value)
-    low, high = 0, fmt.infinity_bits
+    kind, word = (np.float16, np.uint16) if fmt == FP16 else (np.float32, np.uint32)
+    with np.errstate(over="ignore"):
+        near = int(np.array(float(size)).astype(kind).view(word))
+    low, high = max(near - 1, 0), min(near + 1, fmt.infinity_bits)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if at(middle) <= size else (low, middle)

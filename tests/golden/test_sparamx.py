@@ -186,6 +186,19 @@ def test_the_papers_prefix_sum_finds_the_same_rows(element):
 # --- kernels
 
 
+def chained(a, w):
+    """Fused sums (rows, outputs, parts, chains) of operands (..., parts, steps, chains)."""
+    total = np.zeros((len(a), len(w), a.shape[1], a.shape[3]), np.uint32)
+    for k in range(a.shape[2]):
+        one, other = a[:, np.newaxis, :, k], w[np.newaxis, :, :, k]
+        total = fma(BF16, BF16, FP32, FP32, one, other, total, AMX_RULES)
+    return total
+
+
+def plus(p, q):
+    return add(FP32, FP32, FP32, p, q, AMX_RULES)
+
+
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 @pytest.mark.parametrize("order", list(Order))
 @pytest.mark.parametrize(
@@ -201,34 +214,26 @@ def test_kernels_on_the_plain_matrix(fmt, order, shape, batch):
     depth = -(-shape[1] // 32) * 32
     w = np.pad(matrix, [(0, 0), (0, depth - shape[1])])
     a = np.pad(x, [(0, 0), (0, depth - shape[1])])
-
-    def step(total, k):
-        return fma(
-            BF16, BF16, FP32, FP32, a[:, k, np.newaxis], w[np.newaxis, :, k], total, AMX_RULES
-        )
-
-    def plus(p, q):
-        return add(FP32, FP32, FP32, p, q, AMX_RULES)
-
-    zero = np.zeros((batch, shape[0]), np.uint32)
     if order is Order.TILE:
-        expected = zero
-        for tile in range(0, depth, 32):
-            even, odd = zero, zero
-            for k in range(tile, tile + 32, 2):
-                even, odd = step(even, k), step(odd, k + 1)
-            expected = plus(expected, plus(even, odd))
-    else:
-        segments = []
-        for first in range(0, depth, 1024):
-            sums = [zero] * 4
-            for k in range(first, min(depth, first + 1024), 2):
-                chain = k // 2 % 4
-                sums[chain] = step(step(sums[chain], k + 1), k)
-            segments.append(plus(plus(sums[0], sums[1]), plus(sums[2], sums[3])))
-        expected = segments[0]
-        for more in segments[1:]:
-            expected = plus(expected, more)
+        sums = chained(a.reshape(batch, -1, 16, 2), w.reshape(shape[0], -1, 16, 2))
+        parts = plus(sums[..., 0], sums[..., 1])
+    else:  # segments of 1024, the last one shorter
+        whole = depth // 1024 * 1024
+        pieces = [(slice(0, whole), 1024), (slice(whole, depth), depth - whole)]
+        found = []
+        for piece, length in pieces:
+            if piece.start == piece.stop:
+                continue
+            columns = [m[:, piece].reshape(len(m), -1, length // 8, 4, 2) for m in (a, w)]
+            # The odd element of each pair first.
+            sums = chained(
+                *(m[..., ::-1].swapaxes(3, 4).reshape(*m.shape[:2], -1, 4) for m in columns)
+            )
+            found.append(plus(plus(sums[..., 0], sums[..., 1]), plus(sums[..., 2], sums[..., 3])))
+        parts = np.concatenate(found, axis=-1)
+    expected = np.zeros(parts.shape[:2], np.uint32) if order is Order.TILE else parts[..., 0]
+    for k in range(order is not Order.TILE, parts.shape[-1]):
+        expected = plus(expected, parts[..., k])
     assert np.array_equal(got, expected)
 
 

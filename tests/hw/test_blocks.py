@@ -1,52 +1,28 @@
-"""Every unit of the catalogue, every preset, in Amaranth's simulator."""
-
-from functools import lru_cache
+"""Every unit of the catalogue in Amaranth's simulator, under the bench that drives its Verilog."""
 
 import pytest
 
-from tests.support.drive import (
-    Prepared,
-    catalogued_units,
-    measured_latency,
-    require_interval,
-    simulate,
-)
+from tests.support.drive import Prepared, catalogued_units, simulate
 from tilewright.golden.params.arith import ARITH_BLOCKS
 from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.hw.catalog import build
 
-# Seconds each, and what they have other presets have together.
-LONG = ("anda_vector:fused", "anda_vector:paced")
-NAMES = [f"{block}:{name}" for block in catalogued_units() for name in BLOCKS[block].PRESETS]
-# Cases fall as stalls stretch the run: each takes a few hundred cycles.
-STALLS = ((0.0, 80), (0.3, 80), (0.8, 30))
+# Seconds each; the accelerators in tests/verify/test_accelerators.py have such vector units.
+LONG = [f"anda_vector:{name}" for name in ("attends", "fused", "paced", "paced_fused")]
+# The first preset of each block is in every run as Verilog: tests/verify/test_blocks.py.
+FIRST = {f"{block}:{next(iter(BLOCKS[block].PRESETS))}" for block in catalogued_units()}
+PRESETS = [
+    pytest.param(name, marks=pytest.mark.full if name in FIRST.union(LONG) else ())
+    for block in catalogued_units()
+    for name in (f"{block}:{preset}" for preset in BLOCKS[block].PRESETS)
+]
 
 
-# One is enough: cases of a preset are neighbours.
-@lru_cache(maxsize=1)
-def unit(params):
-    return Prepared(build(params))
-
-
-@pytest.mark.parametrize(
-    ("params", "stall", "cases"),
-    [
-        pytest.param(
-            resolve(name), *run, id=f"{name}-{run[0]}-{run[1]}",
-            marks=[pytest.mark.full] if run[0] == 0.8 or name in LONG else [],
-        )
-        for name in NAMES
-        for run in STALLS
-    ],
-)  # fmt: skip
-def test_unit_equals_golden(params, stall, cases):
+@pytest.mark.parametrize("stalls", [(0.0, 0.3), pytest.param((0.8,), marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", PRESETS)
+def test_unit_equals_golden(name, stalls):
     """In the cycles that its parameters state, where nothing stalls."""
-    dut = unit(params)
-    trace = simulate(params, dut=dut, cases=cases, stall=stall, patient=stall == 0.3)
-    if not stall:
-        require_interval(params, trace)
-        trace = simulate(params, dut=dut, cases=12, one_at_a_time=True)
-        assert measured_latency(params, trace) == params.timing.latency
+    simulate(resolve(name), cases=40 if 0.0 in stalls else 30, stalls=stalls)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +30,20 @@ def test_unit_equals_golden(params, stall, cases):
 )
 @pytest.mark.parametrize("block", [cls.block for cls in ARITH_BLOCKS])
 def test_any_latency_gives_the_same_results(block, latency):
-    params = BLOCKS[block].preset(latency=latency)
-    dut = Prepared(build(params))
-    trace = simulate(params, dut=dut, cases=12, one_at_a_time=True)
-    assert measured_latency(params, trace) == latency
-    require_interval(params, simulate(params, dut=dut, cases=40))
+    simulate(BLOCKS[block].preset(latency=latency), cases=40)
+
+
+def test_a_unit_runs_again_as_if_it_were_new():
+    """From power-up, whatever it did before; also after a run that failed."""
+    params = resolve("queue:tiny")
+    prepared = Prepared(build(params))
+
+    async def stopped(ctx):
+        ctx.set(prepared.dut.i.valid, 1)
+        await ctx.tick()
+        raise KeyError
+
+    for _ in range(2):
+        simulate(params, cases=30, dut=prepared)
+        with pytest.raises(KeyError):
+            prepared.run(stopped)

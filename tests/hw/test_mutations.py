@@ -48,7 +48,7 @@ def test_planted_error_is_caught(block):
     text, old, new = ERRORS[block]
     params = resolve(text)
     with pytest.raises((AssertionError, TimeoutError)):
-        simulate(params, cases=100, stall=0.3, dut=mutant_of(params, old, new))
+        simulate(params, cases=100, stalls=(0.0, 0.3), dut=mutant_of(params, old, new))
 
 
 def test_a_wrong_value_after_reset_is_caught():

@@ -21,8 +21,7 @@ from tilewright.sim.programs import cached_count, gemm_time
 from tilewright.sim.workload import Gemm, linear
 from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.machine.streams import LINES, random_program
-from tilewright.verify.machine.weights import stream_of_weights
-from tilewright.verify.machine.workload import gemm_of
+from tilewright.verify.machine.workload import gemm_of, stream_of_weights
 from tilewright.verify.native import NativeMemory, run_as_golden
 
 LENGTH = 5

@@ -1,37 +1,23 @@
-"""Any catalogued block in Amaranth's simulator: driven, stalled, timed and compared.
+"""Any catalogued block in Amaranth's simulator, under the bench that also drives its Verilog."""
 
-The bench of the block (``tilewright.verify``) says what goes in and what must come out; the
-parameter object says how the ports look and how long results take.
-"""
-
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
-from amaranth import ClockDomain, Module
+from amaranth import ClockDomain, Module, Value
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
-from tilewright.golden.params.block import BlockParams, Port
+from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import BLOCKS
-from tilewright.golden.payload import pack, unpack
 from tilewright.hw.catalog import CATALOG, build
 from tilewright.verify import bench_of, stream_bench_of
 from tilewright.verify.bench import StreamBench
+from tilewright.verify.stream_tests import Phase, most_words, pass_through, passes, run_phase
+from tilewright.verify.streams import Harness, Part, StreamDriver, StreamMonitor
 
 MOST_CYCLES = 200_000  # of a bench: far more than one takes that ends
-
-Words = dict[str, list[int]]  # port name -> payloads as they travel on the wires
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What crossed the ports of one simulation: port name -> one entry per word, in order."""
-
-    words: Words  # of the outputs
-    given: dict[str, list[int]]  # cycle of each output word
-    taken: dict[str, list[int]]  # cycle of each input word
 
 
 def catalogued_units() -> list[str]:
@@ -44,63 +30,38 @@ def simulate(
     params: BlockParams,
     *,
     cases: int,
-    stall: float = 0.0,
-    seed: int = 1,
+    stalls: Sequence[float] = (0.0,),
     dut: "wiring.Component | Prepared | None" = None,
-    one_at_a_time: bool = False,
-    patient: bool = False,
-) -> Trace:
-    """Run ``cases`` cases of the block's bench and require the golden results, bit for bit."""
-    bench = stream_bench_of(params)
-    stimulus = bench.stimulus(params, np.random.default_rng(seed), cases)
-    expected = bench.expected(params, stimulus)
-    want = {port.name: pack(port, expected[port.name]) for port in params.outputs}
-    trace = drive(
-        build(params) if dut is None else dut,
-        params,
-        {port.name: pack(port, stimulus[port.name]) for port in params.inputs},
-        {name: len(words) for name, words in want.items()},
-        stall=stall,
-        seed=seed,
-        one_at_a_time=one_at_a_time,
-        patient=patient,
-    )
-    if bench.has_check:
-        got = {port.name: unpack(port, trace.words[port.name]) for port in params.outputs}
-        problem = bench.check(params, stimulus, got)
-        assert problem is None, problem
-    else:
-        for port in params.outputs:
-            _require_equal(port, want[port.name], trace.words[port.name])
-    return trace
+) -> None:
+    """Run every phase of the block's bench: golden results, rules of streams, timing."""
+    inputs = stream_bench_of(params).stimulus(params, np.random.default_rng(1), cases)
+    unit = _prepared(params, dut)
+    for phase, data in passes(params, inputs, stalls):
+
+        async def bench(ctx: Any, phase: Phase = phase, data: Any = data) -> None:
+            await run_phase(SimulatorHarness(ctx, unit.dut, params), params, phase, data, 1)
+
+        unit.run(bench)
 
 
-def measured_latency(params: BlockParams, trace: Trace) -> int:
-    """Cycles from a taken word to the first result it causes, in a ``one_at_a_time`` run.
+def drive(
+    params: BlockParams,
+    inputs: dict[str, list[int]],
+    *,
+    stall: float = 0.0,
+    dut: "wiring.Component | Prepared | None" = None,
+) -> tuple[StreamDriver, StreamMonitor]:
+    """Send these words through a block of one input and one output, which share its timing."""
+    unit, found = _prepared(params, dut), []
+    most = {port.name: most_words(next(iter(inputs.values()))) for port in params.outputs}
 
-    The same for every result, or an ``AssertionError``.
-    """
-    takes = sorted(cycle for cycles in trace.taken.values() for cycle in cycles)
-    latencies = set()
-    for cycles in trace.given.values():
-        causes = [takes[np.searchsorted(takes, cycle, side="right") - 1] for cycle in cycles]
-        first = {cause: cycle for cycle, cause in zip(cycles[::-1], causes[::-1], strict=True)}
-        latencies |= {cycle - cause for cause, cycle in first.items()}
-    assert len(latencies) == 1, f"{params.slug}: latency varies: {sorted(latencies)}"
-    return latencies.pop()
+    async def bench(ctx: Any) -> None:
+        clock, phase = SimulatorHarness(ctx, unit.dut, params), Phase("", stall, stall)
+        found.extend(await pass_through(clock, params, phase, inputs, most, 1))
 
-
-def require_interval(params: BlockParams, trace: Trace) -> None:
-    """Require the stated average distance of results in a run without stalls.
-
-    A fractional interval may be off by less than one cycle over the whole run, never more.
-    """
-    interval = params.timing.interval * stream_bench_of(params).result_beats(params)
-    for name, cycles in trace.given.items():
-        steps, span = len(cycles) - 1, cycles[-1] - cycles[0]
-        assert steps > 0, f"{params.slug}.{name}: one result has no interval"
-        off = abs(span - steps * interval)
-        assert off < 1, f"{params.slug}.{name}: interval {Fraction(span, steps)}, not {interval}"
+    unit.run(bench)
+    (driver,), (monitor,) = (ports.values() for ports in found)
+    return driver, monitor
 
 
 def run_to_end(simulator: Simulator) -> None:
@@ -144,128 +105,60 @@ class Prepared:
         await self._bench(ctx)
 
 
-def drive(
-    dut: wiring.Component | Prepared,
-    params: BlockParams,
-    inputs: Words,
-    counts: dict[str, int],
-    *,
-    stall: float = 0.0,
-    seed: int = 1,
-    one_at_a_time: bool = False,
-    patient: bool = False,
-) -> Trace:
-    """Send ``inputs`` and collect ``counts`` words per output.
-
-    Each cycle a source with no offer pending starts one, and a sink is ready, with probability
-    1 - ``stall``. A payload that is not valid is random. ``one_at_a_time`` lets the unit run
-    empty before the inputs offer their next word. ``patient`` sinks are ready only for a word
-    that has waited, so a unit whose valid waits for ready gets nowhere. Required on the way: an
-    offered word stays until taken, and nothing comes out beyond ``counts``.
-    """
-    rng = np.random.default_rng(seed)
-    prepared = dut if isinstance(dut, Prepared) else Prepared(dut)
-    dut = prepared.dut
-    sources = [_Source(getattr(dut, p.name), p, inputs[p.name]) for p in params.inputs]
-    sinks = [_Sink(getattr(dut, p.name), f"{params.slug}.{p.name}") for p in params.outputs]
-    names = [p.name for p in params.outputs]
-    probes = [source.port.ready for source in sources]
-    for sink in sinks:
-        probes += [sink.port.valid, sink.port.payload.as_value()]
-    settle = 4 + params.timing.latency + int(params.timing.interval)  # cycles to run empty
-    words = sum(map(len, inputs.values())) + sum(counts.values())
-    limit = 200 + int(words * (settle + 4) / (1 - stall) ** 2)
-
-    async def bench(ctx):
-        quiet = 0  # cycles since anything moved
-        for cycle in range(limit):
-            # One at a time, all sources start together: a join would never run empty otherwise.
-            together = quiet > settle or cycle == 0
-            for source in sources:
-                source.offer(ctx, together if one_at_a_time else rng.random() >= stall, rng)
-            for sink in sinks:
-                willing = not patient or sink.waiting is not None
-                sink.demand(ctx, willing and rng.random() >= stall)
-            _, _, *sample = await ctx.tick().sample(*probes)
-            moved = [s.observe(cycle, sample.pop(0)) for s in sources]
-            moved += [s.observe(cycle, sample.pop(0), sample.pop(0)) for s in sinks]
-            quiet = 0 if any(moved) else quiet + 1
-            arrived = {name: len(sink.words) for name, sink in zip(names, sinks, strict=True)}
-            assert all(arrived[name] <= counts[name] for name in names), (
-                f"{params.slug}: cycle {cycle} gives more than the expected {counts} words"
-            )
-            if arrived == counts and quiet > settle and not any(s.pending for s in sources):
-                return
-        took = {s.name: f"{len(s.taken)} of {len(s.words)}" for s in sources}
-        gave = {name: f"{arrived[name]} of {counts[name]}" for name in names}
-        raise TimeoutError(f"{params.slug}: after {limit} cycles took {took}, gave {gave} words")
-
-    prepared.run(bench)
-    return Trace(
-        words={name: sink.words for name, sink in zip(names, sinks, strict=True)},
-        given={name: sink.given for name, sink in zip(names, sinks, strict=True)},
-        taken={source.name: source.taken for source in sources},
-    )
+def _prepared(params: BlockParams, dut: "wiring.Component | Prepared | None") -> Prepared:
+    dut = build(params) if dut is None else dut
+    return dut if isinstance(dut, Prepared) else Prepared(dut)
 
 
-class _Source:
-    """Offers the words of one input in order; an offer stands until it is taken."""
+class _Wire:
+    """A signal as the parts of a bench read and set it."""
 
-    def __init__(self, port, declared: Port, words: list[int]):
-        self.port, self.name, self.bits, self.words = port, declared.name, declared.bits, words
-        self.taken: list[int] = []  # cycles
-        self.offering = False
+    def __init__(self, signal: Any):
+        self.signal = Value.cast(signal)
+        self.value = self.set = 0
 
-    @property
-    def pending(self) -> bool:
-        return len(self.taken) < len(self.words)
-
-    def offer(self, ctx, may_start: bool, rng: np.random.Generator) -> None:
-        self.offering = self.pending and (self.offering or may_start)
-        junk = int.from_bytes(rng.bytes(-(-self.bits // 8)), "little") % (1 << self.bits)
-        word = self.words[len(self.taken)] if self.offering else junk
-        ctx.set(self.port.valid, int(self.offering))
-        ctx.set(self.port.payload.as_value(), word)
-
-    def observe(self, cycle: int, ready: int) -> bool:
-        """Whether a word was taken in ``cycle``."""
-        moved = self.offering and bool(ready)
-        if moved:
-            self.taken.append(cycle)
-            self.offering = False
-        return moved
+    def __len__(self) -> int:
+        return len(self.signal)
 
 
-class _Sink:
-    """Takes the words of one output and watches that offers stand."""
+class SimulatorHarness(Harness):
+    """Parts of a bench around a unit in Amaranth's simulator, which begins as after power-up."""
 
-    def __init__(self, port, name: str):
-        self.port, self.name = port, name
-        self.words: list[int] = []
-        self.given: list[int] = []  # cycles
-        self.waiting: int | None = None  # offered, not taken
-        self.ready = False
+    def __init__(self, ctx: Any, dut: wiring.Component, params: BlockParams):
+        self.cycle = self.quiet = 0
+        self.parts: Sequence[Part] = ()
+        self._ctx, self._edge = ctx, _Edge(self)
+        self._inputs, self._outputs, wires = [], [], {}
+        for port in (*params.inputs, *params.outputs):
+            stream = getattr(dut, port.name)
+            of_port = {n: _Wire(getattr(stream, n)) for n in ("valid", "payload", "ready")}
+            wires |= {f"{port.name}__{name}": wire for name, wire in of_port.items()}
+            *word, ready = of_port.values()
+            is_input = port in params.inputs
+            self._inputs += word if is_input else [ready]
+            self._outputs += [ready] if is_input else word
+        self.dut = SimpleNamespace(**wires)
 
-    def demand(self, ctx, ready: bool) -> None:
-        self.ready = ready
-        ctx.set(self.port.ready, int(ready))
+    async def reset(
+        self, parts: Sequence[Part] = (), cycles: int = 0, *, at_once: bool = False
+    ) -> None:
+        self._begin(parts, at_once)
 
-    def observe(self, cycle: int, valid: int, word: int) -> bool:
-        """Whether a word was given in ``cycle``."""
-        if self.waiting is not None:
-            assert valid, f"{self.name}: cycle {cycle} withdraws an offered word"
-            assert word == self.waiting, (
-                f"{self.name}: cycle {cycle} changes an offered word "
-                f"from {self.waiting:#x} to {word:#x}"
-            )
-        self.waiting = word if valid and not self.ready else None
-        if not (valid and self.ready):
-            return False
-        self.words.append(word)
-        self.given.append(cycle)
-        return True
+    async def step(self) -> None:
+        for wire in self._inputs:
+            if wire.set != wire.value:
+                self._ctx.set(wire.signal, wire.value)
+                wire.set = wire.value
+        _, _, *values = await self._ctx.tick().sample(*(wire.signal for wire in self._outputs))
+        for wire, value in zip(self._outputs, values, strict=True):
+            wire.value = value
 
 
-def _require_equal(port: Port, want: list[int], got: list[int]) -> None:
-    for case, (w, g) in enumerate(zip(want, got, strict=True)):
-        assert w == g, f"port {port.name}, case {case}: got {g:#x}, expected {w:#x}"
+class _Edge:
+    """Awaited, the clock has gone on by a cycle."""
+
+    def __init__(self, harness: SimulatorHarness):
+        self.harness = harness
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self.harness.step().__await__()

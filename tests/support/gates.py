@@ -6,6 +6,7 @@ Tens of thousands of cases then cost milliseconds, which makes whole operand spa
 
 import json
 import tempfile
+from functools import lru_cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -85,6 +86,7 @@ class Gates:
         return {name: np.stack([values[bit] for bit in bits]) for name, bits in self.ports.items()}
 
 
+@lru_cache(maxsize=8)  # tests that follow each other compare the same blocks
 def gates_of(params: BlockParams) -> Gates:
     return Gates(to_rtlil(params), params.slug)
 

@@ -278,6 +278,22 @@ def test_hundreds_of_flushed_tepls(preset):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("sizes", ["tepl_entries=2", "tepl_entries=5,port_commands=1"])
+def test_tepl_units_of_other_sizes(sizes):
+    run_passing(f"deca_tepl:small,{sizes}", cases=300, optimize="-O1")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "sizes",
+    ["cam_entries=2,sqq_lines=2", "cam_entries=5,sqq_lines=3,mask_queue_lines=2"],
+)
+def test_load_units_of_other_sizes(sizes):
+    only = "every_configuration|squash_at_any_time|stray_answers_are_noted"
+    run_passing(f"deca:small,{sizes}", only=only, cases=300, optimize="-O1")
+
+
+@pytest.mark.full
 def test_tepls_on_icarus():
     run_passing("deca_tepl:small", simulator="icarus", cases=24)
 

@@ -43,7 +43,7 @@ def test_a_stream_runs_over_the_serial_line(block):
     found = run_bench(
         verilog_from_rtlil(text + "".join(platform.modules.values())),
         top,
-        "tilewright.verify.serial",
+        "tests.support.serial_bench",
         simulator=default_simulator(),
         job=Job(spec).as_dict(),
         environment={"TILEWRIGHT_TASK": json.dumps(task)},

@@ -12,8 +12,6 @@ from typing import Any
 
 from tilewright.verify.streams import read
 
-__all__ = ["OKAY", "SLVERR", "AxiLiteMaster", "AxiMemory"]
-
 OKAY, SLVERR = 0, 2
 INCREMENTING = 1
 

@@ -15,8 +15,6 @@ from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.payload import Columns
 from tilewright.verify.stimuli.integers import random_inputs
 
-__all__ = ["Bench", "PortColumns", "StreamBench", "SystemBench", "TimedBench", "checked_columns"]
-
 PortColumns = dict[str, Columns]  # port name -> field name -> array
 
 P = TypeVar("P", bound=BlockParams)

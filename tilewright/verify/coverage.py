@@ -5,8 +5,6 @@ from itertools import product
 from math import prod
 from typing import Any, Self
 
-__all__ = ["Coverage"]
-
 
 class Coverage:
     """Hits of every combination (bin) of the values of some axes."""

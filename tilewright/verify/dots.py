@@ -19,8 +19,6 @@ from tilewright.golden.payload import Columns
 from tilewright.verify.bench import PortColumns, StreamBench
 from tilewright.verify.stimuli.dots import BENCH_BEATS, beats_of
 
-__all__ = ["GROUP", "ComparedPE", "DotProducts", "PEBench", "Tensors", "in_beats"]
-
 GROUP = 64  # elements of the shared tensors that have one scale
 
 B = TypeVar("B", bound=BlockParams)

@@ -4,8 +4,6 @@ Only what Yosys makes of them: a multiplier without registers, whose other input
 a block RAM without output registers, whose chip selects are 0 and whose reset is synchronous.
 """
 
-__all__ = ["OWN_MODELS"]
-
 
 def _pins(name: str, bits: int) -> str:
     """Single-bit ports as one vector, the highest bit first."""

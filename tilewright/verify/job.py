@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 
-__all__ = ["DEFAULT_STALLS", "Job", "load", "report"]
-
 P = TypeVar("P", bound=BlockParams)
 
 DEFAULT_STALLS = (0.0, 0.3, 0.8)  # probability that a side waits, per cycle and port

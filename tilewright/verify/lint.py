@@ -8,8 +8,6 @@ from tilewright.synth.emit import LINT_WAIVERS
 from tilewright.verify.simulators.find import Simulator
 from tilewright.verify.simulators.verilator import with_short_top
 
-__all__ = ["lint"]
-
 
 def lint(verilator: Simulator, top: str, verilog: str, folder: Path) -> str:
     """Return the warnings about the module ``top``; empty where there are none."""

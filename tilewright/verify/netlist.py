@@ -6,8 +6,6 @@ from tilewright.verify import cocotb_tests
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import BenchResult, run_bench
 
-__all__ = ["bench_netlist", "netlist_verilog"]
-
 
 def netlist_verilog(result: Synthesis) -> str:
     """The netlist with its cells and memories."""

@@ -13,8 +13,6 @@ from tilewright.synth.activity import RESET_CYCLES, Activity, Simulator
 from tilewright.synth.netlist import Netlist
 from tilewright.verify.streams import Harness, Part
 
-__all__ = ["NetlistBench", "run_program"]
-
 
 class Wire:
     """A port of the netlist, as the parts of a bench read and set it."""

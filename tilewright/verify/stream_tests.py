@@ -5,8 +5,8 @@ Timing is the stated latency and interval, or every cycle of the bench's cycle m
 
 import time
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cocotb
@@ -30,9 +30,9 @@ class Phase:
     """One pass of cases through the block."""
 
     name: str
-    cases: int
     stall: float = 0.0  # how often each input waits,
     slow: float = 0.0  # and each output
+    few: bool = False  # the first cases alone
     alone: bool = False  # the next case enters when nothing moves any more
     patient: bool = False  # the consumer is ready only for a word that waits
 
@@ -41,15 +41,14 @@ class Phase:
         return not (self.stall or self.slow or self.alone or self.patient)
 
 
-def phases(bench: StreamBench, asked: job.Job, cases: int) -> list[Phase]:
-    """The passes of a run over ``cases`` cases."""
-    few = min(cases, ALONE_CASES)
-    stalls = [Phase(f"stall {stall:g}", cases, stall, stall) for stall in asked.stalls]
+def phases(bench: StreamBench, stalls: Sequence[float]) -> list[Phase]:
+    """The passes of a run."""
+    stalled = [Phase(f"stall {stall:g}", stall, stall) for stall in stalls]
+    patient = Phase("ready after valid", patient=True)
     if isinstance(bench, TimedBench):
-        patient = Phase("ready after valid", cases, patient=True)
-        return [*stalls, patient, Phase("slow consumer", cases, slow=SLOW)]
-    alone = Phase("one at a time", few, alone=True)
-    return [alone, Phase("ready after valid", few, patient=True), *stalls]
+        return [*stalled, patient, Phase("slow consumer", slow=SLOW)]
+    alone = Phase("one at a time", few=True, alone=True)
+    return [alone, replace(patient, few=True), *stalled]
 
 
 @dataclass
@@ -77,25 +76,21 @@ def prepare(params: BlockParams, inputs: PortColumns) -> Data:
 
 @cocotb.test
 async def equals_golden(dut: Any) -> None:
-    asked = job.load()
+    asked, clock = job.load(), Harness(dut)
     params = asked.params
-    bench, clock = stream_bench_of(params), Harness(dut)
+    bench = stream_bench_of(params)
     if asked.exhaustive:
         inputs = bench.exhaustive(params)
     else:
         inputs = bench.stimulus(params, np.random.default_rng(asked.seed), asked.cases)
-    whole = prepare(params, inputs)
-    few, cases = whole, asked.cases
-    if not isinstance(bench, TimedBench):  # whose words belong together
-        few = prepare(params, {p: _head(columns, ALONE_CASES) for p, columns in inputs.items()})
-        cases = len(next(iter(whole.sent.values())))
     cycles, seconds = 0, 0.0
-    for phase in phases(bench, asked, cases):
+    cases = asked.cases
+    if not isinstance(bench, TimedBench):
+        cases = len(next(iter(next(iter(inputs.values())).values())))
+    for phase, data in passes(params, inputs, asked.stalls):
         start = time.perf_counter()
         try:
-            await run_phase(
-                clock, params, phase, whole if phase.cases == cases else few, asked.seed
-            )
+            await run_phase(clock, params, phase, data, asked.seed)
         except AssertionError as problem:
             raise AssertionError(f"{params.slug}, {phase.name}: {problem}") from None
         finally:
@@ -104,10 +99,44 @@ async def equals_golden(dut: Any) -> None:
             job.report(cases=cases, cycles=cycles, seconds=seconds)
 
 
+def passes(
+    params: BlockParams, inputs: PortColumns, stalls: Sequence[float]
+) -> Iterator[tuple[Phase, Data]]:
+    """Every phase of a run with its cases."""
+    bench = stream_bench_of(params)
+    whole = few = prepare(params, inputs)
+    if not isinstance(bench, TimedBench):  # whose words belong together
+        few = prepare(params, {p: _head(columns, ALONE_CASES) for p, columns in inputs.items()})
+    for phase in phases(bench, stalls):
+        yield phase, few if phase.few else whole
+
+
 async def run_phase(
     clock: Harness, params: BlockParams, phase: Phase, data: Data, seed: int
 ) -> None:
     """Pass the cases through and compare."""
+    bench = stream_bench_of(params)
+    most = {name: most_words(words) for name, words in data.wanted.items()}
+    drivers, monitors = await pass_through(clock, params, phase, data.sent, most, seed)
+    compare(params, data, {n: m.words for n, m in monitors.items()}, in_order=phase.steady)
+    if phase.alone:
+        require_latency(params, drivers, monitors)
+    elif phase.steady and isinstance(bench, TimedBench):
+        timed = [driver for name, driver in drivers.items() if name not in bench.first]
+        require_cycles(bench.cycles(params, data.inputs), timed, monitors)
+    elif phase.steady:
+        require_interval(params, monitors)
+
+
+async def pass_through(
+    clock: Harness,
+    params: BlockParams,
+    phase: Phase,
+    sent: dict[str, list[int]],
+    most: dict[str, int],
+    seed: int,
+) -> tuple[dict[str, StreamDriver], dict[str, StreamMonitor]]:
+    """Send all words, until nothing more comes; ``most`` words at each output."""
     bench = stream_bench_of(params)
     settle = SETTLE
     if not isinstance(bench, TimedBench):
@@ -116,18 +145,12 @@ async def run_phase(
         port.name: StreamDriver(clock.dut, port.name, stall=phase.stall, seed=seed)
         for port in params.inputs
     }
+    options: dict[str, Any] = {"stall": phase.slow, "seed": seed, "patient": phase.patient}
     monitors = {
-        port.name: StreamMonitor(
-            clock.dut,
-            port.name,
-            stall=phase.slow,
-            seed=seed,
-            patient=phase.patient,
-            most=most_words(data.wanted[port.name]),
-        )
+        port.name: StreamMonitor(clock.dut, port.name, most=most[port.name], **options)
         for port in params.outputs
     }
-    for number, words in enumerate(_batches(data.sent, bench.first, phase.alone)):
+    for number, words in enumerate(_batches(sent, bench.first, phase.alone)):
         for name, of_port in words.items():
             drivers[name].send(of_port)
         if number == 0:
@@ -142,14 +165,7 @@ async def run_phase(
                 and not any(monitor.waiting for monitor in monitors.values())
             )
         )
-    compare(params, data, {n: m.words for n, m in monitors.items()}, in_order=phase.steady)
-    if phase.alone:
-        require_latency(params, drivers, monitors)
-    elif phase.steady and isinstance(bench, TimedBench):
-        timed = [driver for name, driver in drivers.items() if name not in bench.first]
-        require_cycles(bench.cycles(params, data.inputs), timed, monitors)
-    elif phase.steady:
-        require_interval(params, monitors)
+    return drivers, monitors
 
 
 def most_words(wanted: list[int]) -> int:

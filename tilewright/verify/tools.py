@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from importlib import invalidate_caches
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["Tool", "find_extras", "find_tools", "install_tools"]
-
 PACKAGES = {  # Python package -> what it is needed for
     "numpy": "everything",
     "amaranth": "verilog, simulate, synth, report",

@@ -11,7 +11,7 @@ from tilewright.golden.vectors import corners
 from tilewright.hw.deca.scaler import Scaler
 
 PARAMS = DecaParams.preset("small")
-CHUNKS = 1000
+CHUNKS = 400
 
 
 def near_the_ends(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:

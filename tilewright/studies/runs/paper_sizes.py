@@ -28,8 +28,7 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.measured import load_measured, write_measured
 from tilewright.verify.machine.model_workload import ModelWork
-from tilewright.verify.machine.weights import stream_of_weights
-from tilewright.verify.machine.workload import gemm_of
+from tilewright.verify.machine.workload import gemm_of, stream_of_weights
 from tilewright.verify.native import NativeMemory, run_as_golden
 
 __all__ = ["CASES", "RECORD", "Case", "SizedRun", "run_case"]

@@ -6,8 +6,6 @@ from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.machine import Error
 from tilewright.verify.machine.wrong import BAD_LINE, LINES, Programs, settings, stopping_programs
 
-__all__ = ["check_word", "ends", "last_rows", "wrong_programs"]
-
 
 def wrong_programs(params: AndaParams) -> Programs:
     """Programs by what is wrong with them."""

@@ -24,8 +24,6 @@ from tilewright.golden.params.vector import Operation
 from tilewright.verify.anda_machine.builder import Builder, PlacedWeights, Scalar, Tensor
 from tilewright.verify.stimuli.tensors import heavy_tailed, random_weights
 
-__all__ = ["NAMES", "activation_rows", "directed_program", "random_program", "sized"]
-
 NAMES = ("gemm", "compress")  # of instructions that have a size, besides moves and vectors
 GROUPS = 3  # of a tensor of the directed program that has several
 MANTISSA = 5

@@ -12,8 +12,6 @@ from tilewright.verify.anda_machine.builder import Builder
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.streams import Harness
 
-__all__ = ["subnormal_reciprocals"]
-
 
 @cocotb.test
 async def subnormal_reciprocals(dut: Any) -> None:

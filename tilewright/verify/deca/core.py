@@ -10,9 +10,7 @@ from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.host import Host
 from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import Squash, TileJob, stall_name
-from tilewright.verify.streams import Harness, read
-
-__all__ = ["Core"]
+from tilewright.verify.streams import Harness, pack_word, read
 
 Row = tuple[int, int, TileJob | None]  # TOut, row, its tile; None: it must be empty
 
@@ -141,7 +139,7 @@ class Core(Host):
     def give(self, k: int, job: TileJob) -> None:
         """Command a tile to loader ``k`` with the configuration now in force."""
         self.waiting[k].append(job)
-        self.drivers[f"command{k}"].send([self._word("command0", job.fields)])
+        self.drivers[f"command{k}"].send([pack_word(self.ports["command0"], job.fields)])
 
     async def finish(self) -> None:
         """Until every tile that was given is read."""

@@ -7,9 +7,7 @@ from random import Random
 from tilewright.golden.params.deca import LUT_ENTRIES, DecaParams, Register
 from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import TileJob
-from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
-
-__all__ = ["Host"]
+from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor, pack_word
 
 WORD = (1 << 64) - 1
 # A core that waits for its tiles moves words on these ports alone, and fewer than so many: tiles
@@ -32,6 +30,7 @@ class Host:
         self.clock, self.dut = clock, clock.dut
         self.params, self.memory, self.rng, self.stall = params, memory, rng, stall
         seed = rng.getrandbits(32)
+        self.ports = {port.name: port for port in (*params.inputs, *params.outputs)}
         self.drivers = {
             p.name: StreamDriver(self.dut, p.name, stall=stall, seed=seed) for p in params.inputs
         }
@@ -114,23 +113,7 @@ class Host:
         if value is not None:
             self._words_waiting = 0
         fields = {"address": address, "write": int(value is not None), "data": value or 0}
-        self.drivers["mmio_request"].send([self._word("mmio_request", fields)])
-
-    def _word(self, port: str, fields: dict[str, int]) -> int:
-        """The fields of one word of an input as they travel on its wires."""
-        word = shift = 0
-        for field in next(p for p in self.params.inputs if p.name == port).fields:
-            word |= fields[field.name] << shift
-            shift += field.bits
-        return word
-
-    def _fields(self, port: str, word: int) -> dict[str, int]:
-        """The fields of one word of an output."""
-        fields = {}
-        for field in next(p for p in self.params.outputs if p.name == port).fields:
-            fields[field.name] = word & ((1 << field.bits) - 1)
-            word >>= field.bits
-        return fields
+        self.drivers["mmio_request"].send([pack_word(self.ports["mmio_request"], fields)])
 
     async def write(self, address: int, value: int) -> None:
         _, refused = await self.access(address, value)

@@ -6,8 +6,6 @@ from random import Random
 from tilewright.golden.deca.memory import L2Memory
 from tilewright.golden.params.deca import DecaParams
 
-__all__ = ["BelowL2", "Memory", "Store"]
-
 
 class Store:
     """Bytes from a line on that things are put into; what lies between them is random."""

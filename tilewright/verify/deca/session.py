@@ -17,8 +17,6 @@ from tilewright.verify.deca.memory import Memory, Store
 from tilewright.verify.deca.workload import tile_coverage
 from tilewright.verify.streams import Harness
 
-__all__ = ["COVERAGE", "JOB", "PARAMS", "Session", "tell", "tile_test"]
-
 JOB = job.load()
 PARAMS = JOB.params_as(DecaParams)
 COVERAGE = tile_coverage(JOB.stalls)

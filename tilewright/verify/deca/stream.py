@@ -24,7 +24,7 @@ from tilewright.verify.deca.memory import BelowL2
 from tilewright.verify.deca.session import PARAMS, Session, tell, tile_test
 from tilewright.verify.deca.stream_case import StreamCase, make_tiles
 from tilewright.verify.deca.workload import TileJob, in_regions, random_table, tile_jobs
-from tilewright.verify.streams import Harness
+from tilewright.verify.streams import Harness, pack_word, unpack_word
 
 TASK = json.loads(os.environ["TILEWRIGHT_TASK"])
 
@@ -90,7 +90,9 @@ class TeplHost(StreamHost):
             "register": n % self.names,
             "ready": 1,
         }
-        self.drivers["dispatch"].send([self._word("dispatch", about | self.jobs[n].fields)])
+        self.drivers["dispatch"].send(
+            [pack_word(self.ports["dispatch"], about | self.jobs[n].fields)]
+        )
         self.offered = True
 
     def _went(self, name: str) -> None:
@@ -103,7 +105,7 @@ class TeplHost(StreamHost):
 
     def _came(self, name: str, word: int) -> None:
         if name == "tile_write":
-            fields = self._fields(name, word)
+            fields = unpack_word(self.ports[name], word)
             tile = self.loading[fields["register"]][0]
             assert fields["row"] == self.rows[tile]
             self.rows[tile] += 1
@@ -111,7 +113,7 @@ class TeplHost(StreamHost):
             if fields["row"] == TILE_ROWS - 1:
                 self.loading[fields["register"]].pop(0)
         elif name == "complete":
-            fields = self._fields(name, word)
+            fields = unpack_word(self.ports[name], word)
             assert not fields["error"], f"TEPL ended with error {fields['error']}"
             low = len(self.core.product_ends)
             tile = low + (fields["id"] - low) % (1 << TEPL_ID_BITS)
@@ -142,7 +144,7 @@ class StoreHost(StreamHost):
         store, read = self.core.store(after), self.core.read(after)
         if store is not None and not self.storing:
             command = self.drivers[f"command{store % PARAMS.loaders}"]
-            command.send([self._word("command0", self.jobs[store].fields)])
+            command.send([pack_word(self.ports["command0"], self.jobs[store].fields)])
             command.step(cycle)
             self.storing = True
         if read is not None and not self.reading:

@@ -13,8 +13,6 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.verify.deca.workload import random_tiles
 
-__all__ = ["StreamCase", "make_tiles"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StreamCase:

@@ -16,9 +16,7 @@ from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.host import Host
 from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import TileJob, stall_name
-from tilewright.verify.streams import Harness
-
-__all__ = ["Dropped", "Tepl", "TeplCore", "flush_coverage"]
+from tilewright.verify.streams import Harness, pack_word, unpack_word
 
 MOST_IN_FLIGHT = (1 << TEPL_ID_BITS) // 2 - 1  # so that of two ids the older one is known
 
@@ -183,7 +181,7 @@ class TeplCore(Host):
 
     def _send(self, port: str, tepl: Tepl, fields: dict[str, int]) -> None:
         about = {"id": tepl.id, "register": tepl.register, "ready": int(tepl.awake)}
-        self.drivers[port].send([self._word(port, about | fields)])
+        self.drivers[port].send([pack_word(self.ports[port], about | fields)])
 
     def _went(self, name: str) -> None:
         if name == "dispatch":
@@ -219,9 +217,9 @@ class TeplCore(Host):
 
     def _came(self, name: str, word: int) -> None:
         if name == "tile_write":
-            self._wrote(**self._fields(name, word))
+            self._wrote(**unpack_word(self.ports[name], word))
         elif name == "complete":
-            self._completed(**self._fields(name, word))
+            self._completed(**unpack_word(self.ports[name], word))
         elif name == "mem_request":
             loader = self.memory.request(self.now, word)
             if loader is not None and not self.mispredict and not self.interrupt:

@@ -24,23 +24,6 @@ from tilewright.golden.params.deca import (
 from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.memory import Store
 
-__all__ = [
-    "ALIGNMENTS",
-    "DENSITIES",
-    "Squash",
-    "TileJob",
-    "all_configs",
-    "config_of",
-    "formats",
-    "in_regions",
-    "random_table",
-    "random_tiles",
-    "scatter",
-    "stall_name",
-    "tile_coverage",
-    "tile_jobs",
-]
-
 # bf16 patterns where arithmetic is most likely to go wrong: zeros, subnormals, the ends of the
 # normal range, infinities, NaNs, ones.
 CORNER_PATTERNS = (

@@ -3,19 +3,11 @@
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tilewright.golden.harmonia_machine.isa import Settings, TileLines, words_of
-from tilewright.golden.harmonia_machine.layout import (
-    activation_rows,
-    from_bytes,
-    halves_rows,
-    halves_values,
-)
-from tilewright.golden.params.block import require
+from tilewright.golden.harmonia_machine.isa import Settings, TileLines
+from tilewright.golden.harmonia_machine.layout import activation_rows
 from tilewright.golden.params.harmonia_machine import (
-    COUNT_FIELD,
-    TILE_FIELD,
     Dataflow,
     HarmoniaParams,
     Memory,
@@ -23,8 +15,6 @@ from tilewright.golden.params.harmonia_machine import (
 )
 from tilewright.golden.weights import Weights
 from tilewright.verify.machine.builder import BaseBuilder
-
-__all__ = ["Builder"]
 
 ACTIVATION_MEMORIES = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
 
@@ -93,16 +83,6 @@ class Builder(BaseBuilder):
         p = self.params
         groups = -(-weights.inputs // p.group)
         tiles, token_tiles = -(-weights.outputs // p.columns), -(-tokens // p.rows)
-        limits = {
-            "groups": (groups, COUNT_FIELD),
-            "tiles": (tiles, COUNT_FIELD),
-            "token tiles": (token_tiles, TILE_FIELD),
-            "keep": (keep, TILE_FIELD),
-        }
-        for name, (count, bits) in limits.items():
-            require(1 <= count < 1 << bits, f"{name} must be 1..{(1 << bits) - 1}, not {count}")
-        stays = p.operand_rows if dataflow is Dataflow.COLUMN_MAJOR else p.activation_rows
-        require(keep * groups <= stays, f"{keep} tiles of {groups} groups do not fit {stays} rows")
         placed = self.place_weights(weights)
         results = self.reserve(token_tiles * tiles * TileLines.of(p, groups).destination)
         self.configure(lanes=range(p.rows), dataflow=dataflow)
@@ -110,34 +90,3 @@ class Builder(BaseBuilder):
         sizes = {"groups": groups, "tiles": tiles, "token_tiles": token_tiles, "keep": keep}
         self.emit(Opcode.TILED_GEMM, **lines, **sizes)
         return results
-
-    def product_results(
-        self, memory: NDArray[np.uint8], line: int, tokens: int, outputs: int
-    ) -> NDArray[np.uint16]:
-        """fp16 patterns (tokens, outputs) that a tiled GEMM left at ``line``."""
-        p = self.params
-        tiles, token_tiles = -(-outputs // p.columns), -(-tokens // p.rows)
-        rows = self._tiles(memory, line, token_tiles * tiles, p.tile_words)
-        return halves_values(p, rows, tiles * p.columns)[:tokens, :outputs]
-
-    # fp16 tensors.
-
-    def place_halves(self, values: ArrayLike) -> int:
-        """fp16 patterns (tokens, elements), each token tile from the start of a line."""
-        unit = words_of(self.params, np.shape(values)[1])
-        return self.place(Memory.FP16, halves_rows(self.params, values), unit)
-
-    def halves_results(
-        self, memory: NDArray[np.uint8], line: int, tokens: int, elements: int
-    ) -> NDArray[np.uint16]:
-        """fp16 patterns (tokens, elements) of token tiles from ``line`` on."""
-        words, count = words_of(self.params, elements), -(-tokens // self.params.rows)
-        rows = self._tiles(memory, line, count, words)
-        return halves_values(self.params, rows, elements)[:tokens]
-
-    def _tiles(self, memory: NDArray[np.uint8], line: int, count: int, words: int) -> NDArray:
-        """Rows of so many tiles of ``words`` rows, each from the start of a line."""
-        p = self.params
-        size, start = p.lines(Memory.FP16, words) * p.line_bytes, line * p.line_bytes
-        tiles = [memory[start + k * size :][:size] for k in range(count)]
-        return np.concatenate([from_bytes(p, Memory.FP16, tile, words) for tile in tiles])

@@ -6,8 +6,6 @@ from tilewright.golden.params.harmonia_machine import COUNT_FIELD, HarmoniaParam
 from tilewright.golden.params.machine import SCALARS, Error
 from tilewright.verify.machine.wrong import BAD_LINE, LINES, Programs, settings, stopping_programs
 
-__all__ = ["check_word", "ends", "last_rows", "wrong_programs"]
-
 
 def wrong_programs(params: HarmoniaParams) -> Programs:
     """Programs by what is wrong with them."""

@@ -25,8 +25,6 @@ from tilewright.golden.weights import quantise
 from tilewright.verify.harmonia_machine.builder import Builder
 from tilewright.verify.stimuli.tensors import with_outliers
 
-__all__ = ["NAMES", "activation_rows", "directed_program", "random_program", "sized"]
-
 NAMES = (  # of instructions that have a size, besides moves and vectors
     *(f"gemm of {operand.name.lower()}" for operand in Operand),
     *(f"convert {conversion.name.lower()}" for conversion in Conversion),

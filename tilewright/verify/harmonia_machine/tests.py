@@ -21,8 +21,6 @@ from tilewright.verify.machine.models import check_models
 from tilewright.verify.stimuli.tensors import with_outliers
 from tilewright.verify.streams import Harness
 
-__all__ = ["external_memory_accesses", "scaled_sums_beside_ties", "steps_over_parts_of_a_cache"]
-
 
 @cocotb.test
 async def steps_over_parts_of_a_cache(dut: Any) -> None:

@@ -10,8 +10,6 @@ from tilewright.golden.machine.extent import Hazard
 from tilewright.golden.params.block import BlockParams, Field
 from tilewright.golden.params.machine import Error
 
-__all__ = ["Accelerator", "BenchSide", "accelerator_of", "bench_side"]
-
 _SYSTEMS = {  # by block: its golden package and its parameter file
     "anda": ("tilewright.golden.anda_machine", "tilewright.golden.params.anda_machine"),
     "harmonia": ("tilewright.golden.harmonia_machine", "tilewright.golden.params.harmonia_machine"),

@@ -36,11 +36,8 @@ from tilewright.golden.params.machine import (
 from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.machine.check import require_memory
-from tilewright.verify.machine.host import pack_word, unpack_word
 from tilewright.verify.machine.workload import gemm_of
-from tilewright.verify.streams import PERIOD_NS
-
-__all__ = ["gemms_behind_axi", "high_addresses", "refused_accesses"]
+from tilewright.verify.streams import PERIOD_NS, pack_word, unpack_word
 
 JOB = job.load()
 PARAMS: Any = JOB.params  # of an accelerator behind AXI

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from tilewright.compiler.machine import machine_of
 from tilewright.golden.machine.assembly import ONE
 
-__all__ = ["BaseBuilder"]
-
 
 class BaseBuilder:
     """Collects a program and its external memory, line after line."""

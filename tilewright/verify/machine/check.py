@@ -10,8 +10,6 @@ from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.host import Host
 from tilewright.verify.streams import Harness
 
-__all__ = ["LATENCIES", "check_program", "check_stop"]
-
 LATENCIES = (1, 4, 30)  # cycles of the memory, in turn
 
 

@@ -16,8 +16,6 @@ from tilewright.verify.machine.host import Host
 from tilewright.verify.machine.wrong import BAD_LINE, empty_memory
 from tilewright.verify.streams import Harness
 
-__all__ = ["every_error", "last_rows_are_usable", "random_words"]
-
 LONG = 1000  # cases of a long run
 
 

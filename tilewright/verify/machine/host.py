@@ -20,9 +20,13 @@ from tilewright.golden.params.machine import (
     Register,
 )
 from tilewright.verify.machine.accelerators import accelerator_of
-from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
-
-__all__ = ["Host", "Status"]
+from tilewright.verify.streams import (
+    Harness,
+    StreamDriver,
+    StreamMonitor,
+    pack_word,
+    unpack_word,
+)
 
 CODE = -1  # stands for a channel: the port of instructions
 
@@ -234,21 +238,3 @@ class Host:
     async def counters(self) -> dict[IntEnum, int]:
         counters = self.system.counter
         return {c: await self.read(Register.COUNTERS + 8 * c) for c in counters}
-
-
-def pack_word(port: Port, fields: dict[str, int]) -> int:
-    """Scalar fields as they travel on the wires of ``port``."""
-    word = shift = 0
-    for field in port.fields:
-        word |= fields[field.name] << shift
-        shift += field.bits
-    return word
-
-
-def unpack_word(port: Port, word: int) -> dict[str, int]:
-    """Inverse of :func:`pack_word`; bits above the last field are ignored."""
-    fields, shift = {}, 0
-    for field in port.fields:
-        fields[field.name] = word >> shift & ((1 << field.bits) - 1)
-        shift += field.bits
-    return fields

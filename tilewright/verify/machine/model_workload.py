@@ -24,8 +24,6 @@ from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import Error
 
-__all__ = ["ModelCase", "ModelWork", "layer_shape", "model_cases", "opposed"]
-
 
 class ModelCase(NamedTuple):
     """A program that lies in external memory."""

@@ -10,8 +10,6 @@ from tilewright.verify.machine.check import check_program
 from tilewright.verify.machine.model_workload import model_cases
 from tilewright.verify.streams import Harness
 
-__all__ = ["check_models", "steps_of_a_model"]
-
 
 @cocotb.test
 async def steps_of_a_model(dut: Any) -> None:

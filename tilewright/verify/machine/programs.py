@@ -10,8 +10,6 @@ from tilewright.verify.machine.accelerators import bench_side
 from tilewright.verify.machine.check import LATENCIES, check_program
 from tilewright.verify.streams import Harness
 
-__all__ = ["directed_programs", "random_programs"]
-
 CASES_PER_PROGRAM = 100  # a program stands for so many of the cases asked for
 
 

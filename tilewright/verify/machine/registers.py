@@ -11,8 +11,6 @@ from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.machine.host import Host
 from tilewright.verify.streams import Harness
 
-__all__ = ["registers_hold_and_refuse"]
-
 
 @cocotb.test
 async def registers_hold_and_refuse(dut: Any) -> None:

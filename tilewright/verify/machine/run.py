@@ -19,8 +19,6 @@ from tilewright.verify import job
 from tilewright.verify.machine.host import Host
 from tilewright.verify.streams import Harness
 
-__all__ = ["program"]
-
 
 @cocotb.test
 async def program(dut: Any) -> None:

@@ -19,8 +19,6 @@ from tilewright.verify.machine.check import check_program
 from tilewright.verify.machine.host import Host
 from tilewright.verify.streams import Harness
 
-__all__ = ["bad_code", "memory_without_answers", "random_program", "streamed_programs"]
-
 LINES = 64  # of external memory, without the program
 
 

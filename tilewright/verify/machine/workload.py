@@ -1,4 +1,4 @@
-"""GEMMs with random operands, for any accelerator."""
+"""GEMMs with random operands, and loads of weights, for any accelerator."""
 
 from typing import Any
 
@@ -12,10 +12,8 @@ from tilewright.golden.llm.block import MODULES
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.weights import Weights, quantise
-from tilewright.verify.machine.accelerators import bench_side
+from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.stimuli.tensors import heavy_tailed
-
-__all__ = ["gemm_of"]
 
 _KIND = 28  # bits of a product's lines within a kind: activations, weights, results
 
@@ -48,6 +46,15 @@ def gemm_of(
     if options.get("from_memory"):
         return [int(firsts[-1])], np.concatenate([memory, program_lines(params, program)])
     return _cut(machine, program), memory
+
+
+def stream_of_weights(params: Any) -> tuple[list, int]:
+    """A program that fills the memory of weights, and the lines that it reads."""
+    name, system = bench_side(params).weights, accelerator_of(params)
+    memory = system.memory[name.upper()]
+    rows = params.depth(memory)
+    program = system.assemble(f"load {name}, row=0, rows={rows}, line=0\nhalt")
+    return program, params.lines(memory, rows)
 
 
 def _end(machine: Any, x: Any) -> int:

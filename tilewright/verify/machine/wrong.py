@@ -9,8 +9,6 @@ from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import OPERATION_BITS
 from tilewright.verify.machine.accelerators import accelerator_of
 
-__all__ = ["BAD_LINE", "LINES", "Programs", "empty_memory", "settings", "stopping_programs"]
-
 LINES = 64  # of external memory
 BAD_LINE = 5
 Programs = dict[str, tuple[list, Error]]  # by what is wrong with them: program, error

@@ -30,8 +30,6 @@ from tilewright.verify.simulators.verilator import (
 )
 from tilewright.verify.simulators.verilog import block_verilog
 
-__all__ = ["NativeModel", "build_native"]
-
 SOURCES = sorted((Path(__file__).parent / "src").iterdir())
 RUNTIME = ("verilated", "verilated_threads")
 # Nothing is undefined in Verilog that Amaranth writes, so that values of no consequence may be

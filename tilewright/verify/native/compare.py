@@ -15,8 +15,6 @@ from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.native.build import build_native
 from tilewright.verify.native.run import NativeMemory, run_native
 
-__all__ = ["CheckedProgram", "run_as_golden"]
-
 
 @dataclass(frozen=True)
 class CheckedProgram:

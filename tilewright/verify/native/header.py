@@ -12,8 +12,6 @@ from tilewright.golden.params.machine import (
     Register,
 )
 
-__all__ = ["machine_header"]
-
 CHANNEL_PORTS = ("request", "response", "write", "written")
 
 

@@ -9,8 +9,6 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["Assignment", "Instance", "Module", "Wire", "names_in", "read_modules"]
-
 _MODULE = re.compile(r"^module (\\\S+|\w+) ?\(.*?^endmodule\n", re.DOTALL | re.MULTILINE)
 _RANGE = r"(signed )?(?:\[(\d+):0\] )?"
 _PORT = re.compile(rf"^  (input|output) {_RANGE}(\\\S+|\w+) ?;", re.MULTILINE)

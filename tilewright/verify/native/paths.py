@@ -5,8 +5,6 @@ from functools import cache
 
 from tilewright.verify.native.netlist import Module, Wire
 
-__all__ = ["Cut", "Paths"]
-
 
 @dataclass(frozen=True)
 class Cut:

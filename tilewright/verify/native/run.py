@@ -20,8 +20,6 @@ from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.native.build import NativeModel
 from tilewright.verify.simulators.run import SimulationError
 
-__all__ = ["LIMIT", "NativeEnding", "NativeMemory", "NativeRun", "run_native"]
-
 LIMIT = 20_000_000  # cycles of one program
 PATIENCE = 4_000_000  # above the accelerator's own watchdog, which names the error
 

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from tilewright.verify.native.netlist import Module, Wire, read_modules
 from tilewright.verify.native.paths import Cut, Paths
 
-__all__ = ["Shared", "share_modules"]
-
 LEAST_COPIES = 4
 LEAST_TEXT = 100_000  # characters of all copies: below, a call costs more than it saves
 LEAST_PER_BIT = 20  # characters for each bit of the ports of a module that is there once

@@ -13,20 +13,6 @@ from pathlib import Path
 
 from tilewright.base.errors import CommandError
 
-__all__ = [
-    "MINIMUM",
-    "SIMULATORS",
-    "MissingToolError",
-    "Simulator",
-    "default_simulator",
-    "find_compiler",
-    "find_icarus",
-    "find_verilator",
-    "find_verilators",
-    "package_command",
-    "require_simulator",
-]
-
 # Oldest release the benches were run with: those of Debian 12.
 MINIMUM = {"verilator": "5.006", "icarus": "11.0"}
 SIMULATORS = tuple(MINIMUM)

@@ -7,8 +7,6 @@ from tilewright.base.cache import get_or_make_folder
 from tilewright.verify.simulators.find import Simulator
 from tilewright.verify.simulators.programs import run_program
 
-__all__ = ["build_icarus"]
-
 
 def build_icarus(icarus: Simulator, verilog: str, top: str, *, waves: str | None) -> Path:
     """The vvp program of module ``top``; ``waves`` names the format it dumps."""

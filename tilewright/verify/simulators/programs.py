@@ -10,11 +10,6 @@ from pathlib import Path
 from tilewright.base.errors import CommandError
 from tilewright.verify.simulators.find import package_command
 
-__all__ = [
-    *("BuildError", "can_include", "cocotb_libraries", "cocotb_module"),
-    *("import_path", "is_gcc", "run_program"),
-]
-
 QUOTED_LINES = 5  # of what a failing tool printed
 
 

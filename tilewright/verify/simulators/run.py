@@ -25,8 +25,6 @@ from tilewright.verify.simulators.programs import (
 )
 from tilewright.verify.simulators.verilator import build_verilator, can_write_fst, has_inertial_puts
 
-__all__ = ["BenchResult", "SimulationError", "TestResult", "build_simulation", "run_bench"]
-
 WAVE_FORMATS = ("vcd", "fst")
 
 

@@ -19,8 +19,6 @@ from tilewright.base.cache import get_or_make_folder
 from tilewright.verify.simulators.find import Simulator, file_fingerprint, find_compiler
 from tilewright.verify.simulators.programs import can_include, cocotb_libraries, is_gcc, run_program
 
-__all__ = ["build_verilator", "left_out", "with_public_ports", "with_short_top"]
-
 MAIN = Path(__file__).with_name("verilator_main.cpp")
 RUNTIME = ("verilated", "verilated_vpi", "verilated_threads")
 WAVE_RUNTIME = {"vcd": "verilated_vcd_c", "fst": "verilated_fst_c"}

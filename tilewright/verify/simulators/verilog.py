@@ -11,8 +11,6 @@ from tilewright.synth import emitted
 from tilewright.synth.emitted import KEY_FILE, verilog_sources
 from tilewright.verify.simulators.programs import BuildError, import_path, run_program
 
-__all__ = ["block_verilog"]
-
 TOOLS = ("amaranth", "pyosys")
 
 

@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 
 from tilewright.golden.weights import Weights, quantise
 
-__all__ = ["heavy_tailed", "random_weights", "with_outliers"]
-
 
 def heavy_tailed(rng: Generator, tokens: int, width: int) -> NDArray[np.uint16]:
     """fp16 patterns like activations of language models: a few channels are far larger."""

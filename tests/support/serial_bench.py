@@ -21,8 +21,6 @@ from tilewright.verify import job
 from tilewright.verify.machine.check import require_memory
 from tilewright.verify.streams import PERIOD_NS
 
-__all__ = ["stream_runs"]
-
 LIMIT = 3000  # times that the host asks whether the stream is done
 
 
