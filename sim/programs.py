@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from tilewright.base.cache import content_key, sources_of
 from tilewright.compiler.count import ProgramTime
 from tilewright.compiler.machine import Machine, machine_of
-from tilewright.compiler.product import product_time
+from tilewright.compiler.product import best_product
 from tilewright.golden.anda.cycles import group_cycles
 from tilewright.golden.machine.moves import LATENCY, Timing
 from tilewright.golden.params.anda import MAX_MANTISSA_BITS
@@ -102,7 +102,7 @@ def gemm_time(
 
 @cached_count
 def _product(machine: Machine, rows: int, inner: int, outer: int, timing: Timing) -> ProgramTime:
-    return product_time(machine, rows, inner, outer, timing)
+    return best_product(machine, rows, inner, outer, timing).time
 
 
 def projections_time(

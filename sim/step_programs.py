@@ -21,7 +21,7 @@ the formula alone, and ``missing`` says why.
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tilewright.compiler.count import (
     ProgramTime,
@@ -53,13 +53,11 @@ WEIGHT_BITS = 4
 PROJECTIONS = ("q", "k", "v", "o")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartTime:
+class PartTime(NamedTuple):
     """One part of a pass, of all layers."""
 
     cycles: float
     bound: float  # cycles of the formula
-    kind: Kind  # where ``cycles`` are from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,12 +112,9 @@ def step_time(
     try:
         times = _times(machine, model, step, timing, every_step)
     except ValueError as error:
-        formulas = {n: PartTime(cycles=v, bound=v, kind="formula") for n, v in bounds.items()}
+        formulas = {name: PartTime(bound, bound) for name, bound in bounds.items()}
         return StepTime(parts=formulas, missing=str(error))
-    parts = {
-        name: PartTime(cycles=time.cycles, bound=bounds[name], kind="programs")
-        for name, time in times.items()
-    }
+    parts = {name: PartTime(time.cycles, bounds[name]) for name, time in times.items()}
     programs = sum(times.values(), ProgramTime())
     skipped = 0 if every_step else _uncounted(machine, model, step)
     return StepTime(parts=parts, programs=programs, interpolated=skipped)

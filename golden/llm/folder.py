@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.llm.assemble import Names, Tensors, assemble
+from tilewright.golden.llm.assemble import Names, Reader, Tensors, assemble
 from tilewright.golden.llm.chat import chat_of_folder
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.start import start_of_folder
@@ -190,18 +190,24 @@ def _readers(path: Path) -> dict[str, Callable[[], NDArray]]:
     return readers
 
 
-def _reader(file: Path, name: str) -> Callable[[], NDArray]:
-    def read() -> NDArray:
+def _reader(file: Path, name: str) -> Reader:
+    def rows(chosen: slice = slice(None)) -> NDArray:
         with TensorFile(file) as tensors:
-            entry, content = tensors.entries[name], tensors.read(name)
+            entry = tensors.entries[name]
+            count = entry.shape[0] if entry.shape else 1
+            first, end, _ = chosen.indices(count)
+            each = (entry.stop - entry.start) // max(1, count)
+            content = tensors.read(name, first * each, end * each)
+        shape = (end - first, *entry.shape[1:]) if entry.shape else ()
         if entry.dtype == "BF16":
-            wide = content.view(np.uint16).astype(np.uint32) << 16
-            return wide.view(np.float32).reshape(entry.shape)
+            wide = content.view(np.uint16).astype(np.uint32)
+            wide <<= 16
+            return wide.view(np.float32).reshape(shape)
         if entry.dtype not in _DTYPES:
             raise ModelError(f"{file}: tensor {name} is {entry.dtype}, which has no reader")
-        return content.view(_DTYPES[entry.dtype]).reshape(entry.shape)
+        return content.view(_DTYPES[entry.dtype]).reshape(shape)
 
-    return read
+    return Reader(rows, rows)
 
 
 def _tokenizer(path: Path) -> Tokenizer | None:

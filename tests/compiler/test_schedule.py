@@ -27,10 +27,13 @@ class Machine:
         _, _, reads, writes = item.instruction
         return tuple([Access("rows", *r) for r in part] for part in (reads, writes))
 
-    def task(self, item, latency):
-        unit, cycles, reads, writes = item.instruction
-        touched = {k // 8 for first, end in (*reads, *writes) for k in range(first, end)}
-        return Task(unit, cycles, sum(1 << k for k in touched))
+    def tasks(self, latency):
+        def task(item):
+            unit, cycles, reads, writes = item.instruction
+            touched = {k // 8 for first, end in (*reads, *writes) for k in range(first, end)}
+            return Task(unit, cycles, sum(1 << k for k in touched))
+
+        return task
 
     def configure(self, settings):
         return ("configure", settings)

@@ -230,7 +230,7 @@ def _tasks(
     Every layer executes an instruction with other lines: only their channels change its cycles.
     """
     known: dict[tuple[int, tuple, int], _Known] = {}
-    channels = machine.params.memory_channels
+    channels, cost = machine.params.memory_channels, machine.tasks(latency)
     first, size = program.body.start, max(1, len(program.body))
     end = first + (1 if program.looped else program.layers) * len(program.body)
 
@@ -244,7 +244,7 @@ def _tasks(
         found = known.get(key)
         if found is None:
             item = Item(x, settings, "")
-            found = known[key] = machine.task(item, latency), machine.sums(item)
+            found = known[key] = cost(item), machine.sums(item)
         task = found[0]
         if task.lines:
             moved = range(line, line + len(task.lines))

@@ -10,7 +10,6 @@ from typing import Protocol
 
 from tilewright.compiler.machine import Machine
 from tilewright.compiler.program import Program
-from tilewright.compiler.schedule import Item
 
 __all__ = ["Powered", "energy", "program_sums"]
 
@@ -45,11 +44,8 @@ class Powered(Protocol):
 def program_sums(machine: Machine, program: Program) -> tuple[tuple[int, int], ...]:
     """Bits of activations' mantissas, and the groups that the array sums with each."""
     sums: dict[int, int] = {}
-    settings = machine.defaults
-    for number, x in enumerate(program.instructions):
-        if x.opcode.name == "CONFIGURE":
-            settings = machine.settings(x)
-        found = machine.sums(Item(x, settings, ""))
+    for number, item in enumerate(program.with_settings(machine)):
+        found = machine.sums(item)
         if found is not None:
             times = program.layers if program.looped and number in program.body else 1
             sums[found[0]] = sums.get(found[0], 0) + times * found[1]

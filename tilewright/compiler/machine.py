@@ -51,7 +51,7 @@ class Machine(ABC):
 
     def __init__(self, params: Any, formats: Any):
         self.params, self.formats = params, formats
-        self._tasks: dict[tuple, Task] = {}
+        self._tasks: dict[Any, dict[tuple, Task]] = {}  # by latency
         self._accesses: dict[tuple, tuple[list[Access], list[Access]]] = {}  # but for lines
         self._lines: dict[tuple[Any, int], int] = {}
 
@@ -208,19 +208,27 @@ class Machine(ABC):
     def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
         """Rows, lines and registers that an instruction reads, and those that it writes."""
         x = item.instruction
-        key = (x.opcode, item.needs, *(x.fields[name] for name in x.fields if name != "line"))
+        line = x.fields.get("line")
+        key = self._key(item, 0)
         found = self._accesses.get(key)
         if found is None:
             found = self._accesses[key] = self._on_chip(item)
+        if line is None:
+            return found
         reads, writes = found
-        line = x.fields.get("line")
-        if line is not None:
-            end = line + self.lines(self.memory(x["memory"]), x["rows"])
-            where = Access(("lines", x["line_index"]), line, end)
-            if x.opcode.name == "LOAD":
-                return [*reads, where], writes
-            return reads, [*writes, where]
-        return found
+        end = line + self.lines(self.memory(x["memory"]), x["rows"])
+        where = Access(("lines", x["line_index"]), line, end)
+        return ([*reads, where], writes) if x.opcode.name == "LOAD" else (reads, [*writes, where])
+
+    @abstractmethod
+    def deciding(self, item: Item) -> tuple:
+        """The settings that decide which rows an instruction takes and for how long."""
+
+    def _key(self, item: Item, channel: int) -> tuple:
+        """What decides rows and cycles of an instruction: of a line, only its channel matters."""
+        x = item.instruction
+        fields = x.fields if "line" not in x.fields else x.fields | {"line": channel}
+        return (int(x.opcode), self.deciding(item), *fields.values())
 
     def _on_chip(self, item: Item) -> tuple[list[Access], list[Access]]:
         reads, writes = self.row_accesses(item)
@@ -234,19 +242,21 @@ class Machine(ABC):
     def settings_of(self, item: Item) -> Any:
         """The settings that an instruction runs with."""
 
-    def task(self, item: Item, latency: int) -> Task:
-        """Unit, duration and regions of an instruction: of a line, only its channel matters."""
-        x = item.instruction
-        values = list(x.fields.values())
-        if "line" in x.fields:
-            values[list(x.fields).index("line")] %= self.params.memory_channels
-        key = (latency, x.opcode, item.needs, *values)
-        found = self._tasks.get(key)
-        if found is None:
-            found = self.cycles.task(self.params, x, self.settings_of(item), latency)
-            assert found is not None
-            self._tasks[key] = found
-        return found
+    def tasks(self, latency: Any) -> Callable[[Item], Task]:
+        """Return a function for unit, duration and regions of an instruction."""
+        known = self._tasks.setdefault(latency, {})
+        channels, p = self.params.memory_channels, self.params
+
+        def task(item: Item) -> Task:
+            key = self._key(item, item.instruction.fields.get("line", 0) % channels)
+            found = known.get(key)
+            if found is None:
+                made = self.cycles.task(p, item.instruction, self.settings_of(item), latency)
+                assert made is not None
+                found = known[key] = made
+            return found
+
+        return task
 
     @abstractmethod
     def configure(self, settings: tuple) -> Any:

@@ -3,6 +3,9 @@
 Activations lie converted in external memory, results are stored in fp16. Either a block of token
 tiles stays on chip while all weights pass, or a part of the weights while all tokens pass,
 whichever takes less time to load. Blocks, or parts, are repetitions of one straight-line body.
+
+While one part of the weights is multiplied, the next is loaded; but each part takes instructions
+for every token tile. So programs of a few numbers of parts are counted, and the shortest is it.
 """
 
 from functools import cached_property, lru_cache
@@ -20,12 +23,12 @@ from tilewright.golden.machine.moves import load_cycles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 
-__all__ = ["Product", "product_program", "product_time"]
+__all__ = ["Product", "best_product"]
 
 _ACTS, _WEIGHTS, _RESULTS = 1 << 28, 2 << 28, 3 << 28  # lines where each begins
 _BITS = 4  # of a weight
 FEW = 3  # repetitions that are counted, and one more, which says how long each further one takes
-_PARTS = 4  # of the weights, at least: all but the first are loaded while others are multiplied
+PARTS = (4, 2, 1)  # of the weights, at least: they have to fit
 
 
 class Body(NamedTuple):
@@ -37,13 +40,12 @@ class Body(NamedTuple):
 
 
 class Product:
-    """``rows`` tokens of ``inputs`` values times weights with ``outputs`` outputs."""
+    """``rows`` tokens times a matrix in parts."""
 
-    def __init__(self, machine: Machine, rows: int, inputs: int, outputs: int):
-        self.machine, self.rows = machine, rows
+    def __init__(self, machine: Machine, rows: int, matrix: Matrix, latency: Any):
+        self.machine, self.rows, self.matrix, self.latency = machine, rows, matrix, latency
         self.plan = Plan(machine=machine, shape=_stand_in(machine), context=1)
         self.lines = Lines(self.plan)
-        self.matrix = _matrix(machine, inputs, outputs)
         self.tiles = -(-rows // machine.rows)
         self.loads = machine.acts_loads(self.matrix)
         self._turn = 0
@@ -183,14 +185,40 @@ class Product:
         low.store_tile(result, self._result_line(tile, part))
         low.release(result)
 
+    # Programs.
 
-def product_program(product: Product, latency: Any, most: int | None = None) -> list[Any]:
-    """Instructions, with a limited number of repetitions of a body."""
-    machine, found = product.machine, []
-    for body, instructions in zip(product.bodies, _scheduled(product, latency), strict=True):
-        for k in range(body.times if most is None else min(most, body.times)):
-            found += [_moved(x, k, body.strides) for x in instructions] if k else instructions
-    return [*found, machine.instruction(machine.opcode["HALT"], {})]
+    @cached_property
+    def _scheduled(self) -> list[list[Any]]:
+        machine, found = self.machine, []
+        for body in self.bodies:
+            order = schedule(machine, body.items, self.latency, counts_itself=False)
+            found.append(written(machine, [body.items[k] for k in order], machine.defaults)[0])
+        return found
+
+    def program(self, most: int | None = None) -> list[Any]:
+        """Instructions, with a limited number of repetitions of a body."""
+        machine, found = self.machine, []
+        for body, instructions in zip(self.bodies, self._scheduled, strict=True):
+            for k in range(body.times if most is None else min(most, body.times)):
+                found += [_moved(x, k, body.strides) for x in instructions] if k else instructions
+        return [*found, machine.instruction(machine.opcode["HALT"], {})]
+
+    @cached_property
+    def time(self) -> ProgramTime:
+        """Cycles; of many repetitions the first few are counted, as of layers."""
+        count = self.bodies[0].times
+        few = program_time(self.machine, self.program(FEW), self.latency)
+        if count <= FEW:
+            return few
+        more = program_time(self.machine, self.program(FEW + 1), self.latency)
+        return few.plus(more.plus(few, -1), count - FEW)
+
+
+def best_product(machine: Machine, rows: int, inputs: int, outputs: int, latency: Any) -> Product:
+    """``rows`` tokens of ``inputs`` values times weights with ``outputs`` outputs."""
+    matrices = dict.fromkeys(_matrix(machine, inputs, outputs, parts) for parts in PARTS)
+    products = [Product(machine, rows, matrix, latency) for matrix in matrices]
+    return min(products, key=lambda product: product.time.cycles)
 
 
 def _moved(x: Any, times: int, strides: dict[int, int]) -> Any:
@@ -199,28 +227,7 @@ def _moved(x: Any, times: int, strides: dict[int, int]) -> Any:
     return type(x)(x.opcode, x.fields | {"line": line + times * stride}) if stride else x
 
 
-def _scheduled(product: Product, latency: Any) -> list[list[Any]]:
-    machine, found = product.machine, []
-    for body in product.bodies:
-        order = schedule(machine, body.items, latency)
-        found.append(written(machine, [body.items[k] for k in order], machine.defaults)[0])
-    return found
-
-
-def product_time(
-    machine: Machine, rows: int, inputs: int, outputs: int, latency: Any
-) -> ProgramTime:
-    """Cycles of a product; of many repetitions the first few are counted, as of layers."""
-    product = Product(machine, rows, inputs, outputs)
-    count = product.bodies[0].times
-    few = program_time(machine, product_program(product, latency, FEW), latency)
-    if count <= FEW:
-        return few
-    more = program_time(machine, product_program(product, latency, FEW + 1), latency)
-    return few.plus(more.plus(few, -1), count - FEW)
-
-
-def _matrix(machine: Machine, inputs: int, outputs: int) -> Matrix:
+def _matrix(machine: Machine, inputs: int, outputs: int, parts: int) -> Matrix:
     """Weights in parts of which the memory holds several."""
     groups, unit, columns = (
         -(-inputs // machine.params.group),
@@ -236,7 +243,7 @@ def _matrix(machine: Machine, inputs: int, outputs: int) -> Matrix:
         f" {machine.params.slug}",
     )
     half = machine.params.depth(machine.weights_memory) // 2
-    units = min(max(1, half // rows), -(-outputs // (unit * _PARTS)))
+    units = min(max(1, half // rows), -(-outputs // (unit * parts)))
     return Matrix("gate", outputs, inputs, _BITS, groups, units * unit, units * unit)
 
 

@@ -1,6 +1,6 @@
 """Programs of steps and of the vocabulary head: lowered, scheduled, in a loop over the layers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -34,6 +34,14 @@ class Program:
 
     def __len__(self) -> int:
         return len(self.instructions)
+
+    def with_settings(self, machine: Machine) -> Iterator[Item]:
+        """Instructions, each with the settings that it finds."""
+        settings = machine.defaults
+        for x, operation in zip(self.instructions, self.operations, strict=True):
+            if x.opcode.name == "CONFIGURE":
+                settings = machine.settings(x)
+            yield Item(x, settings, operation)
 
     def first_of_layer(self, layer: int) -> int:
         """The first instruction of a layer; of the number of layers, that which follows them."""

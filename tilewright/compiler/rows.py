@@ -47,18 +47,19 @@ class Rows:
         avoided = 0
         for place in apart:
             avoided |= self._regions(place.first, place.end)
+        outside = ~self.prefer if self.prefer else 0
         best: tuple[int, ...] | None = None
         for run in self._runs(rows):
             for first in self._candidates(run, rows, align):
-                cost: tuple[int, ...] = (first,)
-                if not self.compact:
+                if self.compact:
+                    cost: tuple[int, ...] = (first,)
+                else:
                     own = self._regions(first, first + rows)
-                    outside = (own & ~self.prefer).bit_count() if self.prefer else 0
-                    cost = (outside, (own & avoided).bit_count(), own.bit_count())
+                    cost = ((own & outside).bit_count(), (own & avoided).bit_count())
+                    cost = (*cost, own.bit_count())
                     if best is not None and cost > best[:3]:
                         continue
-                    stamp = max(s for begin, end, s in run if begin < first + rows and first < end)
-                    cost = (*cost, stamp, first)
+                    cost = (*cost, _given_back(run, first, first + rows), first)
                 if best is None or cost < best:
                     best = cost
         if best is None:
@@ -127,11 +128,20 @@ class Rows:
 
     def _candidates(self, run: list[tuple[int, int, int]], rows: int, align: int) -> Iterable[int]:
         """Rows where free parts or regions begin, or from which on rows end with them."""
-        found, least, most = set(), run[0][0], run[-1][1] - rows
-        for first, end, _ in run:
-            edges = range(-(-first // self.region) * self.region, end + 1, self.region)
-            for edge in (first, end, *edges):
-                for place in (-(-edge // align) * align, (edge - rows) // align * align):
-                    if least <= place <= most:
-                        found.add(place)
-        return found
+        start, stop = run[0][0], run[-1][1]
+        edges = {end for _, end, _ in run} | {start}
+        edges.update(range(-(-start // self.region) * self.region, stop + 1, self.region))
+        found = {-(-edge // align) * align for edge in edges}
+        found.update((edge - rows) // align * align for edge in edges)
+        return (first for first in found if start <= first <= stop - rows)
+
+
+def _given_back(run: list[tuple[int, int, int]], first: int, end: int) -> int:
+    """When the last of some rows of a run was given back."""
+    last = 0
+    for begin, stop, stamp in run:
+        if begin >= end:
+            break
+        if stop > first and stamp > last:
+            last = stamp
+    return last

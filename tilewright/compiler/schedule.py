@@ -45,8 +45,8 @@ class Schedulable(Protocol):
     def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
         """Ranges that an instruction reads, and those that it writes."""
 
-    def task(self, item: Item, latency: int) -> Task:
-        """Unit, duration and regions of an instruction."""
+    def tasks(self, latency: Any) -> Callable[[Item], Task]:
+        """Return a function for unit, duration and regions of an instruction."""
 
     def configure(self, settings: tuple) -> Any:
         """The instruction that sets them."""
@@ -114,32 +114,34 @@ def dependences(machine: Schedulable, items: Sequence[Item]) -> list[set[int]]:
 def schedule(
     machine: Schedulable,
     items: Sequence[Item],
-    latency: int,
+    latency: Any,
     before: Sequence[set[int]] | None = None,
+    *,
+    counts_itself: bool = True,
 ) -> list[int]:
     """Numbers of the instructions in the order in which they are issued.
 
-    ``before`` are their dependences, if they are known: no latency changes them.
+    ``before`` are their dependences, if they are known: no latency changes them. An instruction is
+    part of the chain that it begins, unless it is not to be counted: where there is little but
+    loads and products, a long load of the next part would be issued before a short one that a
+    product waits for.
     """
     if before is None:
         before = dependences(machine, items)
-    tasks = [machine.task(item, latency) for item in items]
+    tasks = list(map(machine.tasks(latency), items))
     after: list[list[int]] = [[] for _ in items]
-    waits = [0] * len(items)
     for number, earlier in enumerate(before):
-        waits[number] = len(earlier)
         for other in earlier:
             after[other].append(number)
-    chain = [0] * len(items)  # cycles from an instruction's start to the end of all dependents
+    chain, rest = [0] * len(items), [0] * len(items)  # cycles of dependents, with own ones or not
     for number in range(len(items) - 1, -1, -1):
-        longest = max((chain[other] for other in after[number]), default=0)
-        chain[number] = tasks[number].cycles + longest
+        rest[number] = max((chain[other] for other in after[number]), default=0)
+        chain[number] = tasks[number].cycles + rest[number]
+    waits = [len(earlier) for earlier in before]
     ready = {number for number, count in enumerate(waits) if not count}
     issue, order = _Issue(machine.control_cycles), list[int]()
     while ready:
-        begin = issue.beginnings()
-        _, _, number = min((begin(tasks[n], items[n].needs), -chain[n], n) for n in ready)
-        issue.take(tasks[number], items[number].needs)
+        number = issue.next_of(ready, items, tasks, chain if counts_itself else rest)
         ready.discard(number)
         order.append(number)
         for other in after[number]:
@@ -158,31 +160,40 @@ class _Issue:
         self.held = [0] * len(UnitOfWork)
         self.settings: tuple = ()
 
-    def beginnings(self) -> Callable[[Task, tuple], int]:
-        """Return a function for the cycle in which an instruction would be issued next."""
-        now, settings, known = self.now + self.control - 1, self.settings, dict[tuple, int]()
+    def next_of(
+        self,
+        ready: Iterable[int],
+        items: Sequence[Item],
+        tasks: Sequence[Task],
+        chain: Sequence[int],
+    ) -> int:
+        """Issue the ready instruction that begins first; of several, that of the longest chain."""
+        now, starts = self.now + self.control - 1, dict[tuple, int]()
         busy = [
-            (u, i, h) for u, i, h in zip(UnitOfWork, self.idle, self.held, strict=True) if i > now
+            (u, i, h) for u, (i, h) in enumerate(zip(self.idle, self.held, strict=True)) if i > now
         ]
-
-        def begin(task: Task, needs: tuple) -> int:
-            own, _, regions, _ = task
-            found = known.get(needs)
-            if found is None:
-                found = known[needs] = now if met(settings, needs) else now + self.control
+        best: tuple[int, int, int] | None = None
+        for number in ready:
+            needs = items[number].needs
+            begin = starts.get(needs)
+            if begin is None:
+                begin = now if met(self.settings, needs) else now + self.control
+                starts[needs] = begin
+            own, _, regions, _ = tasks[number]
             for unit, idle, held in busy:
-                if idle > found and (unit == own or held & regions):
-                    found = idle
-            return found
-
-        return begin
-
-    def take(self, task: Task, needs: tuple) -> None:
-        begin = self.beginnings()(task, needs)
+                if idle > begin and (unit == own or held & regions):
+                    begin = idle
+            if best is None or begin <= best[0]:
+                found = begin, -chain[number], number
+                best = found if best is None else min(best, found)
+        assert best is not None
+        begin, _, number = best
+        task = tasks[number]
         self.idle[task.unit] = begin + task.cycles
         self.held[task.unit] = task.regions
-        self.settings = merged(self.settings, needs)
+        self.settings = merged(self.settings, items[number].needs)
         self.now = begin + 1
+        return number
 
 
 def met(settings: tuple, needs: tuple) -> bool:

@@ -1,6 +1,6 @@
 """A compiled step as text and as a drawing: operations, instructions on the clock, memories."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
@@ -8,7 +8,6 @@ from tilewright.compiler.count import timeline
 from tilewright.compiler.image import Lines
 from tilewright.compiler.plan import Plan
 from tilewright.compiler.program import Program, step_program
-from tilewright.compiler.schedule import Item
 from tilewright.compiler.sizes import Step
 from tilewright.compiler.timing import work_by_layer
 from tilewright.golden.machine.clock import Work
@@ -53,11 +52,10 @@ class Shown:
         live: dict[str, list[list]] = {}  # first, end, operation, begin, until
         found: list[Buffer] = []
         names = {m: m.name.lower() for m in self.machine.memory}
-        settings = dict(self._settings())
+        items = list(self.program.with_settings(self.machine))
         for w in self.layer:
             begin, end = w.begin - self.start, w.end - self.start
-            item = Item(self.program.instructions[w.number], settings[w.number], "")
-            reads, writes = self.machine.accesses(item)
+            reads, writes = self.machine.accesses(items[w.number])
             for space, first, stop in reads:
                 if space in names:
                     own = live.setdefault(names[space], [])
@@ -80,14 +78,6 @@ class Shown:
                 live[names[space]].append([first, stop, self.operation(w), begin, end])
         found += [Buffer(name, *b) for name, own in live.items() for b in own]
         return sorted(found, key=lambda b: (b.memory, b.begin, b.first))
-
-    def _settings(self) -> Iterator[tuple[int, tuple]]:
-        """Settings by the number of an instruction."""
-        settings = self.machine.defaults
-        for number, x in enumerate(self.program.instructions):
-            if x.opcode.name == "CONFIGURE":
-                settings = self.machine.settings(x)
-            yield number, settings
 
 
 def _table(header: tuple[str, ...], rows: list[tuple]) -> str:

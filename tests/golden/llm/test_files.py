@@ -90,12 +90,14 @@ def test_gguf_gives_the_model_that_was_written(tmp_path):
     assert np.array_equal(logits(read, TOKENS), logits(model, TOKENS))
 
 
-def test_rows_of_an_embedding_are_read_when_they_are_asked_for(tmp_path):
+@pytest.mark.parametrize("kind", ["gguf", "folder"])
+def test_rows_of_an_embedding_are_read_when_they_are_asked_for(tmp_path, kind):
     """A lazy model holds no embedding in memory, and is the same model."""
-    shape = replace(tiny_model("llama").config, vocab_size=20_000)
-    file = write_gguf(
-        tmp_path / "m.gguf", tiny_model(config=shape), kind=gguf.GGMLQuantizationType.Q8_0
-    )
+    model = tiny_model(config=replace(tiny_model("llama").config, vocab_size=20_000))
+    if kind == "gguf":
+        file = write_gguf(tmp_path / "m.gguf", model, kind=gguf.GGMLQuantizationType.Q8_0)
+    else:
+        file = write_folder(tmp_path / "m", model, LLAMA, {**LLAMA_CONFIG, "vocab_size": 20_000})
     tracemalloc.start()
     try:
         read = load_model(file, lazy=True)

@@ -319,6 +319,27 @@ class AndaLowering(Lowering):
             **fields,
         )
 
+    def _dots(self, keys: Place, query: int, row: int, count: int, step: int = 1) -> None:
+        """Scores from ``row`` on: the query of rows ``step`` apart times ``count`` keys."""
+        self._sums(
+            *(Operation.DOTS, keys.first, query, row),
+            elements=self.shape.head_dim,
+            results=count,
+            step=step,
+            pitch=self._words(self.shape.head_dim),
+            scale=self.shape.head_dim**-0.5,
+        )
+
+    def _weigh(self, values: Place, row: int, into: Tensor, count: int) -> None:
+        """The sum of ``count`` values, each times its power from ``row`` on."""
+        words = self._words(self.shape.head_dim)
+        self._sums(
+            *(Operation.WEIGH, values.first, row, into.row),
+            elements=count,
+            results=words,
+            step=words,
+        )
+
     def _block(self, tiles: int, queries: int) -> int:
         """Tiles of keys or values that are loaded at once, whole words of scores."""
         words, lanes = self._words(self.shape.head_dim), self.machine.row_values
@@ -353,14 +374,7 @@ class AndaLowering(Lowering):
             keys = self._streamed(count * words, near)
             self.move("LOAD", Memory.ACTIVATIONS, keys.first, keys.rows, line, CACHE_INDEX)
             for (row, step), score in zip(queries, scores, strict=True):
-                self._sums(
-                    *(Operation.DOTS, keys.first, row, score.row + begin // lanes),
-                    elements=channels,
-                    results=count,
-                    step=step,
-                    pitch=words,
-                    scale=channels**-0.5,
-                )
+                self._dots(keys, row, score.row + begin // lanes, count, step)
             self.fp16.give(keys)
         self._mask(scores, tokens % m.rows)
         for score, entry in zip(scores, entries, strict=True):
@@ -375,12 +389,7 @@ class AndaLowering(Lowering):
             for score, entry in zip(scores, entries, strict=True):
                 sums = Tensor(entry.first, channels)
                 into = spare if begin and spare else sums
-                self._sums(
-                    *(Operation.WEIGH, values.first, score.row + begin // lanes, into.row),
-                    elements=count,
-                    results=words,
-                    step=words,
-                )
+                self._weigh(values, score.row + begin // lanes, into, count)
                 if begin and spare:
                     self.apply(Operation.ADD, sums, spare, into=sums)
             self.fp16.give(values)
@@ -491,7 +500,7 @@ class AndaLowering(Lowering):
         self, head: int, items: Sequence[tuple[int, int]], first: int, mask: int
     ) -> None:
         m, channels, rows = self.machine, self.shape.head_dim, self.machine.rows
-        words, lanes, token = self._words(channels), m.row_values, self.step.tokens[0]
+        lanes, token = m.row_values, self.step.tokens[0]
         tiles = [first + tile + 1 for tile, _ in items]  # of keys that each sees
         padded = m.fp16_rows(channels)
         # Operands of one instruction lie in different regions; else a row takes two cycles.
@@ -513,13 +522,7 @@ class AndaLowering(Lowering):
                 if (count := seen(begin, n)) <= 0:
                     continue
                 row = place.first + begin * rows // lanes
-                self._sums(
-                    *(Operation.DOTS, keys.first, query.row, row),
-                    elements=channels,
-                    results=count,
-                    pitch=words,
-                    scale=channels**-0.5,
-                )
+                self._dots(keys, query.row, row, count)
                 if begin * rows + count == n * rows:
                     own = Tensor(row + (count - rows) // lanes, rows)
                     self.apply(Operation.ADD, own, Tensor(mask, rows), into=own)
@@ -536,12 +539,7 @@ class AndaLowering(Lowering):
                 total = Tensor(kept.first, channels)
                 into = spare if begin else total
                 row = place.first + begin * rows // lanes
-                self._sums(
-                    *(Operation.WEIGH, values.first, row, into.row),
-                    elements=count,
-                    results=words,
-                    step=words,
-                )
+                self._weigh(values, row, into, count)
                 if begin:
                     self.apply(Operation.ADD, total, spare, into=total)
             self.fp16.give(values)

@@ -221,6 +221,14 @@ class AndaMachine(Machine):
             [Access(e.memory.buffer, e.first, e.end) for e in writes],
         )
 
+    def deciding(self, item: Item) -> tuple:
+        match item.instruction.opcode:
+            case Opcode.GEMM:
+                return item.needs[:1]
+            case Opcode.COMPRESS:
+                return item.needs[1:]
+        return ()
+
     def settings_of(self, item: Item) -> Formats:
         return Formats(*((n or 0) for n in item.needs or (0, 0)))
 

@@ -268,6 +268,14 @@ class HarmoniaMachine(Machine):
                 reads.append(Access("offsets", 0, 1))
         return reads, writes
 
+    def deciding(self, item: Item) -> tuple:
+        x = item.instruction
+        if x.opcode is not Opcode.GEMM:
+            return ()
+        _, tokens, flow, _ = item.needs or self.defaults
+        cached = x["operand"] != Operand.WEIGHTS  # units of 8 bits are summed twice
+        return cached and tokens, self.defaults[2] if flow is None else flow
+
     def settings_of(self, item: Item) -> Settings:
         given = zip(item.needs or self.defaults, self.defaults, strict=True)
         lanes, tokens, flow, limit = (d if n is None else n for n, d in given)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.machine import machine_of
-from tilewright.compiler.product import Product, product_program
+from tilewright.compiler.product import Product, best_product
 from tilewright.compiler.quantise import halved
 from tilewright.golden.llm.block import MODULES
 from tilewright.golden.machine.moves import LATENCY
@@ -32,8 +32,8 @@ def gemm_of(
     if "mantissa" in options:
         machine = machine.with_mantissas(dict.fromkeys(MODULES, options["mantissa"]))
     tokens, inputs, outputs = (options[name] for name in ("tokens", "inputs", "outputs"))
-    product = Product(machine, tokens, inputs, outputs)
-    program = product_program(product, options.get("latency", LATENCY))
+    product = best_product(machine, tokens, inputs, outputs, options.get("latency", LATENCY))
+    program = product.program()
     values = heavy_tailed(rng, tokens, inputs)
     group = -(-inputs // params.group) * params.group
     weights = quantise(rng.standard_normal((outputs, inputs)), 4, group=group)
