@@ -47,7 +47,7 @@ def with_simulators(session: nox.Session) -> None:
     with tempfile.TemporaryDirectory() as wheels, ThreadPoolExecutor(1) as meanwhile:
         if not any(Path(session.virtualenv.location).glob("lib/python*/site-packages/cocotb")):
             meanwhile.submit(build_cocotb, session, wheels)
-            install(session, "dask,docs,gguf", "--no-compile")
+            install(session, "docs,gguf", "--no-compile")
             meanwhile.shutdown()
             # By its name: what is installed already is not built once more.
             session.install("--no-compile", "--find-links", wheels, "tilewright[test]")
@@ -142,7 +142,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Speed of the golden models, beside their peers where those are installed."""
+    """Speed of the performance model and of the hosts of simulations, against limits."""
     install(session, "test")
     with_language_model(session)
     session.run("python", "-m", "benchmarks", *session.posargs)

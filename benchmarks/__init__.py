@@ -1,1 +1,1 @@
-"""How fast the models are; each file is a program: ``python -m benchmarks.NAME``."""
+"""How fast the programs are: ``python -m benchmarks``, and a program for each kind of record."""

@@ -11,14 +11,10 @@ import json
 import sys
 from dataclasses import asdict
 
-from benchmarks import golden, programs
+from benchmarks import programs
 
 BENCHES = {
-    "golden": golden.measure,
-    "anda": golden.measure_anda,
-    "pack": programs.pack,
     "model": programs.model,
-    "synth": programs.synth,
     "host": programs.host,
     "compiled": programs.compiled,
 }

@@ -16,21 +16,13 @@ import numpy as np
 from benchmarks.race import Call, Figure, race, seconds
 from tilewright.claims.scoreboard import answer, evaluate, scoreboard_claims
 from tilewright.golden.params.resolve import resolve
-from tilewright.golden.tensorfile import TensorFileWriter
 from tilewright.sim.deca_stream import _stream
 from tilewright.sim.roofsurface import Surface
 from tilewright.sim.serving import Question
 from tilewright.sim.sweep import sweep
 from tilewright.sim.xeon import SYSTEMS
-from tilewright.studies.model_files import open_model
-from tilewright.studies.sweeps.work import run_apart
 
 POINTS = 1_000_000
-MATRIX = 4096  # rows and columns of what is packed
-PACKED = (
-    *("mxfp4", "mxfp4 --density 0.3", "bf8", "bf8 --density 0.3", "nf4"),
-    *("bf16 --density 0.5", "int8_tile"),
-)
 
 
 def command(*argv: str) -> tuple[float, int]:
@@ -45,49 +37,6 @@ def command(*argv: str) -> tuple[float, int]:
         raise SystemExit(f"{' '.join(argv)} failed")
     unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss: bytes there, KiB elsewhere
     return time.perf_counter() - start, usage.ru_maxrss * unit
-
-
-def pack() -> Iterator[Figure]:
-    """Weights a second of ``pack`` and ``unpack`` on a file of one large matrix, and memory.
-
-    Memory is less that of packing a single tile, which is the interpreter and its libraries.
-    """
-    with tempfile.TemporaryDirectory() as name:
-        model, packed, back = (f"{name}/{part}.safetensors" for part in ("model", "packed", "back"))
-        _write_model(Path(model))
-        for case in PACKED:
-            options = ["--scheme", *case.split()]
-            _, floor = command("pack", "synthetic:16x64", *options, "-o", f"{name}/tile")
-            for verb, argv in (
-                ("pack", [model, *options, "-o", packed]),
-                ("unpack", [packed, "--reference", model, "-o", back]),
-            ):
-                taken, peak = command(verb, *argv)
-                yield Figure(f"{verb} {case}", MATRIX**2 / taken / 1e6, "M/s")
-                ratio = max(0, peak - floor) / (2 * MATRIX**2)
-                yield Figure(f"{verb} {case}: memory over the tensor", ratio, "", 3.0)
-
-
-def _write_model(path: Path) -> None:
-    """A file of one bf16 matrix."""
-    with open_model(f"synthetic:{MATRIX}x{MATRIX}") as tensors, open(path, "wb") as file:
-        writer = TensorFileWriter(file, [("weight", 2)])
-        region = writer.region("weight", "BF16", (MATRIX, MATRIX))
-        for piece in tensors["weight"].raw():
-            region.write((piece.view(np.uint32) >> 16).astype("<u2"))
-        writer.close({})
-
-
-def synth() -> Iterator[Figure]:
-    """The largest processing element to cells, from nothing and from the cache."""
-    results: list[dict[str, Any]] = []
-    job = {"spec": "harmonia_pe", "technology": "asap7"}
-    with _empty_cache():
-        for name in ("synthesis of harmonia_pe in asap7", "the same from the cache"):
-            taken = seconds(lambda: results.append(run_apart(job)["result"]))
-            yield Figure(name, taken, limit=60.0)
-    if results[0]["metrics"] != results[1]["metrics"]:
-        raise RuntimeError("the cache gives another result")
 
 
 @contextmanager

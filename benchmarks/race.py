@@ -12,8 +12,6 @@ from typing import Any
 
 from tilewright.base.files import write_atomic
 
-__all__ = ["Call", "Contestant", "Figure", "Lap", "now", "race", "rounded", "seconds", "write"]
-
 Call = Callable[[], object]
 CALM = 0.15  # scatter of a race that need not be run again
 
@@ -54,15 +52,14 @@ def race(
     contestants: Mapping[str, Contestant | Call],
     rounds: int = 5,
     *,
-    least_seconds: float = 0.0,
     attempts: int = 1,
     patience: float = 0.0,
 ) -> dict[str, Lap]:
     """Run all contestants in turn, round by round; the first round warms up.
 
-    There are more rounds until ``least_seconds`` have passed. A race whose rounds scatter too much
-    is run again, at most ``attempts`` times and while ``patience`` seconds last; the calmest one
-    counts: on a shared machine others take the processors for seconds at a time.
+    A race whose rounds scatter too much is run again, at most ``attempts`` times and while
+    ``patience`` seconds last; the calmest one counts: on a shared machine others take the
+    processors for seconds at a time.
     """
     entered = {
         n: c if isinstance(c, Contestant) else Contestant([c]) for n, c in contestants.items()
@@ -70,7 +67,7 @@ def race(
     start = perf_counter()
     found: list[dict[str, Lap]] = []
     while len(found) < attempts:
-        found.append(_race_once(entered, rounds, least_seconds))
+        found.append(_race_once(entered, rounds))
         if _unrest(found[-1]) <= CALM or perf_counter() - start > patience:
             break
     return min(found, key=_unrest)
@@ -87,10 +84,9 @@ def _unrest(laps: Mapping[str, Lap]) -> float:
     return max(lap.scatter for lap in laps.values())
 
 
-def _race_once(entered: Mapping[str, Contestant], rounds: int, least: float) -> dict[str, Lap]:
+def _race_once(entered: Mapping[str, Contestant], rounds: int) -> dict[str, Lap]:
     times: dict[str, list[float]] = {name: [] for name in entered}
-    end, lap = perf_counter() + least, 0
-    while lap <= rounds or perf_counter() < end:
+    for lap in range(rounds + 1):
         for name, contestant in entered.items():
             with contestant.around():
                 _run(contestant.warm)
@@ -98,7 +94,6 @@ def _race_once(entered: Mapping[str, Contestant], rounds: int, least: float) -> 
             if lap:
                 times[name].append(turn)
             sleep(contestant.rest)
-        lap += 1
     return {name: _lap(laps) for name, laps in times.items()}
 
 

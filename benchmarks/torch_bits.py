@@ -18,8 +18,6 @@ from tilewright.golden import bfp, weights
 from tilewright.golden.deca import SCHEMES, compress, restore
 from tilewright.golden.params.formats import BlockFormat
 
-__all__ = ["check"]
-
 BLOCKS = ((64, 7), (64, 4), (32, 8), (32, 1), (16, 11), (8, 16))  # group, mantissa bits
 INTEGERS = ((4, 128), (4, 32), (8, 64), (2, 16), (3, 128))  # bits, group
 CHUNK = 50_000  # groups of a task

@@ -25,13 +25,8 @@ from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams,
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Opcode, Operand
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineMemory, MachineParams
-from tilewright.sim.perturbation import measured
+from tilewright.sim.calibration import measured
 from tilewright.sim.workload import Gemm
-
-__all__ = [
-    *("ACCELERATORS", "BUILT", "Accelerator", "Memories", "Port", "GemmTime"),
-    *("anda", "as_built", "baseline", "harmonia", "published", "run"),
-]
 
 LEAST_PARTS = 4  # of a product's weights: all but the first load while others are multiplied
 

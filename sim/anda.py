@@ -8,8 +8,6 @@ import numpy as np
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.workload import linear
 
-__all__ = ["MODULES", "lengths_of_saving", "module_shares", "saving"]
-
 MODULES = ("qkv", "o", "u", "d")
 FP16_INT4_BITS = 16  # an fp16-int4 operation counts 64 = 16 * 4 bit operations, M-by-4 bits M * 4
 PRINTED = 0.01  # the last printed digit: the paper cuts some savings and rounds others

@@ -2,6 +2,11 @@
 
 Each has a value, a unit, what it means, where it comes from, the range for which it was set, and
 the published figures it was fitted to (none where it is a public figure of the machine).
+
+What we measured ourselves has names too, so that its part in every answer can be computed:
+``deca.cycles``, ``anda.cycles`` and ``harmonia.cycles`` are cycles of the RTL, which the golden
+cycle models equal; ``UNIT.area`` and ``UNIT.energy`` come from records of synthesis, ``deca.power``
+too, ``deca.rates`` from runs of DECA's RTL, and ``silicon.KERNEL`` is a time on a real processor.
 """
 
 import tomllib
@@ -11,11 +16,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeVar
-
-__all__ = [
-    *("Constant", "cached", "changed", "constant"),
-    *("constants_read", "forget", "set_constant", "table"),
-]
 
 TABLE = Path(__file__).with_name("calibration.toml")
 F = TypeVar("F", bound=Callable[..., object])
@@ -100,3 +100,39 @@ def changed(name: str, factor: float) -> Iterator[None]:
         yield
     finally:
         set_constant(name, before)
+
+
+_FACTORS: dict[str, float] = {}
+_INPUTS_READ: list[set[str]] = []  # names of inputs, while somebody collects them
+
+
+def measured(name: str, value: float = 1.0) -> float:
+    """Return a measured value, times the factor that its name has at present."""
+    for names in _INPUTS_READ:
+        names.add(name)
+    return value * _FACTORS.get(name, 1.0)
+
+
+@contextmanager
+def with_input(name: str, factor: float) -> Iterator[None]:
+    """Results inside the ``with`` statement are those of this input times ``factor``."""
+    before = _FACTORS.get(name, 1.0)
+    _FACTORS[name] = before * factor
+    forget()
+    try:
+        yield
+    finally:
+        _FACTORS[name] = before
+        forget()
+
+
+@contextmanager
+def inputs_read() -> Iterator[set[str]]:
+    """Collect the names of the inputs that results inside the ``with`` statement follow from."""
+    forget()
+    names: set[str] = set()
+    _INPUTS_READ.append(names)
+    try:
+        yield names
+    finally:
+        _INPUTS_READ.remove(names)

@@ -17,12 +17,9 @@ from tilewright.golden.deca.stream import stream_by_stores, stream_by_tepls
 from tilewright.golden.deca.tile_timing import even_tiles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
-from tilewright.sim.calibration import cached, constant
+from tilewright.sim.calibration import cached, constant, measured
 from tilewright.sim.model_answers import get_or_compute
-from tilewright.sim.perturbation import measured
 from tilewright.sim.scheme import WeightScheme
-
-__all__ = ["Integration", "Prefetch", "TileRate", "tile_rate"]
 
 Prefetch = Literal["none", "l2", "deca"]
 TILES = 160  # of a stream; the rate is that of its middle

@@ -10,8 +10,6 @@ from tilewright.sim.scheme import DEFAULT_SCHEME, resolve_weight_scheme
 from tilewright.sim.target import Target
 from tilewright.sim.workload import Gemm
 
-__all__ = ["GemmResult", "gemm_results"]
-
 PROGRAM_MANTISSA = 8  # of Anda's programs, unless a scheme names another
 
 

@@ -10,8 +10,6 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.names import unknown
 from tilewright.sim.workload import Batch
 
-__all__ = ["KV_FORMATS", "KvFormat", "cache_bytes", "resolve_kv_format"]
-
 INT4_GROUP = 32  # values that share a scale
 
 

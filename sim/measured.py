@@ -1,6 +1,13 @@
 """What the SparAMX kernels took on a real processor, read from the committed record as data.
 
 ``python -m benchmarks.kernels layers`` makes the record: ``tilewright/kernels/records``.
+
+``tilewright.sim.xeon.tile_cost`` takes the names of ``KERNELS`` as engines, measured at batch 1:
+``software-measured`` is the software for DECA's tiles, ``look-up`` the one that decodes in
+registers. The record has, for every scheme and kernel, how many tiles a second the cores' ports
+allow, and how many can be stored row by row and loaded again as tiles. Over the rate of additions
+of vectors, two a cycle and core, both are cycles of a core, which hold for other machines of the
+same cores.
 """
 
 import json
@@ -8,13 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.sim.perturbation import measured
+from tilewright.sim.calibration import measured
 from tilewright.sim.records import NoRecordError
-
-__all__ = [
-    *("batch_seconds", "layer_seconds", "long_context_seconds", "model_seconds"),
-    *("record", "sparsity_seconds"),
-]
+from tilewright.sim.scheme import WeightScheme
 
 RECORD = Path(__file__).parents[1] / "kernels" / "records" / "xeon-amx-16.json"
 # Of whole models; ``python -m benchmarks.kernels model`` makes it.
@@ -72,3 +75,51 @@ def layer_seconds(layer: str, batch: int, kernel: str) -> float:
 def batch_seconds(batch: int, kernel: str) -> float:
     """The layer that was measured along the batch."""
     return _seconds("batch", batch=batch, kernel=kernel)
+
+
+# Kernels of the record, for elements of 16 bits and for codes.
+KERNELS = {
+    "software-measured": ("DECA tiles", "DECA tiles"),
+    "look-up": ("SparAMX, vector order", "look-up, vector order"),
+}
+VECTOR_PORTS = 2
+MEMORY = ("load", "store", "tileloadd")  # instructions that take no vector unit
+MEMORY_BOUND = 0.8  # share of the bandwidth of reading alone, from which on memory bounds
+
+
+def measured_cycles(engine: str, scheme: WeightScheme) -> tuple[float, float]:
+    """Cycles of a core's vector ports for one tile, and of all it does for it, at batch 1."""
+    data = record()
+    clock = data["roofs"]["instructions"]["vpadd"] / VECTOR_PORTS  # of all cores together
+    row = _row(data, engine, scheme)
+    if "vector" not in row:
+        return _from_rates(data, row, clock)
+    vector = clock / row["vector"] if row["vector"] else 0.0
+    through = clock / row["reload_rate"] if row["reload_rate"] else 0.0
+    return vector, max(vector, through)
+
+
+def _from_rates(data: dict[str, Any], row: dict[str, Any], clock: float) -> tuple[float, float]:
+    """Costs of a tile in a record without them: of its instructions, and of the kernel as a whole.
+
+    The latter where memory did not bound the kernel on the machine of the record.
+    """
+    rates = data["roofs"]["instructions"]
+    counts = {k: n for k, n in row["instructions"].items() if k in rates and k not in MEMORY}
+    vector = sum(count * clock / rates[name] for name, count in counts.items())
+    streamed = row["tiles_per_second"] * row["tile_bytes"] / row["read_bytes_per_second"]
+    whole = clock / row["tiles_per_second"] if streamed < MEMORY_BOUND else 0.0
+    return vector, max(vector, whole)
+
+
+def _row(data: dict[str, Any], engine: str, scheme: WeightScheme) -> dict[str, Any]:
+    density = float(scheme.density) if scheme.config.sparse else None
+    bits = scheme.config.code_bits
+    kernel = KERNELS[engine][bits < 16]
+    wanted = ({16: "bf16", 8: "bf8", 4: "mxfp4"}.get(bits), kernel)
+    rows = [r for r in data["roof_surface"] if (r["scheme"], r["kernel"]) == wanted]
+    rows = [r for r in rows if (r["density"] is None) == (density is None)]
+    if not rows:
+        raise NoRecordError(f"no measurement of {scheme.name} by the kernel {kernel}")
+    # Vector instructions do not depend on the density, so the nearest one that was measured counts.
+    return min(rows, key=lambda r: abs((r["density"] or 1.0) - (density or 1.0)))

@@ -16,8 +16,6 @@ from typing import Any
 
 from tilewright.base.cache import content_key, get_or_make
 
-__all__ = ["ANSWERS", "get_or_compute", "recorded", "text_of"]
-
 ANSWERS = Path(__file__).with_name("model_answers.json")
 
 _recorder: dict[str, Any] | None = None

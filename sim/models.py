@@ -16,8 +16,6 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.names import unknown
 from tilewright.sim.families import shape_of
 
-__all__ = ["Published", "model_names", "published", "resolve_model"]
-
 TABLE = Path(__file__).with_name("models.toml")
 ABOUT = ("parameters", "digits", "active_billions", "source")  # entries that are no fields
 CONFIG = "config.json"

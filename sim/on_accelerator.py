@@ -13,13 +13,10 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineParams
 from tilewright.sim import accelerator as acc
+from tilewright.sim.calibration import measured
 from tilewright.sim.kv_format import cache_bytes
-from tilewright.sim.perturbation import measured
-from tilewright.sim.step import Step, add_by_name
 from tilewright.sim.target import Target
-from tilewright.sim.workload import Gemm, Pass, work
-
-__all__ = ["steps_on_accelerator"]
+from tilewright.sim.workload import Gemm, Pass, Step, add_by_name, work
 
 
 def steps_on_accelerator(

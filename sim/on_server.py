@@ -12,16 +12,13 @@ from numpy.typing import NDArray
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim import xeon
 from tilewright.sim.kv_format import resolve_kv_format
-from tilewright.sim.measured_software import KERNELS
+from tilewright.sim.measured import KERNELS
 from tilewright.sim.records import NoRecordError, deca_power_mw, deca_runs
 from tilewright.sim.scheme import DEFAULT_SCHEME, OTHER_NAMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.server import ServerSteps, run_steps
-from tilewright.sim.step import Step
 from tilewright.sim.system import Server
 from tilewright.sim.target import Target
-from tilewright.sim.workload import Pass
-
-__all__ = ["step_on_server", "steps_on_server"]
+from tilewright.sim.workload import Pass, Step
 
 Column = NDArray[np.float64]
 DEFAULT_KV = "bf16"  # an accelerator has a format of its own

@@ -21,8 +21,6 @@ from tilewright.sim.own_format import is_own, read_format
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
 from tilewright.sim.system import Quantity, named_in_errors, read_fields
 
-__all__ = ["FIELDS", "SETTINGS", "is_accelerator", "pe_of", "read_accelerator"]
-
 KIND = "accelerator"
 FORMATS = {"activation_format": "activation_bits", "weight_format": "weight_bits"}
 WORDS = ("kind", "about", "pe_record", "pe_mode", *FORMATS)

@@ -13,8 +13,6 @@ from typing import Any
 
 from tilewright.golden.params.block import require
 
-__all__ = ["OwnFormat", "is_own", "own_class", "read_format"]
-
 MOST_BITS = 64
 OPERATIONS = "vector_operations"
 

@@ -12,13 +12,8 @@ from contextlib import contextmanager
 
 from tilewright.golden.params.harmonia import Mode
 from tilewright.sim.accelerator import harmonia_rate
-from tilewright.sim.perturbation import measured
+from tilewright.sim.calibration import measured
 from tilewright.sim.records import area_um2, energy_fj, netlist_rate
-
-__all__ = [
-    *("UNITS", "array_rate", "pe_area", "pe_fj", "pe_rate", "pe_rate_ratio", "pe_ratio", "pe_unit"),
-    "registers_outside",
-]
 
 ANDA_GROUP = 64
 LANES = 4  # multiply-adds a cycle of a bit-parallel PE

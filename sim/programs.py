@@ -20,17 +20,6 @@ from tilewright.golden.params.machine import MachineParams
 from tilewright.sim.model_answers import get_or_compute
 from tilewright.sim.workload import Gemm
 
-__all__ = [
-    *(
-        "gemm_time",
-        "cached_count",
-        "length_of_cycles",
-        "projections_time",
-        "slower_array",
-        "sources",
-    ),
-]
-
 P = ParamSpec("P")
 T = TypeVar("T", ProgramTime, dict[str, ProgramTime])
 MOST = 1 << 15  # counts; a sweep of 10,000 points has some thousand

@@ -7,12 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.base.records import load_table
-from tilewright.sim.perturbation import measured
-
-__all__ = [
-    *("NoRecordError", "area_um2", "deca_power_mw", "deca_runs", "energy_fj"),
-    *("netlist_rate", "system_um2"),
-]
+from tilewright.sim.calibration import measured
 
 RECORDS = Path(__file__).parents[1] / "synth" / "records"
 TECHNOLOGY = "asap7"

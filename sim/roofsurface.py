@@ -22,11 +22,6 @@ from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.system import Server
 from tilewright.sim.xeon import ROWS_PER_TILE, deca_cycles, vector_operations
 
-__all__ = [
-    *("DOMAINS", "ArrayResult", "Design", "Diagram", "Exploration", "Kernel", "KernelResult"),
-    *("Surface", "bounding", "diagram", "explore", "kernel", "on_array", "throughput"),
-]
-
 DOMAINS = ("MEM", "VEC", "MTX")
 TILE_FMA = 512  # multiply-adds of a matrix operation for each row of activations
 LANES = (8, 16, 32, 64)

@@ -13,8 +13,6 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TileConfig
 from tilewright.sim.own_format import OwnFormat, is_own, read_format
 
-__all__ = ["DEFAULT_SCHEME", "PAPER_SCHEMES", "WeightScheme", "resolve_weight_scheme"]
-
 # The twelve compressed schemes of the DECA paper, in the order of its Table 2.
 PAPER_SCHEMES = (
     "mxfp4",

@@ -16,9 +16,8 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.calibration import cached, constant
 from tilewright.sim.kv_format import KV_FORMATS, KvFormat, cache_bytes
 from tilewright.sim.scheme import WeightScheme
-from tilewright.sim.step import add_by_name
 from tilewright.sim.system import Server
-from tilewright.sim.workload import EXPERT, Gemm, Pass, attention, head, linear
+from tilewright.sim.workload import EXPERT, Gemm, Pass, add_by_name, attention, head, linear
 from tilewright.sim.xeon import (
     ACTIVATION_BYTES,
     PAPER_DECA,
@@ -27,8 +26,6 @@ from tilewright.sim.xeon import (
     gemm,
     tile_cost,
 )
-
-__all__ = ["Projections", "ServerSteps", "run_steps"]
 
 PLAIN = WeightScheme(name="bf16", config=TileConfig(code_bits=16))
 

@@ -43,8 +43,6 @@ from tilewright.sim.calibration import cached
 from tilewright.sim.programs import cached_count
 from tilewright.sim.workload import Batch, Pass, attention, head, linear
 
-__all__ = ["Kind", "PartTime", "StepTime", "attention_time", "step_time"]
-
 Kind = Literal["programs", "formula"]
 Lengths = tuple[tuple[str, int], ...]  # of mantissas, by module
 LEAST_CONTEXT = 256  # tokens that caches in external memory have room for; doubled as needed

@@ -17,8 +17,6 @@ from tilewright.sim.own_accelerator import SETTINGS
 from tilewright.sim.serving import GenerationResult, Question, ask_steps
 from tilewright.sim.system import QUANTITIES
 
-__all__ = ["Point", "parse_axis", "points_of", "question_at", "row_of", "sweep"]
-
 NUMBERS = ("batch", "context", "prompt", "tokens", "chunk", "guesses")
 COLUMNS = ("batch", "context")  # whose values share a model and a system
 WORDS = ("model", "system", "engine", "scheme", "kv", "phase", "draft")

@@ -20,12 +20,6 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
 from tilewright.sim.calibration import constant, table
 
-__all__ = [
-    *("QUANTITIES", "Quantity", "Server", "changed_server", "in_base_unit", "named_in_errors"),
-    *("parse_settings", "read_fields", "read_server", "servers", "settings_in_base_units"),
-    "sources",
-]
-
 FOLDER = Path(__file__).with_name("systems")
 NUMBER = re.compile(r"([-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z%][\w/%]*)?")
 PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}

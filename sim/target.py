@@ -20,12 +20,10 @@ from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.names import unknown
 from tilewright.sim import xeon
 from tilewright.sim.accelerator import ACCELERATORS, BUILT, Accelerator, as_built, published
-from tilewright.sim.measured_software import KERNELS
+from tilewright.sim.measured import KERNELS
 from tilewright.sim.own_accelerator import SETTINGS, is_accelerator, read_accelerator
 from tilewright.sim.system import Server, changed_server, read_server, settings_in_base_units
 from tilewright.sim.xeon import PAPER_DECA
-
-__all__ = ["DEFAULT_SYSTEM", "LATENCY", "Target", "resolve_target", "system_names"]
 
 DEFAULT_SYSTEM = "spr-hbm"
 DEFAULT_ENGINE = "deca"

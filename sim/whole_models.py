@@ -15,8 +15,6 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.workload import Batch, head, linear
 
-__all__ = ["CONTEXT", "MODEL", "SCHEMES", "TILE_MACS", "MeasuredModel", "measured_models"]
-
 MODEL = resolve_model("llama-3-8b")
 # Of the record, and the scheme of ours with as many bits; int8 has as many as bf8.
 SCHEMES = {

@@ -6,17 +6,12 @@ keys or values of one sequence that one key-value head keeps.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from reprlib import repr as shorten
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
-
-__all__ = [
-    *("EXPERT", "Batch", "Gemm", "Pass", "attention", "decode", "head", "linear", "prefill"),
-    *("total_macs", "work"),
-]
 
 # Beyond these a number is a slip of the keyboard.
 LARGEST = 1 << 31  # of a dimension of a GEMM
@@ -273,3 +268,34 @@ def prefill(model: LlmShape, batch: int, context: int) -> list[Gemm]:
 def total_macs(products: Sequence[Gemm]) -> float:
     """Return the multiply-adds of all of these GEMMs."""
     return sum(product.macs for product in products)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Time, energy and memory of one pass; ``ms_by_part`` has an entry ``head``."""
+
+    scheme: str
+    kv_format: str
+    seconds: float
+    formula_seconds: float | None = None  # of an accelerator: the bound beside ``seconds``
+    # Of an accelerator ``seconds`` are those of "programs" or of a "formula"; of a server they are
+    # "predicted" by a model of its resources with fitted constants.
+    kind: str = "predicted"
+    pass_batch: int | None = None  # sequences of a pass, where they take turns
+    utilisation: dict[str, float]
+    bound: str
+    ms_by_part: dict[str, float]
+    joules_by_part: dict[str, float]
+    weights: float  # bytes
+    cache: float
+    capacity: float
+    fits: bool
+    remarks: tuple[str, ...]
+
+
+def add_by_name(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Add what has the same name: products of several shapes, such as those of experts."""
+    found: dict[str, float] = {}
+    for name, value in parts:
+        found[name] = found.get(name, 0.0) + value
+    return found

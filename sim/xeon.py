@@ -13,16 +13,13 @@ from typing import Literal
 from tilewright.golden.deca.cycles import expected_cycles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
-from tilewright.sim.calibration import cached, constant
+from tilewright.sim.calibration import cached, constant, measured
 from tilewright.sim.deca_stream import Integration, tile_rate
-from tilewright.sim.measured_software import KERNELS, measured_cycles
-from tilewright.sim.perturbation import measured
+from tilewright.sim.measured import KERNELS, measured_cycles
 from tilewright.sim.records import NoRecordError
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.system import Server, servers
 from tilewright.sim.workload import Gemm
-
-__all__ = ["ENGINES", "SYSTEMS", "gemm", "tile_cost"]
 
 Engine = Literal["software", "deca", "optimal", "more-avx", "wider-avx"]
 ENGINES: dict[str, str] = {

@@ -15,8 +15,6 @@ from tilewright.synth.memory import parse_macro
 from tilewright.synth.netlist import Instance, Net, Netlist, gate_of_each, in_signal_order
 from tilewright.synth.technology import State
 
-__all__ = ["Activity", "Simulator", "UnsupportedCellError", "measure"]
-
 Beat = Sequence[int]  # one integer per payload bit, lowest first; one bit per stream
 RESET_CYCLES = 2
 DRAIN, PATIENCE = 64, 1000  # cycles without a beat taken or given: that end a run, or fail it

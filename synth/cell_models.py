@@ -9,8 +9,6 @@ from tilewright.synth.function import parse_function
 from tilewright.synth.memory import macro_model, parse_macro
 from tilewright.synth.technology import Cell, State, Technology
 
-__all__ = ["cell_models"]
-
 
 def cell_models(technology: Technology, names: Iterable[str]) -> str:
     """Modules for the cells and memory macros called ``names``."""

@@ -12,16 +12,6 @@ from typing import NamedTuple
 
 from tilewright.synth.technology import Cell, Technology
 
-__all__ = [
-    "MIN_GROUP",
-    "GateChoice",
-    "divide_groups",
-    "find_clock_gate",
-    "gate_commands",
-    "gate_modules",
-    "has_registers",
-]
-
 # Registers that share an enable before it becomes a gate. Idle, a gate costs the energy of about
 # one flip-flop, and its area is that of two to four multiplexers: from four bits on it saves both.
 MIN_GROUP = 4

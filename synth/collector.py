@@ -8,8 +8,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["rare_collections"]
-
 # Of new objects between two looks at the youngest; Python's own is some hundred. The oldest are
 # looked at a hundred times less often, so that what is left in cycles goes in the end.
 THRESHOLD = 50_000

@@ -20,8 +20,6 @@ from tilewright.synth.reference import REFERENCE_DESIGNS
 from tilewright.synth.technology import Technology, load_technology
 from tilewright.synth.timing import longest_paths
 
-__all__ = ["DEVIATION_RECORD", "technology_deviation"]
-
 DEVIATION_RECORD = RECORDS / "technology_deviation.json"
 
 

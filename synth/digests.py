@@ -20,8 +20,6 @@ from tilewright.synth.record import (
     sha256,
 )
 
-__all__ = ["recorded", "write_digests"]
-
 
 def recorded() -> dict[str, tuple[str, bool]]:
     """Blocks that have a record, with memories as macros or not, by the names of their RTLIL."""

@@ -7,11 +7,14 @@ hash order reaches the output.
 import json
 import re
 import tempfile
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from amaranth.back import rtlil
 
+from tilewright.base.files import write_atomic
 from tilewright.golden.params.block import BlockParams, Port
 from tilewright.hw.catalog import build
 from tilewright.hw.shared import SharedModules
@@ -19,15 +22,6 @@ from tilewright.hw.sram import BlackBoxMemories
 from tilewright.synth.collector import rare_collections
 from tilewright.synth.signal_names import names_of_pairs
 from tilewright.synth.yosys import run_yosys, without_banner
-
-__all__ = [
-    "LINT_WAIVERS",
-    "core_file",
-    "interface",
-    "to_rtlil",
-    "to_verilog",
-    "verilog_from_rtlil",
-]
 
 LINT_WAIVERS = Path(__file__).with_name("lint_waivers.vlt")
 CLOCK, RESET = "clk", "rst"  # Amaranth's names for the sync domain of a component
@@ -181,3 +175,29 @@ targets:
       verilator:
         mode: lint-only
 """
+
+
+@dataclass(frozen=True)
+class BlockFiles:
+    """Where the files of one block are; the waivers serve all blocks of a folder."""
+
+    verilog: Path
+    interface: Path
+    core: Path
+    waivers: Path
+
+
+def write_block(params: BlockParams, folder: Path) -> BlockFiles:
+    """Write the files of a block to ``folder``, the same bytes on every run and machine."""
+    verilog = to_verilog(params)
+    files = BlockFiles(
+        verilog=folder / f"{params.slug}.v",
+        interface=folder / f"{params.slug}.json",
+        core=folder / f"{params.slug}.core",
+        waivers=folder / LINT_WAIVERS.name,
+    )
+    write_atomic(files.verilog, verilog)
+    write_atomic(files.interface, json.dumps(interface(params, verilog), indent=2) + "\n")
+    write_atomic(files.core, core_file(params, version("tilewright")))
+    write_atomic(files.waivers, LINT_WAIVERS.read_text())
+    return files

@@ -10,8 +10,6 @@ from pathlib import Path
 from tilewright.base.cache import content_key, sources_of
 from tilewright.golden.params.resolve import registered_modules, resolve
 
-__all__ = ["KEY_FILE", "SOURCES", "verilog_sources"]
-
 # What decides the Verilog of a block, beside its parameters.
 SOURCES = (
     "tilewright.golden.params",

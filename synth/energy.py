@@ -24,15 +24,6 @@ from tilewright.synth.activity import Activity
 from tilewright.synth.netlist import Instance, Net, Netlist, gate_of_each
 from tilewright.synth.technology import Technology
 
-__all__ = [
-    "COMPONENTS",
-    "Energy",
-    "connection_length",
-    "energy_of",
-    "net_loads",
-    "wire_capacitance",
-]
-
 RENT_EXPONENT = 0.6  # of datapath logic
 UTILISATION = 0.7  # of a row by cells
 COMPONENTS = ("internal", "switching", "clock", "memory", "leakage")

@@ -35,8 +35,6 @@ from tilewright.synth.netlist import Instance, Net, Netlist, gate_of_each
 from tilewright.synth.technology import State
 from tilewright.synth.yosys import run_yosys
 
-__all__ = ["Equivalence", "Verdict", "check_equivalence"]
-
 
 class Verdict(Enum):
     PROVED = "proved"

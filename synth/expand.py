@@ -18,8 +18,6 @@ from tilewright.synth.technology import Arc, Cell, Technology
 from tilewright.synth.timing import CONSTANT, Floats, Ints
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = ["CONSTANT", "Expanded", "expand"]
-
 GROUPS = ("through", "launch", "gates")
 
 

@@ -31,15 +31,6 @@ from tilewright.synth.technology import Cell, Technology
 from tilewright.synth.timing import TimingPath, longest_paths
 from tilewright.synth.yosys import SynthesisError, without_banner, yosys_files
 
-__all__ = [
-    "DEFAULT_GOAL",
-    "Goal",
-    "Synthesis",
-    "map_modules",
-    "synthesise",
-    "synthesise_for_clock",
-]
-
 
 class Goal(Enum):
     """What the recipe strives for."""

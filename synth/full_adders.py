@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from tilewright.synth.function import parse_function, truth_table
 from tilewright.synth.technology import Cell, Technology
 
-__all__ = ["FullAdder", "find_full_adder", "inverted_adders"]
-
 _SUM, _CARRY, _ALL = 0b10010110, 0b11101000, 0b11111111
 
 

@@ -10,8 +10,6 @@ from functools import cache
 from itertools import product
 from operator import and_, or_, xor
 
-__all__ = ["Function", "parse_function", "truth_table"]
-
 _TOKEN = re.compile(r"\s*(?:([A-Za-z_]\w*(?:\[\d+\])?)|([01])(?!\w)|([!&*|+^()'])|(\S))")
 
 Evaluate = Callable[[dict[str, int], int], int]  # values of pins, all-ones word -> value

@@ -38,19 +38,6 @@ from tilewright.synth.system import system_record
 from tilewright.synth.technology import Technology
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = [
-    "Job",
-    "JobResult",
-    "Request",
-    "every_request",
-    "has_fresh_record",
-    "plan",
-    "prove",
-    "require_full_adder",
-    "run_jobs",
-    "system_areas",
-]
-
 WORKERS = 2  # Yosys runs at a time; each is one process
 _ARITHMETIC = re.compile(r"^\s*cell \$(?:add|sub|neg|mul|lt|le|gt|ge) ", re.MULTILINE)
 

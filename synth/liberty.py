@@ -14,8 +14,6 @@ from tilewright.base.cache import cache_folder
 from tilewright.base.files import write_atomic
 from tilewright.synth.technology import Arc, Cell, Plane, Surface, Technology
 
-__all__ = ["cached_liberty", "to_liberty"]
-
 _SENSE = {"+": "positive_unate", "-": "negative_unate", "*": "non_unate"}
 
 

@@ -16,8 +16,6 @@ from tilewright.synth.function import parse_function, truth_table
 from tilewright.synth.technology import Arc, Cell, ClockGate, Edge, State, Table, Technology
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = ["Group", "parse_liberty", "read_liberty", "read_text"]
-
 _ITEM = re.compile(
     r"""(?:\s|\\\n|/\*.*?\*/|//[^\n]*)*+
     (?: (?P<close>\})

@@ -12,16 +12,6 @@ from typing import Any
 from tilewright.synth.technology import Arc, Cell, Edge, Plane, State, Technology
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = [
-    "MemoryMacro",
-    "find_macros",
-    "macro_cell",
-    "macro_model",
-    "macro_port_module",
-    "memory_entries",
-    "parse_macro",
-]
-
 _PREFIX = "sram_"
 _NAME = re.compile(_PREFIX + r"(\d+)x(\d+)_1r1w(?:_g(\d+))?")
 

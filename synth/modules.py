@@ -18,8 +18,6 @@ from tilewright.synth.record import tool_versions
 from tilewright.synth.system import Area, own
 from tilewright.synth.technology import Cell, Technology
 
-__all__ = ["Module", "area_by_modules", "read_modules"]
-
 _MODULE = re.compile(r"^module \\(\S+)\n(.*?)^end\n", re.MULTILINE | re.DOTALL)
 _CELL = re.compile(r"^  cell \\(\S+) (\S+)\n(.*?)^  end\n", re.MULTILINE | re.DOTALL)
 _CONNECT = re.compile(r"^    connect (\S+) ", re.MULTILINE)

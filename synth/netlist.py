@@ -9,18 +9,6 @@ from typing import Any
 from tilewright.synth.technology import Cell, Technology
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = [
-    "Instance",
-    "Net",
-    "Netlist",
-    "gate_of_each",
-    "in_signal_order",
-    "net_names",
-    "no_cell_for",
-    "pins_of",
-    "read_netlist",
-]
-
 # Yosys's own cells that are left when a library has nothing for them.
 _GENERIC = {
     "$_DFF_P_": "a flip-flop on the rising clock edge",

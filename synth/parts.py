@@ -11,8 +11,6 @@ from typing import TypeVar
 
 from tilewright.synth.netlist import Instance, Net, Netlist
 
-__all__ = ["area_by_part", "part_names", "part_of_each"]
-
 DEPTH = 2  # a part of a part is a part of its own; what is inside it is not
 
 

@@ -26,33 +26,6 @@ from tilewright.synth.memory import memory_entries
 from tilewright.synth.technology import load_technology
 from tilewright.synth.timing import TimingPath
 
-__all__ = [
-    "DIGESTS",
-    "RECORDS",
-    "SYNTHESIS",
-    "block_record",
-    "code_sha256",
-    "committed_form",
-    "energy_sha256",
-    "find_record",
-    "flow_sha256",
-    "is_fresh",
-    "is_of_this_flow",
-    "load_kind",
-    "load_records",
-    "metric",
-    "record_name",
-    "rtl_sources",
-    "rtlil_name",
-    "rtlil_sha256",
-    "sha256",
-    "stale_records",
-    "store_record",
-    "store_synthesis",
-    "table_path",
-    "tool_versions",
-]
-
 RECORDS = Path(__file__).parent / "records"
 SYNTHESIS = "synthesis"  # the kind of record of this module
 DIGESTS = RECORDS / "digests.json"  # of the RTLIL of all blocks that have a record

@@ -6,8 +6,6 @@ from amaranth import Array, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["REFERENCE_DESIGNS"]
-
 
 class Multiplier(wiring.Component):
     """Unsigned 8 x 8 product: XOR-rich, deep."""

@@ -15,8 +15,6 @@ from typing import Any
 
 from amaranth import tracer
 
-__all__ = ["names_of_pairs"]
-
 # Both keep the variable that is stored first in the upper four bits of their argument.
 _STORE_AND_MORE = ("STORE_FAST_STORE_FAST", "STORE_FAST_LOAD_FAST")
 

@@ -7,6 +7,7 @@ modules and no path is measured.
 import re
 from collections import Counter
 from dataclasses import dataclass
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,6 @@ from tilewright.synth.record import (
     tool_versions,
 )
 from tilewright.synth.technology import Cell, Technology
-
-__all__ = ["SYSTEM", "SYSTEMS", "Area", "load_system", "system_area", "system_record"]
 
 SYSTEM = "system"  # the kind of record
 SYSTEMS = ("anda", "harmonia")  # those with a committed record
@@ -114,3 +113,22 @@ def system_record(spec: str, technology: Technology) -> dict[str, Any]:
 def load_system(spec: str, technology: str, folder: Path = RECORDS) -> dict[str, Any] | None:
     """Return the committed record, or None."""
     return find_record(resolve(spec), technology, kind=SYSTEM, folder=folder)
+
+
+# Relative areas of nodes, for comparison with figures of other nodes, from A. Stillmaker and
+# B. Baas, "Scaling equations for the accurate prediction of CMOS device performance from 180 nm to
+# 7 nm", Integration 58 (2017), 74-81, which DECA's paper takes too. 28 nm is interpolated between
+# 32 and 20 nm, in logarithms. No more than an orientation: libraries differ in other ways too.
+_AREA = {130: 1.0, 32: 0.072, 20: 0.033, 16: 0.03, 7: 0.0092}  # relative to 130 nm
+_PLACE = log(32 / 28) / log(32 / 20)  # of 28 nm between 32 and 20
+_AREA[28] = _AREA[32] ** (1 - _PLACE) * _AREA[20] ** _PLACE
+
+NODES = tuple(sorted(_AREA))  # nm
+
+
+def area_factor(source_nm: int, target_nm: int) -> float:
+    """What an area at ``source_nm`` is multiplied by to compare it with one at ``target_nm``."""
+    for nm in (source_nm, target_nm):
+        if nm not in _AREA:
+            raise ValueError(f"no scaling for {nm} nm; nodes: {', '.join(map(str, NODES))}")
+    return _AREA[target_nm] / _AREA[source_nm]

@@ -11,22 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "TECHNOLOGIES",
-    "TECHNOLOGY_FOLDER",
-    "Arc",
-    "Cell",
-    "ClockGate",
-    "Edge",
-    "MemoryModel",
-    "Plane",
-    "State",
-    "Surface",
-    "Table",
-    "Technology",
-    "load_technology",
-]
-
 TECHNOLOGY_FOLDER = Path(__file__).parent / "tech"
 
 TECHNOLOGIES = tuple(sorted(path.stem for path in TECHNOLOGY_FOLDER.glob("*.toml")))

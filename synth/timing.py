@@ -28,11 +28,6 @@ from tilewright.synth.netlist import Instance, Net, Netlist, in_signal_order
 from tilewright.synth.technology import Arc, Plane, Surface, Technology
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = [
-    *("CONSTANT", "FALL", "IDEAL_INPUTS", "PATH_KINDS", "RISE", "Arcs", "Arrivals", "Network"),
-    *("Step", "TimingPath", "Wired", "longest_paths", "network_of", "numbers_of", "register_name"),
-]
-
 PATH_KINDS = ("input_to_output", "input_to_register", "register_to_register", "register_to_output")
 IDEAL_INPUTS = frozenset({"clk", "rst"})
 CONSTANT = 0  # the net of all constants: nothing ever arrives there

@@ -14,8 +14,6 @@ from pathlib import Path
 from tilewright.base.cache import get_or_make
 from tilewright.base.errors import CommandError
 
-__all__ = ["SynthesisError", "run_yosys", "without_banner", "yosys_files"]
-
 # Each line of standard input is one Yosys command. An interrupt ends it at once: Python would wait
 # for the command to return. The folder of pyosys is the only argument.
 _CHILD = """

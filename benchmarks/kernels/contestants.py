@@ -15,9 +15,8 @@ from tilewright.golden.params.sparamx import Order
 from tilewright.kernels.attention import Cache
 from tilewright.kernels.coded import CodedMatrix
 from tilewright.kernels.deca import DecaMatrix
-from tilewright.kernels.library import library
+from tilewright.kernels.library import address, library, weight_bytes
 from tilewright.kernels.matrix import Matrix
-from tilewright.kernels.memory import address, weight_bytes
 
 if TYPE_CHECKING:
     import torch

@@ -14,8 +14,7 @@ from math import ceil
 from benchmarks.kernels.contestants import reading
 from benchmarks.race import race
 from tilewright.golden.sparamx.core import MATRIX_INSTRUCTIONS, TILE_MOVES
-from tilewright.kernels.library import Path, available_paths, library
-from tilewright.kernels.memory import address, weight_bytes
+from tilewright.kernels.library import Path, address, available_paths, library, weight_bytes
 
 # Kinds of `operations` in src/avx512.cpp; those below 0 are of src/amx.cpp.
 INSTRUCTIONS = (

@@ -9,12 +9,16 @@ from pathlib import Path
 from tilewright.base.cache import get_or_make
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.fpga.devices import DEFAULT_DEVICE, Device, find_device
-from tilewright.synth.fpga.nextpnr import run_nextpnr, run_tool
-from tilewright.synth.fpga.route import DEFAULT_SEED, NETLIST, REPORT, map_to_cells
+from tilewright.synth.fpga.route import (
+    DEFAULT_SEED,
+    NETLIST,
+    REPORT,
+    map_to_cells,
+    run_nextpnr,
+    run_tool,
+)
 from tilewright.synth.fpga.shells import SHELL, Shell, shell_of
 from tilewright.synth.yosys import SynthesisError
-
-__all__ = ["BOARD_MHZ", "Bitstream", "make_bitstream"]
 
 BOARD_MHZ = 25.0  # of the clock pin of the board whose pins the shells have
 _PACKERS = {"synth_ecp5": "ecppack"}  # the family's synthesis -> the tool that packs

@@ -9,8 +9,6 @@ logic: what it adds is told apart by the names of its registers.
 import re
 from typing import NamedTuple
 
-__all__ = ["CLOCK", "GIVEN", "TAKEN", "TOP", "connected", "harness_verilog", "ports_of"]
-
 TOP = "harness"  # the top module
 GIVEN, TAKEN = "given", "taken"  # the registers before the inputs and behind the outputs
 CLOCK = "clk"

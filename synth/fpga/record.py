@@ -25,13 +25,8 @@ from tilewright.synth.record import (
 )
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = [
-    *("FPGA", "fpga_record", "fpga_table", "renew_records", "stale_fpga_records"),
-    "store_placement",
-]
-
 FPGA = "fpga"  # the kind of record
-_FLOW = ("devices", "harness", "netlist", "nextpnr", "route")
+_FLOW = ("devices", "harness", "route")
 _HEADER = ("block", "device", "grade", "LUTs", "carry", "registers", "block RAM", "DSP", "MHz")
 
 

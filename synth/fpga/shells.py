@@ -20,8 +20,6 @@ from tilewright.hw.soc.uart import LEAST_DIVIDER
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.fpga.harness import CLOCK, connected
 
-__all__ = ["BAUD", "LINES", "SHELL", "Shell", "scan_verilog", "shell_of"]
-
 SHELL = "shell"  # the top module
 BAUD = 115_200
 LINES = 512  # of the memory of an accelerator

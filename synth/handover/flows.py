@@ -17,11 +17,6 @@ from tilewright.synth.memory import MemoryMacro, find_macros, macro_port_module
 from tilewright.synth.record import find_record
 from tilewright.synth.technology import Technology, load_technology
 
-__all__ = [
-    *("FLOWS", "WIRE_MARGIN", "Design", "Files", "Flow", "design_of", "export_block"),
-    *("flow_files", "sdc"),
-]
-
 Files = dict[str, str | bytes]  # by name, relative to the folder that they go to
 
 # Of the period over the delay of the synthesised block, which excludes wires: a first guess at what

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from tilewright.synth.memory import MemoryMacro, macro_cell
 from tilewright.synth.technology import Plane, Technology
 
-__all__ = ["LAYERS", "PinLayers", "macro_gds", "macro_lef", "macro_liberty", "macro_size"]
-
 
 @dataclass(frozen=True)
 class PinLayers:

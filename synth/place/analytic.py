@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.synth.place.floorplan import Box
-from tilewright.synth.place.wiring import Floats, Ints, Wiring
-
-__all__ = ["place_cells"]
+from tilewright.synth.place.wires import Floats, Ints, Wiring
 
 STEPS = 30
 _LEAF = 6  # cells of a part that is not halved again

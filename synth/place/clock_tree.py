@@ -17,8 +17,6 @@ from tilewright.synth.place.rules import buffers
 from tilewright.synth.place.wires import steiner_factor
 from tilewright.synth.technology import Arc, Cell
 
-__all__ = ["FANOUT", "ClockTree", "clock_tree"]
-
 FANOUT = 20  # sinks of a buffer
 _ROUNDS = 12  # of matching: a load changes slopes, and so the delays behind it
 

@@ -13,9 +13,7 @@ import numpy as np
 
 from tilewright.synth.netlist import Netlist
 from tilewright.synth.place.rules import Rules
-from tilewright.synth.place.wiring import Floats, Ints, Wiring
-
-__all__ = ["Box", "Floorplan", "around", "plan_floor"]
+from tilewright.synth.place.wires import Floats, Ints, Wiring
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,10 @@ from tilewright.synth.record import (
 )
 from tilewright.synth.record import block_record as synthesis_record
 
-__all__ = ["PLACED", "placed_record", "placed_table", "stale_placed_records"]
-
 PLACED = "placed"  # the kind of record
 _OWN = (
-    *("analytic", "buffering", "clock_tree", "congestion", "energy", "floorplan", "layout"),
-    *("legalise", "repair", "rules", "timing", "wires", "wiring"),
+    *("analytic", "clock_tree", "floorplan", "layout", "place", "repair", "rules", "timing"),
+    "wires",
 )
 
 

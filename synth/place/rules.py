@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from tilewright.synth.technology import TECHNOLOGY_FOLDER, Cell, Technology
 
-__all__ = ["Rules", "buffers", "load_rules", "sizes"]
-
 Quantity = TypeVar("Quantity", float, NDArray[np.float64])
 
 

@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from tilewright.synth.netlist import Net, Netlist
-from tilewright.synth.place.wires import Wires
-from tilewright.synth.place.wiring import Wiring
+from tilewright.synth.place.wires import Wires, Wiring
 from tilewright.synth.technology import Arc, Plane, Surface, Technology
 from tilewright.synth.timing import (
     FALL,
@@ -26,8 +25,6 @@ from tilewright.synth.timing import (
     network_of,
     numbers_of,
 )
-
-__all__ = ["Timing"]
 
 
 class Timing:

@@ -5,7 +5,7 @@ import sys
 
 
 def test_tables_and_figures_need_no_optional_package():
-    names = ["cocotb", "distributed", "gguf", "ml_dtypes", "pytest", "safetensors", "torch"]
+    names = ["cocotb", "gguf", "ml_dtypes", "pytest", "safetensors", "torch"]
     script = (
         f"import sys; sys.modules |= dict.fromkeys({names});"
         "import pkgutil, tilewright.site;"

@@ -142,7 +142,6 @@ sweep queue --frontier deca | --frontier says itself what to vary, and how
 sweep queue --vary depth=1 --clock 0 | '0' is no clock
 sweep queue --vary depth=1 --clock 9 --goal area | --clock chooses the goal itself: leave out --goal
 sweep queue --vary depth=1 --jobs 0 | --jobs must be at least 1, not 0
-sweep queue --vary depth=1 --jobs 2 --dask tcp://x | --jobs is about this machine, not about --dask
 sweep queue --vary depth=1 --simulate --cases 0 | --cases must be at least 1, not 0
 sweep queue --vary depth=1 --tech asap8 | unknown technology 'asap8'
 sweep queue --vary width=1 --vary width=2 | --vary names width more than once
@@ -173,7 +172,7 @@ synth | name one BLOCK, or --all
 verilog -o out | name one BLOCK, or --all
 verilog queue --all -o out | name one BLOCK, or --all
 verilog queue | the following arguments are required: -o/--output; see tilewright
-zzz | unknown command 'zzz'; known: claims, compare, compile, completion, doctor, export, fpga, gemm
+zzz | unknown command 'zzz'; known: claims, compare, compile, completion, design, doctor, export, fpga
 """
 
 

@@ -19,7 +19,7 @@ from tilewright.golden.sparamx import attend, pack, prune_cache
 from tilewright.golden.sparamx.attention import SparseCache
 from tilewright.kernels import Cache, DecaMatrix, Matrix, Path, available_paths, multiply_all
 from tilewright.kernels.build import COMMON_FLAGS, PORTABLE, BuildError, build, compiler
-from tilewright.kernels.memory import HUGE_PAGE, weight_bytes
+from tilewright.kernels.library import HUGE_PAGE, weight_bytes
 
 BF16_SPARSE = WeightFormat()
 ROOT = FilePath(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.sim.area import silicon_mm2
+from tilewright.sim.llm import silicon_mm2
 from tilewright.sim.records import area_um2
 from tilewright.sim.serving import Question, ask
 from tilewright.sim.target import resolve_target

@@ -20,8 +20,7 @@ from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, deca_cycles
 from tilewright.studies.measured import MEASURED
-from tilewright.studies.runs.deca_rates import PLAIN, PREFETCHERS, RECORD, rate_cases
-from tilewright.studies.runs.deca_stream import model_stream
+from tilewright.studies.runs.deca_rates import PLAIN, PREFETCHERS, RECORD, model_stream, rate_cases
 
 PAPER = DecaParams()
 MUCH = 64.0  # bytes a cycle

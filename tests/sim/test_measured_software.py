@@ -2,8 +2,8 @@
 
 import pytest
 
-from tilewright.sim import measured, measured_software
-from tilewright.sim.measured_software import measured_cycles
+from tilewright.sim import measured
+from tilewright.sim.measured import measured_cycles
 from tilewright.sim.records import NoRecordError
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, tile_cost
@@ -23,10 +23,12 @@ RECORD = {
     ],
 }
 
+real_record = measured.record
+
 
 @pytest.fixture(autouse=True)
 def record(monkeypatch):
-    monkeypatch.setattr(measured_software, "record", lambda: RECORD)
+    monkeypatch.setattr(measured, "record", lambda: RECORD)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,7 @@ def test_cycles_of_a_tile(engine, scheme, cycles):
 def test_the_way_through_memory_counts_where_it_is_longer(monkeypatch):
     slow = RECORD["roof_surface"][0] | {"vector": 4e8}
     rows = {**RECORD, "roof_surface": [slow]}
-    monkeypatch.setattr(measured_software, "record", lambda: rows)
+    monkeypatch.setattr(measured, "record", lambda: rows)
     assert measured_cycles("software-measured", resolve_weight_scheme("bf8")) == (50, 100)
 
 
@@ -62,7 +64,7 @@ def test_as_an_engine():
 
 def test_the_committed_record_is_a_source_of_costs(monkeypatch):
     """Software-only bf8 at 5% is bound by its instructions, as measured."""
-    monkeypatch.setattr(measured_software, "record", measured.record)
+    monkeypatch.setattr(measured, "record", real_record)
     scheme = resolve_weight_scheme("bf8_5%")
     vector, whole = measured_cycles("software-measured", scheme)
     assert 16 < vector <= whole < 300

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tilewright.sim.calibration import inputs_read, measured, with_input
 from tilewright.sim.deca_stream import Integration, tile_rate
-from tilewright.sim.perturbation import inputs_read, measured, with_input
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import PAPER_DECA
 

@@ -18,7 +18,7 @@ from tilewright.site.accuracy import (
     task_formats,
     tasks,
 )
-from tilewright.studies.accuracy.shares import changed_interval, interval
+from tilewright.studies.accuracy.tasks import changed_interval, interval
 
 DIGESTS = {  # sha256 of the files, joined from the packages' parts
     "gemma-3-270m": "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",

@@ -8,8 +8,8 @@ from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.harmonia import CacheParams
-from tilewright.studies.accuracy import anda, frontier, harmonia, retrieval
-from tilewright.studies.accuracy.evaluations import Evaluations
+from tilewright.studies.accuracy import anda, frontier, harmonia, records
+from tilewright.studies.accuracy.subject import Evaluations
 from tilewright.torch.config import HarmoniaConfig
 
 
@@ -105,7 +105,7 @@ def test_a_quiz_marks_the_late_answers_alone():
     def encode(text):
         return [ord(letter) % 128 for letter in text]
 
-    quiz = retrieval.make_quiz(encode, None, np.full(3000, ord("x")), tokens=1500)
+    quiz = records.make_quiz(encode, None, np.full(3000, ord("x")), tokens=1500)
     assert len(quiz.tokens) == 1500
     text = "".join(map(chr, quiz.tokens))
     marked = "".join(c for c, a in zip(text[1:], quiz.answers, strict=True) if a)
@@ -115,4 +115,4 @@ def test_a_quiz_marks_the_late_answers_alone():
         assert early.count(number) == late.count(number) == 1
     assert len(marked.split()) == quiz.count == 12
     with pytest.raises(ValueError, match=r"^10 tokens of prose are too few for a quiz of 1500$"):
-        retrieval.make_quiz(encode, None, np.zeros(10, np.int64), tokens=1500)
+        records.make_quiz(encode, None, np.zeros(10, np.int64), tokens=1500)

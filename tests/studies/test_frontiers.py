@@ -1,7 +1,6 @@
 """Frontiers: which designs are best, what is recorded, and what the site shows of it."""
 
 import json
-from dataclasses import asdict
 from functools import partial
 
 import pytest
@@ -12,7 +11,8 @@ from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.site import hardware
 from tilewright.site.problems import find_problems
-from tilewright.studies.sweeps import runners
+from tilewright.studies.sweeps import frontiers
+from tilewright.studies.sweeps import sweep as sweeps
 from tilewright.studies.sweeps.frontiers import (
     FRONTIER,
     FRONTIERS,
@@ -23,7 +23,7 @@ from tilewright.studies.sweeps.frontiers import (
     load_frontier_record,
     pareto,
 )
-from tilewright.studies.sweeps.results import Metric, Result
+from tilewright.studies.sweeps.sweep import Failure, Metric, Result
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.record import (
@@ -127,21 +127,17 @@ def test_a_record_of_another_flow_is_a_problem(made_up):
 
 
 def test_a_failed_design_leaves_the_record_as_it_is(capsys, monkeypatch, made_up):
-    from tilewright.studies.sweeps import frontiers, sweep
-    from tilewright.studies.sweeps.work import VariantError
+    def fails(job):
+        if job.spec.endswith("fold=4"):
+            return Failure(job.spec, job.technology, job.goal, "too large")
+        return result_of(job, 9.0, 9.0)
 
-    def fails(fields):
-        if fields["spec"].endswith("fold=4"):
-            raise VariantError("too large")
-        result = result_of(jobs_of(FRONTIERS["harmonia"])[0], 9.0, 9.0)
-        return {"sources": "", "result": asdict(result)}
-
-    monkeypatch.setattr(sweep, "store_record", partial(store_record, folder=made_up))
+    monkeypatch.setattr(frontiers, "store_record", partial(store_record, folder=made_up))
     monkeypatch.setattr(frontiers.load_frontier, "__defaults__", (made_up,))
-    monkeypatch.setattr(runners, "run_apart", fails)
+    monkeypatch.setattr(sweeps, "work_out", fails)
     path = table_path(FRONTIER, "asap7", made_up)
     before = path.read_text()
-    argv = ["sweep", "--frontier", "harmonia", "--tech", "asap7", "--update-records"]
+    argv = ["sweep", "--frontier", "harmonia", "--tech", "asap7", "--jobs", "1", "--update-records"]
     assert main(argv) == 1
     out = capsys.readouterr().out
     assert path.read_text() == before

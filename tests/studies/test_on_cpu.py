@@ -110,7 +110,7 @@ def test_a_broken_rtl_is_named(monkeypatch):
     from tilewright.base.errors import CheckError
 
     monkeypatch.setattr(
-        "tilewright.studies.on_cpu.session.run_matrix",
+        "tilewright.studies.on_cpu.run_matrix",
         lambda *_, **__: SimpleNamespace(equal=False, wrong=3),
     )
     with pytest.raises(CheckError, match=r"^layers.0.query: 3 products with tiles of the RTL"):

@@ -14,8 +14,7 @@ from tilewright.base.errors import CommandError
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.studies.pe.compare import compare_in
-from tilewright.studies.pe.format_accuracy import compare_formats
-from tilewright.studies.pe.formats import FORMATS, find_format, find_formats
+from tilewright.studies.pe.formats import FORMATS, compare_formats, find_format, find_formats
 from tilewright.studies.pe.own_pe import OwnPE, _synthesised, measure_own
 from tilewright.synth.activity import Simulator
 from tilewright.synth.technology import load_technology

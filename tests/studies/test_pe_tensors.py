@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.support.smollm2 import smollm2_or_skip
-from tilewright.studies.pe import tensors as pe_tensors
-from tilewright.studies.pe.tensors import DOTS, LENGTH, STREAMS, samples
+from tilewright.studies.pe import workload as pe_tensors
+from tilewright.studies.pe.workload import DOTS, LENGTH, STREAMS, samples
 
 
 def floats(patterns):

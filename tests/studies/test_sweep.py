@@ -1,23 +1,26 @@
-"""Sweeps: what is varied, run, cached, refused; here and on a real Dask cluster."""
+"""Sweeps: what is varied, run, cached, refused."""
 
 import json
+import os
 import re
-import subprocess
-import sys
-from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
 
-from tilewright.base.cache import load, result_path
 from tilewright.base.errors import CommandError
 from tilewright.cli import main
-from tilewright.studies.sweeps import runners
-from tilewright.studies.sweeps.results import Metric, Result
-from tilewright.studies.sweeps.sweep import run_sweep
-from tilewright.studies.sweeps.variants import Axis, expand, parse_axis
-from tilewright.studies.sweeps.work import Job, VariantError, _simulate, quick_key, run_apart
-from tilewright.verify import simulators
+from tilewright.studies.runs import simulation
+from tilewright.studies.sweeps import sweep as sweeps
+from tilewright.studies.sweeps.sweep import (
+    Axis,
+    Job,
+    expand,
+    failures_of,
+    parse_axis,
+    run_sweep,
+)
+from tilewright.synth import yosys
+from tilewright.synth.yosys import SynthesisError
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +68,7 @@ ARGV = ("popcount", "--vary", "width=3,5", "--tech", "asap7")
 
 
 def test_a_sweep_is_resumed_from_the_cache(capsys, monkeypatch, tmp_path):
-    code, out, err = sweep(capsys, *ARGV, "--json", "--out", str(tmp_path / "out"))
+    code, out, err = sweep(capsys, *ARGV, "--json", "--jobs", "2", "--out", str(tmp_path / "out"))
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert [r["parameters"]["width"] for r in found["results"]] == [3, 5]
@@ -74,23 +77,13 @@ def test_a_sweep_is_resumed_from_the_cache(capsys, monkeypatch, tmp_path):
     for result, width in zip(found["results"], (3, 5), strict=True):
         path = tmp_path / "out" / f"popcount__width_{width}.asap7.area.json"
         assert json.loads(path.read_text()) == result
-    # One of them is damaged: only that one is worked out again.
-    result_path(quick_key(Job("popcount,width=5", "asap7"))).write_text("{")
-    asked = []
-
-    def watched(fields):
-        asked.append(fields["spec"])
-        return run_apart(fields)
-
-    monkeypatch.setattr(runners, "run_apart", watched)
-    assert sweep(capsys, *ARGV, "--json")[1] == out
-    assert asked == ["popcount,width=5"]
-    code, out, _ = sweep(capsys, *ARGV)
+    monkeypatch.setattr(yosys, "run_yosys", None)  # what it gave is cached
+    assert sweep(capsys, *ARGV, "--json", "--jobs", "1")[1] == out
+    code, out, _ = sweep(capsys, *ARGV, "--jobs", "1")
     assert code == 0
     assert out.splitlines()[0].split() == [
         *("WIDTH", "TECHNOLOGY", "GOAL", "AREA", "UM2", "CELLS", "REGISTERS", "DELAY", "PS")
     ]
-    assert asked == ["popcount,width=5"]
 
 
 def test_the_same_from_python(capsys):
@@ -100,55 +93,47 @@ def test_the_same_from_python(capsys):
     (result,) = found.results
     assert (result.spec, result.goal) == ("popcount,width=3", "fastest")
     assert result.metrics["area"].unit == "um2" and result.longest_path is not None
-    assert Result.from_json(json.loads(json.dumps(asdict(result)))) == result
     assert capsys.readouterr() == ("", "")
 
 
 def test_one_failing_variant_does_not_stop_the_rest(capsys, monkeypatch, tmp_path):
-    def fails(fields):
-        if fields["spec"].endswith("=3"):
-            raise VariantError("Yosys: out of memory")
-        numbers = {"area": 1.0, "cells": 2, "register_bits": 0, "delay": 3.0}
-        result = Result(
-            spec=fields["spec"],
-            technology="asap7",
-            goal="area",
-            parameters={"width": 5},
-            metrics={name: Metric(value, "") for name, value in numbers.items()},
-            rtlil_sha256="",
-        )
-        return {"sources": "", "result": asdict(result)}
+    usual = sweeps.synthesise
 
-    monkeypatch.setattr(runners, "run_apart", fails)
-    code, out, _ = sweep(capsys, *ARGV, "--out", str(tmp_path / "out"))
+    def fails(rtlil, name, *options):
+        if name.endswith("_3"):
+            raise SynthesisError("Yosys: out of memory")
+        return usual(rtlil, name, *options)
+
+    monkeypatch.setattr(sweeps, "synthesise", fails)
+    argv = (*ARGV, "--jobs", "1")
+    code, out, _ = sweep(capsys, *argv, "--out", str(tmp_path / "out"))
     assert code == 1
     assert out.endswith("\n1 of 2 failed:\n  popcount,width=3 in asap7: Yosys: out of memory\n")
     assert re.search(r"^ *5  asap7 ", out, re.MULTILINE)
     assert len(list((tmp_path / "out").iterdir())) == 1
-    code, out, _ = sweep(capsys, *ARGV, "--json")
+    code, out, _ = sweep(capsys, *argv, "--json")
     failures = json.loads(out)["failures"]
     assert (code, [f["reason"] for f in failures]) == (1, ["Yosys: out of memory"])
-    assert load(quick_key(Job("popcount,width=5", "asap7"))) is None  # other sources: not cached
 
 
-def test_a_failure_is_one_line():
-    with pytest.raises(VariantError, match=r"^unknown technology 'asap8'"):
-        run_apart({"spec": "popcount", "technology": "asap8"})
-    with pytest.raises(VariantError, match=r"^TypeError: .*unexpected keyword argument 'x'$"):
-        run_apart({"x": 1})
+def test_a_failure_is_one_line(monkeypatch):
+    assert sweeps.work_out(Job("popcount", "asap8")).reason.startswith("unknown technology 'asap8'")
+    failed = SimpleNamespace(failure="port o, case 3: got 1\nmore", numbers={})
+    monkeypatch.setattr(simulation, "run_bench", lambda *_, **__: failed)
+    found = sweeps.work_out(Job("popcount,width=3", "asap7", simulate=5))
+    assert found.reason == "simulation: port o, case 3: got 1"
+
+
+def dies(job):
+    os._exit(1)
 
 
 def test_a_crash_is_told(monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(VariantError, match=r"^ended with exit code 1 and said nothing$"):
-        run_apart({"spec": "popcount", "technology": "asap7"})
-
-
-def test_a_bench_that_fails_is_the_variants_failure(monkeypatch):
-    failed = SimpleNamespace(passed=False, failure="port o, case 3: got 1\nmore", numbers={})
-    monkeypatch.setattr(simulators, "run_bench", lambda *_, **__: failed)
-    with pytest.raises(VariantError, match=r"^simulation: port o, case 3: got 1$"):
-        _simulate(Job("popcount,width=3", "asap7", simulate=5))
+    monkeypatch.setattr(sweeps, "work_out", dies)
+    jobs = [Job("popcount,width=3", "asap7"), Job("popcount,width=5", "asap7")]
+    failures = failures_of(jobs, sweeps.run_jobs(jobs, workers=2))
+    assert {f.reason for f in failures} == {"its process, or that of another variant, has died"}
+    assert len(failures) == 2
 
 
 @pytest.mark.full
@@ -161,71 +146,3 @@ def test_variants_are_simulated_and_meet_a_clock(capsys):
     slack, delay = (result["metrics"][name] for name in ("slack", "delay"))
     assert slack["value"] == pytest.approx(5000 - delay["value"], abs=0.11)
     assert slack["unit"] == delay["unit"] == "ps"
-
-
-def test_dask_is_asked_for_where_it_is_missing(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    code, _, err = sweep(capsys, *ARGV, "--dask", "tcp://127.0.0.1:1")
-    assert (code, err) == (2, "tilewright: --dask needs Dask: pip install 'tilewright[dask]'\n")
-
-
-@pytest.fixture
-def cluster(tmp_path):
-    """A scheduler and two workers, each a process of its own."""
-    file = tmp_path / "scheduler.json"
-    common = ["--no-dashboard", "--scheduler-file", str(file)]
-    scheduler = ["scheduler", "--host", "127.0.0.1", "--port", "0", *common]
-    worker = ["worker", "--nthreads", "1", "--no-nanny", *common]
-    worker += ["--local-directory", str(tmp_path / "work")]
-    processes = []
-    try:
-        for command in (scheduler, worker, worker):
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "dask", *command],
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
-            )
-        while not file.exists():
-            assert processes[0].poll() is None
-        yield json.loads(_complete(file))["address"]
-    finally:
-        for process in reversed(processes):
-            process.kill()
-            process.wait()
-
-
-def _complete(file):
-    """The text of a JSON file that another process is writing."""
-    while True:
-        text = file.read_text()
-        if text.endswith("}"):
-            return text
-
-
-def test_a_dask_cluster_gives_the_same(capsys, cluster, monkeypatch, tmp_path):
-    code, out, err = sweep(capsys, *ARGV, "--json", "--dask", cluster)
-    assert (code, err) == (0, "")
-    on_cluster = json.loads(out)["results"]
-    assert len(on_cluster) == 2
-    # What came back is cached here: no cluster is asked a second time.
-    assert sweep(capsys, *ARGV, "--json", "--dask", "tcp://127.0.0.1:1")[1] == out
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
-    assert json.loads(sweep(capsys, *ARGV, "--json")[1])["results"] == on_cluster
-
-
-def test_workers_with_other_sources_are_refused(capsys, cluster, monkeypatch):
-    from distributed import Client
-
-    monkeypatch.setattr(Client, "run", lambda *_: {"tcp://10.0.0.9:1": "other sources"})
-    code, _, err = sweep(capsys, *ARGV, "--dask", cluster)
-    message = "worker tcp://10.0.0.9:1 has other sources than this machine"
-    assert (code, err) == (2, f"tilewright: {message}\n")
-
-
-def test_no_scheduler(capsys, monkeypatch):
-    monkeypatch.setattr(runners, "CONNECT_SECONDS", 0.3)
-    code, _, err = sweep(capsys, *ARGV, "--dask", "tcp://127.0.0.1:1")
-    assert code == 2
-    assert err.startswith("tilewright: no Dask scheduler answers at tcp://127.0.0.1:1: ")

@@ -7,8 +7,6 @@ from tilewright.compiler.sizes import Step
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.resolve import resolve
 
-__all__ = ["attention_time"]
-
 
 def attention_time(block, heads, kv_heads, channels, step: Step, latency):
     """Of one layer with this attention; all else of it is small."""

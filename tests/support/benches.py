@@ -15,11 +15,6 @@ from tilewright.verify.simulators import run_bench
 from tilewright.verify.simulators.find import SIMULATORS
 from tilewright.verify.simulators.verilog import TOOLS, block_verilog
 
-__all__ = [
-    *("names_of", "run_block", "run_changed_block", "run_on_both", "run_passing"),
-    *("simulate", "unit_verilog"),
-]
-
 
 def run_block(spec, simulator="verilator", *, verilog=None, only=None, optimize="-O0", **options):
     """The result of a block's bench on its Verilog, or on ``verilog``; ``options`` are the job's.

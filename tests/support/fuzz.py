@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from tilewright.base.errors import CommandError
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = ["Target", "attempt", "edited", "fuzz"]
-
 REFUSALS = (ValueError, OSError, CommandError, SynthesisError)
 # What breaks numbers, texts and structures.
 _TEXTS = (

@@ -27,11 +27,9 @@ from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.sweep import parse_axis
 from tilewright.sim.system import parse_settings, read_server
 from tilewright.studies.model_files.pack import pack_model
-from tilewright.studies.sweeps.variants import parse_axis as parse_block_axis
+from tilewright.studies.sweeps.sweep import parse_axis as parse_block_axis
 from tilewright.synth.function import parse_function
 from tilewright.synth.liberty_reader import read_liberty
-
-__all__ = ["NAMES", "target"]
 
 ROOT = Path(__file__).parents[2]
 HEAD_BYTES = 8000

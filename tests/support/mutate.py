@@ -14,8 +14,6 @@ from pytest import MonkeyPatch
 from tilewright.golden.params.block import BlockParams
 from tilewright.hw.catalog import CATALOG
 
-__all__ = ["mutant", "mutant_of", "plant", "plant_everywhere", "planted"]
-
 
 def mutant(component: Any, old: str, new: str) -> Any:
     """``component``, a class or function, as its module would define it with ``old`` as ``new``.

@@ -14,8 +14,6 @@ from tilewright.golden.params.resolve import BLOCKS, MODULES_VARIABLE
 from tilewright.hw.catalog import CATALOG
 from tilewright.verify.benches import BENCHES
 
-__all__ = ["FOLDER", "NAME", "outside_block", "outside_environment"]
-
 NAME = "pe_int_int"
 FOLDER = Path(__file__).parents[2] / "docs" / "examples" / NAME
 

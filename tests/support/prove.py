@@ -17,8 +17,6 @@ from amaranth.lib import wiring
 
 from tilewright.synth.yosys import run_yosys
 
-__all__ = ["Outcome", "Verdict", "check_bounded", "prove"]
-
 
 class Outcome(Enum):
     PROVED = "proved"  # in every cycle, by temporal induction

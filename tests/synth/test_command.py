@@ -4,14 +4,10 @@ import json
 
 import pytest
 
-from tilewright.base.records import updated_table
 from tilewright.cli import main
 from tilewright.synth.record import (
-    RECORDS,
-    SYNTHESIS,
     committed_form,
     load_records,
-    table_path,
 )
 from tilewright.synth.technology import load_technology
 
@@ -81,51 +77,6 @@ def test_missing_liberty(capsys, tmp_path):
     assert code == 2
     assert err.count("\n") == 1
     assert "no.lib" in err
-
-
-@pytest.fixture
-def two_records(tmp_path):
-    old = load_records()["popcount__width_13.asap7"]
-    new = json.loads(json.dumps(old))
-    new["metrics"]["area"]["value"] *= 2
-    new["metrics"]["delay"]["value"] /= 2
-    paths = tmp_path / "old" / "r.json", tmp_path / "new" / "r.json"
-    for path, record in zip(paths, (old, new), strict=True):
-        with updated_table(table_path(SYNTHESIS, "asap7", path.parent)) as table:
-            table["r"] = record
-        path.write_text(json.dumps(record))
-    return paths
-
-
-def test_compare_shows_direction(capsys, two_records):
-    tables = [table_path(SYNTHESIS, "asap7", path.parent) for path in two_records]
-    for old, new in (two_records, tables, [path.parent for path in two_records]):
-        code, out, _ = run(capsys, "--compare", old, new)
-        rows = {line.split()[1]: line.split() for line in out.splitlines()[1:]}
-        assert code == 0
-        assert rows["area"][-2:] == ["+100.0", "worse"]
-        assert rows["delay"][-2:] == ["-50.0", "better"]
-        assert rows.keys() == {"area", "delay"}
-
-
-def test_compare_with_itself(capsys):
-    assert run(capsys, "--compare", RECORDS, RECORDS) == (0, "no metric changed\n", "")
-
-
-def test_compare_refuses(capsys, two_records, tmp_path):
-    old, new = two_records
-    broken = json.loads(new.read_text())
-    del broken["metrics"]["area"]
-    new.write_text(json.dumps(broken))
-    _, _, err = run(capsys, "--compare", old, new)
-    assert err == "tilewright: r.json: metric 'area' is missing in the new record\n"
-    new.write_text("[]")
-    _, _, err = run(capsys, "--compare", old, new)
-    assert err == f"tilewright: {new} is not a synthesis record\n"
-    with updated_table(table_path(SYNTHESIS, "asap7", new.parent)) as table:
-        table.clear()
-    _, _, err = run(capsys, "--compare", old.parent, new.parent)
-    assert err == f"tilewright: record r is missing in {new.parent}\n"
 
 
 def test_users_library_needs_no_table(capsys, tmp_path):

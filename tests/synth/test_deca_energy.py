@@ -13,15 +13,16 @@ from tests.support.smollm2 import smollm2_or_skip
 from tilewright.golden.deca import decode_tiles
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.deca_energy import run as deca_energy
-from tilewright.studies.deca_energy.run import (
+from tilewright.studies import deca_energy
+from tilewright.studies.deca_energy import (
     IDLE,
+    SAMPLES,
     Case,
     case_tiles,
     is_fresh_deca_energy,
     run_cases,
+    sampled,
 )
-from tilewright.studies.deca_energy.weights import SAMPLES, sampled
 from tilewright.studies.pe.energy import load_energy
 from tilewright.synth.activity import measure
 from tilewright.synth.emit import to_rtlil
@@ -103,7 +104,7 @@ def test_a_program_that_waits_for_something_else_is_refused():
 
 
 def test_cocotb_is_not_needed():
-    script = "import sys; sys.modules['cocotb'] = None; import tilewright.studies.deca_energy.run"
+    script = "import sys; sys.modules['cocotb'] = None; import tilewright.studies.deca_energy"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

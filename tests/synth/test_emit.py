@@ -9,8 +9,7 @@ from dataclasses import asdict
 import pytest
 
 from tilewright.golden.params.resolve import resolve
-from tilewright.synth.block_files import write_block
-from tilewright.synth.emit import core_file, interface, to_rtlil, to_verilog
+from tilewright.synth.emit import core_file, interface, to_rtlil, to_verilog, write_block
 from tilewright.synth.record import rtlil_sha256, sha256
 
 SPECS = ["queue:odd", "float_mul:e4m3"]

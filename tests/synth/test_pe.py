@@ -179,9 +179,3 @@ def test_ratios_are_those_of_the_scoreboard_with_operands_outside():
         for quantity in ("area", "power", "area_efficiency", "energy_efficiency"):
             shown = getattr(rows["Anda m8"], f"{quantity}_x")
             assert shown == pytest.approx(pe_ratio(quantity, "anda-m8", "fp-fp"), rel=1e-3)
-
-
-def test_command_draws(tmp_path):
-    path = tmp_path / "pe.svg"
-    assert main(["compare", "pe", "--plot", str(path), "--json"]) == 0
-    assert path.read_text().count("<path") > 50  # two panels of bars

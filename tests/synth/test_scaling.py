@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.synth.scaling import area_factor
+from tilewright.synth.system import area_factor
 
 
 def test_area_between_nodes():

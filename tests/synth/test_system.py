@@ -16,8 +16,7 @@ from tilewright.site.hardware import ACCELERATOR_PARTS, PAPER_NODES, area_by_par
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import synthesise
 from tilewright.synth.record import is_of_this_flow, sha256
-from tilewright.synth.scaling import area_factor
-from tilewright.synth.system import SYSTEMS, load_system, system_area
+from tilewright.synth.system import SYSTEMS, area_factor, load_system, system_area
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 ASAP7 = load_technology("asap7")

@@ -13,9 +13,15 @@ from tilewright.synth.expand import expand
 from tilewright.synth.flow import Goal, synthesise
 from tilewright.synth.record import is_of_this_flow, sha256
 from tilewright.synth.system import SYSTEMS, load_system
-from tilewright.synth.system_clock import load_clock, netlist_clock, system_clock
 from tilewright.synth.technology import load_technology
-from tilewright.synth.whole_timing import FILL, insert_buffers, time_whole
+from tilewright.synth.whole_timing import (
+    FILL,
+    insert_buffers,
+    load_clock,
+    netlist_clock,
+    system_clock,
+    time_whole,
+)
 from tilewright.synth.yosys import SynthesisError
 
 ASAP7 = load_technology("asap7")

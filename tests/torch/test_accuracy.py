@@ -27,7 +27,7 @@ from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.llm.weights import searched_weights
 from tilewright.golden.weights import dequantise, quantise
 from tilewright.sim.anda import saving
-from tilewright.studies.accuracy import anda, frontier, harmonia, sensitivity
+from tilewright.studies.accuracy import anda, frontier, harmonia, records
 from tilewright.studies.accuracy.checkpoints import transformers_model
 from tilewright.studies.accuracy.records import COMMAND, describe, load_record, save_record
 from tilewright.studies.accuracy.subject import in_format, open_subject
@@ -183,13 +183,13 @@ def test_search_result_adds_up(subject):
 
 def test_sensitivity_is_that_of_the_formats(subject):
     """One row for each module; all modules together are the format that the search measures."""
-    rows = sensitivity.by_module(subject, [3])
+    rows = records.by_module(subject, [3])
     assert [row["module"] for row in rows] == [site.value for site in LINEAR_SITES]
-    (together,) = sensitivity.by_group(subject, [3], [64])
+    (together,) = records.by_group(subject, [3], [64])
     assert together["perplexity"] == anda.measure(subject, (3, 3, 3, 3))
     names = set(subject.evaluations.found)
     assert "calibration: A_qkv at 3 bits, group 64" in names
-    (everywhere,) = sensitivity.by_group(subject, [3], [32], everywhere=True)
+    (everywhere,) = records.by_group(subject, [3], [32], everywhere=True)
     assert everywhere["perplexity"] == subject.measure("3", frontier.one_length((3,) * 8))
 
 

@@ -27,9 +27,14 @@ from tilewright.studies.accuracy import subject as subjects
 from tilewright.studies.accuracy import tasks
 from tilewright.studies.accuracy.anda import in_linears
 from tilewright.studies.accuracy.harmonia import WHOLE, learned
-from tilewright.studies.accuracy.models import FORMATS, measure_model
 from tilewright.studies.accuracy.subject import open_subject
-from tilewright.studies.accuracy.tasks import Question, measure_tasks, read_task
+from tilewright.studies.accuracy.tasks import (
+    FORMATS,
+    Question,
+    measure_model,
+    measure_tasks,
+    read_task,
+)
 from tilewright.torch import (
     AndaConfig,
     DecaConfig,

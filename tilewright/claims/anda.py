@@ -9,10 +9,9 @@ from tilewright.claims import find_claim
 from tilewright.claims.registry import CONSISTENCY, NETLIST, PREDICTION, answers
 from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares
-from tilewright.sim.calibration import cached
+from tilewright.sim.calibration import cached, measured
 from tilewright.sim.models import resolve_model
 from tilewright.sim.pe_units import pe_area, pe_fj, pe_rate_ratio, pe_ratio, pe_unit
-from tilewright.sim.perturbation import measured
 from tilewright.sim.programs import gemm_time, length_of_cycles, projections_time
 from tilewright.sim.records import energy_fj, read_record
 from tilewright.sim.workload import Gemm, attention, linear, total_macs

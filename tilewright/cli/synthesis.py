@@ -10,7 +10,7 @@ from tilewright.base.files import write_atomic
 from tilewright.base.records import write_record
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve_as
-from tilewright.studies.deca_energy.run import CASES, IDLE, PERIOD, deca_energy_record
+from tilewright.studies.deca_energy import CASES, IDLE, PERIOD, deca_energy_record
 from tilewright.studies.pe.energy import ENERGY
 from tilewright.studies.synthesis import (
     prove_or_bench,
@@ -18,7 +18,6 @@ from tilewright.studies.synthesis import (
     store_result,
     store_whole,
 )
-from tilewright.synth.compare import Change, compare_record_files
 from tilewright.synth.deviation import technology_deviation
 from tilewright.synth.flow import DEFAULT_GOAL, Goal, Synthesis
 from tilewright.synth.jobs import (
@@ -34,10 +33,10 @@ from tilewright.synth.liberty_reader import read_liberty
 from tilewright.synth.record import record_name, store_record
 from tilewright.synth.reference import REFERENCE_DESIGNS
 from tilewright.synth.system import SYSTEM
-from tilewright.synth.system_clock import SYSTEM_CLOCK, clock_record
 from tilewright.synth.technology import TECHNOLOGIES, Technology, load_technology
+from tilewright.synth.whole_timing import SYSTEM_CLOCK, clock_record
 
-__all__ = ["check_technology", "compare", "map_blocks", "map_system", "measure_energy"]
+__all__ = ["check_technology", "map_blocks", "map_system", "measure_energy"]
 
 _NOT_FOR_SYSTEMS = {
     "--goal": "goal",
@@ -262,27 +261,6 @@ def _print_energy(record: dict[str, Any]) -> None:
         per_tile = run.get("cycles_per_tile", "-"), run.get("pj_per_tile", "-")
         rows.append((case, *per_tile, *(f"{run['power'][part]:.3f}" for part in names)))
     print_table(("RUN", "CYCLES/TILE", "PJ/TILE", *map(str.upper, names)), rows)
-
-
-def compare(args: argparse.Namespace) -> int:
-    """Compare two record files, or two folders of them."""
-    changes = compare_record_files(*args.compare)
-    if args.json:
-        print_json([{"record": name, **vars(change)} for name, change in changes])
-    else:
-        _print_changes(changes)
-    return 0
-
-
-def _print_changes(changes: Sequence[tuple[str, Change]]) -> None:
-    if not changes:
-        print("no metric changed")
-        return
-    rows = []
-    for name, c in changes:
-        percent = "" if c.percent is None else f"{c.percent:+.1f}"
-        rows.append((name, c.metric, c.old, c.new, c.unit, percent, c.verdict))
-    print_table(("RECORD", "METRIC", "OLD", "NEW", "UNIT", "CHANGE %", "VERDICT"), rows)
 
 
 def check_technology(args: argparse.Namespace) -> int:

@@ -15,12 +15,13 @@ from tilewright.kernels.library import (
     CAttention,
     CWeights,
     Path,
+    address,
     checked_path,
     checked_threads,
     library,
+    weight_bytes,
 )
 from tilewright.kernels.matrix import Matrix, multiply_all
-from tilewright.kernels.memory import address, weight_bytes
 
 MOST_QUERIES = 16  # of one head of the cache: the rows of a tile
 TAIL_STEP = 256  # tokens by which a tail's memory grows, at least

@@ -23,8 +23,6 @@ from tilewright.kernels.attention import Cache
 from tilewright.kernels.operators import grow
 from tilewright.kernels.torch_layers import bits_of
 
-__all__ = ["DensePlace", "SparseCache", "SparseLayer", "SparsePlace", "room_in"]
-
 
 class SparseCache(TransformersCache):
     """A cache for ``past_key_values`` whose prompt is pruned by magnitude and packed.

@@ -26,8 +26,6 @@ from tilewright.kernels.forms import check_form
 from tilewright.kernels.fused import Site, fuse_small_steps, sites
 from tilewright.kernels.torch_layers import SparseLinear, settled
 
-__all__ = ["CheckpointError", "SparseConfig", "convert", "count_steps", "describe"]
-
 METHOD = "sparamx"  # tilewright.torch has its own, "tilewright"
 SHARD_BYTES = 2 << 30  # of weights in one file: what a conversion keeps in memory
 

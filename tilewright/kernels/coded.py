@@ -20,9 +20,8 @@ from tilewright.golden.sparamx.coded import (
     scales_are_plain,
 )
 from tilewright.golden.sparamx.linear import check_activations
-from tilewright.kernels.library import CCodedWeights, Path
+from tilewright.kernels.library import CCodedWeights, Path, address, as_weight_bytes
 from tilewright.kernels.matrix import Multiplier
-from tilewright.kernels.memory import address, as_weight_bytes
 
 VECTOR_BATCH = 2  # up to here multiplying in registers is faster than filling tiles
 

@@ -12,9 +12,8 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import LUT_ENTRIES, ScaleKind
 from tilewright.golden.params.formats import E8M0
 from tilewright.golden.params.sparamx import Order
-from tilewright.kernels.library import CDecaWeights, Path
+from tilewright.kernels.library import CDecaWeights, Path, address, as_weight_bytes
 from tilewright.kernels.matrix import Multiplier
-from tilewright.kernels.memory import address, as_weight_bytes
 
 
 class DecaMatrix(Multiplier):

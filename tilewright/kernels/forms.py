@@ -22,11 +22,15 @@ from tilewright.golden.sparamx.coded import pack as lay_out_coded
 from tilewright.golden.sparamx.packed import DTYPES
 from tilewright.kernels.coded import CodedMatrix
 from tilewright.kernels.deca import DecaMatrix
-from tilewright.kernels.library import checked_threads, library
+from tilewright.kernels.library import (
+    SLACK,
+    address,
+    as_weight_bytes,
+    checked_threads,
+    library,
+    with_slack,
+)
 from tilewright.kernels.matrix import Matrix, Multiplier
-from tilewright.kernels.memory import SLACK, address, as_weight_bytes, with_slack
-
-__all__ = ["PARTS", "Packed", "check_form", "matrix_of", "pack", "prune_bits"]
 
 Parts = dict[str, NDArray[np.uint8]]
 

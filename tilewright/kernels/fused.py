@@ -15,8 +15,6 @@ from tilewright.kernels.torch_layers import SparseLinear
 if TYPE_CHECKING:
     from tilewright.kernels.caches import DensePlace, SparsePlace
 
-__all__ = ["FusedLayer", "FusedStack", "Site", "fuse_small_steps", "sites"]
-
 # Families whose attention is LLaMA's: queries, keys and values of the same input, rotary positions
 # on whole heads, no norm between. Others are made sparse layer by layer.
 FAMILIES = ("Llama", "Mistral", "Qwen2")

@@ -13,8 +13,6 @@ import numpy as np
 from tilewright.kernels.build import compiler
 from tilewright.kernels.library import available_paths, processors
 
-__all__ = ["Machine", "describe_machine"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:

@@ -26,11 +26,13 @@ from tilewright.kernels.library import (
     CProduct,
     CWeights,
     Path,
+    address,
+    as_weight_bytes,
     checked_path,
     checked_threads,
     library,
+    weight_bytes,
 )
-from tilewright.kernels.memory import address, as_weight_bytes, weight_bytes
 
 TILE_INPUTS = 512  # below this a strip ends before its tiles have paid for their set-up
 VECTOR_BATCH = 2  # up to here multiplying in registers is faster than filling tiles

@@ -18,8 +18,6 @@ from tilewright.kernels.forms import check_form
 from tilewright.kernels.fused import fuse_small_steps, sites
 from tilewright.kernels.torch_layers import SparseLinear
 
-__all__ = ["sparsify"]
-
 Model = TypeVar("Model", bound=nn.Module)
 Progress = Callable[[str], None]
 

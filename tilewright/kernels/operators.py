@@ -19,11 +19,6 @@ from tilewright.kernels.forms import PARTS, family, matrix_of
 from tilewright.kernels.library import CCall, CProduct, available_paths, default_threads, library
 from tilewright.kernels.matrix import ORDERS, Multiplier
 
-__all__ = [
-    *("Prepared", "angles_of", "grow", "linear", "norm", "rms_norm", "rotate_", "turn_"),
-    "turn_into_cache",
-]
-
 
 class Prepared:
     """A packed matrix with its bias and scales, described to the kernels once."""

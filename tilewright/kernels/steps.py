@@ -24,8 +24,6 @@ from tilewright.kernels.matrix import ORDERS
 from tilewright.kernels.operators import Prepared, angles_of, library
 from tilewright.kernels.torch_layers import SparseLinear
 
-__all__ = ["PARTS", "Plan", "clocked", "clocks_of_all", "parts_of", "plan_of", "step"]
-
 # Kinds in src/step.cpp.
 PARTS = ("norms", "linear layers", "positions and cache", "residual sums", "attention")
 ATTENTION = PARTS.index("attention")

@@ -27,8 +27,6 @@ from tilewright.kernels.caches import DensePlace, room_in
 from tilewright.kernels.operators import angles_of, library
 from tilewright.kernels.steps import clocks_of_all, parts_of, plan_of
 
-__all__ = ["MOST_TOKENS", "token"]
-
 MOST_TOKENS = 1024  # beyond, a head's keys and values are too long for one thread at a time
 # Angles that follow from a position alone; others also depend on the longest position so far.
 STATIC_ANGLES = ("default", "linear", "yarn", "llama3")

@@ -20,8 +20,8 @@ from tilewright.golden.deca import restore
 from tilewright.kernels.coded import CodedMatrix
 from tilewright.kernels.deca import DecaMatrix
 from tilewright.kernels.forms import PARTS, family, matrix_of, pack, prune_bits
+from tilewright.kernels.library import SLACK, as_weight_bytes, with_slack
 from tilewright.kernels.matrix import Matrix
-from tilewright.kernels.memory import SLACK, as_weight_bytes, with_slack
 from tilewright.kernels.operators import Prepared, linear
 
 

@@ -19,7 +19,7 @@ from tilewright.golden.params.deca import (
 from tilewright.site.hardware import by_group
 from tilewright.site.html import Markup
 from tilewright.site.plots import Series, curves
-from tilewright.studies.deca_energy.cases import FULL_ACTIVITY
+from tilewright.studies.deca_energy import FULL_ACTIVITY
 from tilewright.studies.measured import load_measured
 from tilewright.studies.pe.energy import load_energy
 from tilewright.synth.energy import COMPONENTS

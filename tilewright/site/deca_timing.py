@@ -15,7 +15,7 @@ from tilewright.base.files import write_atomic
 from tilewright.golden.deca.memory import MemoryParams
 from tilewright.golden.deca.tile_timing import Tile, tiles_in_order
 from tilewright.golden.params.deca import DecaTeplParams
-from tilewright.studies.runs.deca_stream import StreamRun, measure_streams
+from tilewright.studies.runs.deca_rates import StreamRun, measure_streams
 from tilewright.verify.deca.stream_case import StreamCase, make_tiles
 
 __all__ = ["Span", "draw", "spans_of"]

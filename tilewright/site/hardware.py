@@ -19,10 +19,9 @@ from tilewright.studies.sweeps.frontiers import FRONTIERS, load_frontier, pareto
 from tilewright.synth import technology as tables
 from tilewright.synth.equivalence import Verdict
 from tilewright.synth.record import RECORDS, load_records
-from tilewright.synth.scaling import area_factor
-from tilewright.synth.system import load_system
-from tilewright.synth.system_clock import load_clock
+from tilewright.synth.system import area_factor, load_system
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
+from tilewright.synth.whole_timing import load_clock
 
 __all__ = [
     *("ACCELERATOR_PARTS", "PAPER_NODES", "accelerator_area", "area_against_delay"),

@@ -6,8 +6,6 @@ from typing import Any
 from tilewright.compiler.machine import Machine
 from tilewright.sim.accelerator import Accelerator, anda, harmonia
 
-__all__ = ["accelerator_of"]
-
 _MAKERS: dict[str, Callable[[Any, dict[str, Any]], Accelerator]] = {
     "anda": lambda params, formats: anda(formats["mantissas"], params),
     "harmonia": lambda params, formats: harmonia(params),

@@ -6,8 +6,6 @@ from tilewright.base.errors import CommandError
 from tilewright.golden.llm.chat import Chat
 from tilewright.golden.llm.tokenizer import Tokenizer
 
-__all__ = ["chat_tokens"]
-
 
 def chat_tokens(chat: Chat, tokenizer: Tokenizer | None, message: str) -> list[int]:
     """Return the tokens of a user's message, up to where the answer begins."""

@@ -14,19 +14,16 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.sim.serving import Question, ask
 from tilewright.sim.target import BLOCKS
 from tilewright.studies.runs.bench import bench_block
-from tilewright.synth.block_files import write_block
-from tilewright.synth.emit import to_rtlil, to_verilog
+from tilewright.synth.emit import to_rtlil, to_verilog, write_block
 from tilewright.synth.flow import Goal
 from tilewright.synth.jobs import Request, plan, run_jobs
 from tilewright.synth.system import Area, system_area
-from tilewright.synth.system_clock import netlist_clock
 from tilewright.synth.technology import Technology, load_technology
+from tilewright.synth.whole_timing import netlist_clock
 from tilewright.synth.yosys import SynthesisError
 from tilewright.verify.lint import lint
 from tilewright.verify.simulators import MissingToolError
 from tilewright.verify.simulators.find import require_simulator
-
-__all__ = ["Design", "Figure", "design"]
 
 Doing = Callable[[str], None]
 

@@ -8,12 +8,12 @@ accesses them whole; one of 32 bits by halves, the low one first, for a bus that
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from pathlib import Path
+from string import Template
 
 from tilewright.golden.params import anda_machine, deca, harmonia_machine, machine
 from tilewright.golden.params.block import BlockParams, Field
 from tilewright.golden.params.resolve import resolve
-
-__all__ = ["driver_header"]
 
 _MACHINES = {"anda": anda_machine, "harmonia": harmonia_machine}
 
@@ -66,6 +66,12 @@ def _size(prefix: str, params: BlockParams) -> Iterator[str]:
             yield f"#define {prefix}_{field.upper()} {value}"
 
 
+def _functions(file: str, name: str) -> Iterator[str]:
+    """Functions of a file of ``driver``, for the accelerator ``name``."""
+    text = Path(__file__).with_name("driver").joinpath(file).read_text(encoding="utf-8")
+    yield "\n" + Template(text).substitute(name=name, up=name.upper()).rstrip("\n")
+
+
 def _machine(name: str, params: machine.MachineParams) -> Iterator[str]:
     declared, up = _MACHINES[name], name.upper()
     yield "/* Size. */"
@@ -82,72 +88,8 @@ def _machine(name: str, params: machine.MachineParams) -> Iterator[str]:
     yield from _codes(f"{up}_COUNTER", declared.Counter)
     yield "\n/* Opcodes, the lowest bits of an instruction of 128. */"
     yield from _codes(f"{up}_OPCODE", declared.Opcode)
-    yield from _accesses(name)
-    yield f"""
-/* Write a program of `count` instructions of two words each, low half first. */
-static inline void {name}_load_program(volatile uint64_t *registers, const uint64_t *words,
-                                       unsigned count)
-{{
-    for (unsigned k = 0; k < 2 * count; k++)
-        {name}_write(registers, {up}_INSTRUCTION_BASE + 8 * k, words[k]);
-}}
-
-/* Clear counters and status, and start the program in the instruction memory. */
-static inline void {name}_start(volatile uint64_t *registers)
-{{
-    {name}_write(registers, {up}_CONTROL, 1ull << {up}_CONTROL_START_SHIFT);
-}}
-
-/* Start a program that lies in external memory, from line `line` on. */
-static inline void {name}_start_stream(volatile uint64_t *registers, uint64_t line)
-{{
-    {name}_write(registers, {up}_CONTROL, 1ull << {up}_CONTROL_START_SHIFT
-        | 1ull << {up}_CONTROL_STREAM_SHIFT | line << {up}_CONTROL_LINE_SHIFT);
-}}
-
-/* Wait for the end of a program; {up}_ERROR_NONE if it halted. */
-static inline unsigned {name}_wait(volatile uint64_t *registers)
-{{
-    uint64_t status;
-    do
-        status = {name}_read(registers, {up}_STATUS);
-    while (!(status >> {up}_STATUS_DONE_SHIFT & 1));
-    return (unsigned)(status >> {up}_STATUS_ERROR_SHIFT & {up}_STATUS_ERROR_MASK);
-}}
-
-/* One of {up}_COUNTER_...; CYCLES are from the start of the last program to its halt. */
-static inline uint64_t {name}_counter(volatile uint64_t *registers, unsigned number)
-{{
-    return {name}_read(registers, {up}_COUNTERS + 8 * number);
-}}"""
-
-
-def _accesses(name: str) -> Iterator[str]:
-    """Reads and writes of registers; a bus of 32 bits joins halves that come in order."""
-    yield f"""
-/* Read the register at a byte offset. */
-static inline uint64_t {name}_read(volatile uint64_t *registers, unsigned offset)
-{{
-#if UINTPTR_MAX > 0xffffffffu
-    return registers[offset / 8];
-#else
-    volatile uint32_t *half = (volatile uint32_t *)registers + offset / 4;
-    uint64_t low = half[0];
-    return low | (uint64_t)half[1] << 32;
-#endif
-}}
-
-/* Write the register at a byte offset. */
-static inline void {name}_write(volatile uint64_t *registers, unsigned offset, uint64_t value)
-{{
-#if UINTPTR_MAX > 0xffffffffu
-    registers[offset / 8] = value;
-#else
-    volatile uint32_t *half = (volatile uint32_t *)registers + offset / 4;
-    half[0] = (uint32_t)value;
-    half[1] = (uint32_t)(value >> 32);
-#endif
-}}"""
+    yield from _functions("accesses.h", name)
+    yield from _functions("machine.h", name)
 
 
 def _deca(params: BlockParams) -> Iterator[str]:
@@ -164,22 +106,5 @@ def _deca(params: BlockParams) -> Iterator[str]:
     yield from _fields("DECA_STATUS", deca.STATUS_FIELDS)
     yield "\n/* How a tile ended. */"
     yield from _codes("DECA_ERROR", deca.TileError)
-    yield from _accesses("deca")
-    yield """
-/* Byte offset of a register of a loader. */
-static inline unsigned deca_loader(unsigned loader, unsigned offset)
-{
-    return DECA_LOADER + loader * DECA_LOADER_STRIDE + offset;
-}
-
-/* Wait for a tile's result, take it, and return how it ended. */
-static inline unsigned deca_wait(volatile uint64_t *registers, unsigned loader)
-{
-    unsigned status = deca_loader(loader, DECA_LOADER_STATUS);
-    uint64_t now;
-    do
-        now = deca_read(registers, status);
-    while (!(now >> DECA_STATUS_DONE_SHIFT & 1));
-    deca_write(registers, status, 2); /* takes the result */
-    return (unsigned)(now >> DECA_STATUS_ERROR_SHIFT & DECA_STATUS_ERROR_MASK);
-}"""
+    yield from _functions("accesses.h", "deca")
+    yield from _functions("deca.h", "deca")

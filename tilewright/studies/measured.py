@@ -7,8 +7,6 @@ from typing import Any
 
 from tilewright.base.records import write_record
 
-__all__ = ["MEASURED", "load_measured", "write_measured"]
-
 MEASURED = Path(__file__).parent / "records"
 
 

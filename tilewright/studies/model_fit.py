@@ -27,11 +27,6 @@ from tilewright.claims import Claim, Compare, papers
 from tilewright.claims.scoreboard import Result, answer_number, fitted_claims, scoreboard_claims
 from tilewright.sim.calibration import constant, constants_read, set_constant, table
 
-__all__ = [
-    *("Figures", "LeftOut", "Residual", "fitted_constants", "leave_one_out", "residual_table"),
-    *("left_out_record", "residuals", "settle"),
-]
-
 FIRST_STEP, LAST_STEP = 0.03, 0.002  # shares of a constant
 # Not moved, though figures read it: the fit alone would put it where batch 16 costs more than
 # batch 1, against what the paper says.

@@ -50,8 +50,6 @@ from tilewright.studies.accuracy.packaged import model_path
 from tilewright.studies.measured import load_measured, write_measured
 from tilewright.studies.rtl_token import FAR, MODEL
 
-__all__ = ["COMMAND", "CONTEXTS", "FAR", "NAMES", "SECTIONS", "perplexity", "predicted_cycles"]
-
 NAMES = {"harmonia": "model_on_harmonia", "anda": "model_on_anda"}  # of records
 COMMAND = "python -m tilewright.studies.model_record"
 PHASES = ("decode", "prefill")

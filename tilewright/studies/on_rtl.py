@@ -12,8 +12,6 @@ from tilewright.compiler.sizes import Step
 from tilewright.studies.runs.program import simulate_program
 from tilewright.studies.runs.simulation import NATIVE, Simulation
 
-__all__ = ["RtlRunner"]
-
 
 class RtlRunner(Runner):
     """Every program also runs on the emitted Verilog, from the same external memory.

@@ -22,8 +22,6 @@ from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.target import resolve_target
 from tilewright.sim.xeon import SYSTEMS
 
-__all__ = ["OwnDesigns", "read_designs"]
-
 OURS = ("anda", "harmonia", "fp-fp")  # accelerators beside the user's
 SCHEMES = ("bf16", "bf8", "mxfp4")  # of servers beside a format
 SERVER = "spr-hbm"

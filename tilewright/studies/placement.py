@@ -7,17 +7,13 @@ import numpy as np
 
 from tilewright.base.errors import CommandError
 from tilewright.studies.pe.energy import CLOCK_MHZ
-from tilewright.studies.pe.tensors import STREAMS
-from tilewright.studies.pe.workload import pe_bench, words_of, workload
+from tilewright.studies.pe.workload import STREAMS, pe_bench, words_of, workload
 from tilewright.synth.activity import measure
 from tilewright.synth.energy import energy_of
 from tilewright.synth.flow import DEFAULT_GOAL, Goal
-from tilewright.synth.place.energy import placed_energy
-from tilewright.synth.place.place import PlacedBlock, place_block
+from tilewright.synth.place.place import PlacedBlock, place_block, placed_energy
 from tilewright.synth.place.record import PLACED, placed_record
 from tilewright.synth.record import load_kind, record_name, store_record
-
-__all__ = ["energies_of", "place_and_measure", "renew_placed", "store_placed"]
 
 
 def energies_of(placed: PlacedBlock) -> tuple[float, float] | None:

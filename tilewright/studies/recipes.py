@@ -23,8 +23,6 @@ from tilewright.studies.runs.simulation import resolve_block
 from tilewright.torch.config import AndaConfig, HarmoniaConfig
 from tilewright.torch.recipe import Recipe
 
-__all__ = ["RecipeFile", "read_recipe", "smoothed_model"]
-
 _LAYER = re.compile(r"layers\.(\d+)\.")
 _PARTS = {
     **{"q_proj": "query", "k_proj": "key", "v_proj": "value", "o_proj": "output"},

@@ -22,8 +22,6 @@ from tilewright.studies.measured import write_measured
 from tilewright.studies.on_rtl import RtlRunner
 from tilewright.verify.simulators import require_simulator
 
-__all__ = ["CASES", "FAR", "MODEL", "case_folder", "record_name", "run_tokens"]
-
 MODEL = "smollm2"
 FAR = 100  # cycles of the memory's latency
 

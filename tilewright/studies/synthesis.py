@@ -14,13 +14,6 @@ from tilewright.synth.technology import Technology
 from tilewright.verify.netlist import bench_netlist
 from tilewright.verify.simulators import BenchResult, MissingToolError
 
-__all__ = [
-    "prove_or_bench",
-    "store_deviation",
-    "store_result",
-    "store_whole",
-]
-
 COUNTED = ("cases", "cycles")  # of a bench; its seconds differ from run to run
 
 

@@ -11,8 +11,6 @@ IEEE does; everything else is exact, or a division that IEEE rounds.
 import triton
 import triton.language as tl
 
-__all__ = ["block_float_kernel", "integer_kernel", "minifloat_kernel"]
-
 SIGN = tl.constexpr(-(1 << 31))
 MAGNITUDE = tl.constexpr(0x7FFFFFFF)
 EXPONENT = tl.constexpr(0x7F800000)

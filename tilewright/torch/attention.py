@@ -23,11 +23,6 @@ from tilewright.torch.convert import (
     to_fp16,
 )
 
-__all__ = [
-    *("IMPLEMENTATION", "attend", "attention_forward", "channel_offsets", "key_scores"),
-    *("shared_heads", "softmax", "without_offsets"),
-]
-
 IMPLEMENTATION = "tilewright_harmonia"  # the name under which Transformers finds it
 CONVERTED = "tilewright_converted"  # attribute of keys that a HarmoniaCache has converted
 SETTINGS = "tilewright_attention"  # attribute of an attention module: its HarmoniaConfig

@@ -15,13 +15,6 @@ from tilewright.golden.params.deca import ScaleKind
 from tilewright.golden.params.formats import BlockFormat, IntFormat
 from tilewright.golden.params.names import unknown
 
-__all__ = [
-    *("CONFIGS", "KINDS", "KIND_OF_NAME", "AndaConfig", "BlockActivation", "Config"),
-    "DecaConfig",
-    *("HarmoniaConfig", "IntegerWeight", "LinearFormat", "MxConfig", "SchemeActivation"),
-    *("SchemeWeight", "config_from"),
-]
-
 KINDS = ("qkv", "o", "u", "d")  # the four kinds of linear modules: A_qkv, A_o, A_u, A_d
 # Last part of a module's name -> what kind of linear module it is.
 KIND_OF_NAME = {

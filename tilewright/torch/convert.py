@@ -20,21 +20,6 @@ from tilewright.golden.params.deca import TILE_ROWS, ScaleKind
 from tilewright.golden.params.formats import E2M1, E2M3, E3M2, E4M3, E5M2
 from tilewright.torch import fused
 
-__all__ = [
-    *("Blocks", "Book", "IntegerWeights", "along_inputs", "block_parts", "book_of", "code_groups"),
-    *("compressed_weights", "integer_values", "mantissa_step", "power_of_two", "prune_mask"),
-    *(
-        "quantise_integers",
-        "restore_scheme",
-        "round_half",
-        "straight_through",
-        "to_block_float",
-        "to_fp16",
-        "to_scheme",
-    ),
-    *("weight_tiles", "weights_of_tiles"),
-]
-
 Tensor: TypeAlias = torch.Tensor
 
 EXPONENT, MAGNITUDE, SIGN = 0x7F800000, 0x7FFFFFFF, -(1 << 31)  # of a float32

@@ -17,8 +17,6 @@ from tilewright.torch.convert import (
     block_parts,
 )
 
-__all__ = ["amx_product", "block_product", "integer_product"]
-
 # A sum below it rounds to less than the smallest normal float32, whatever the exponent's range.
 FP32_FLUSH = BF16_SMALLEST - 2.0**-151
 AMX_DEPTH = 32  # bf16 elements of a tile's row

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["MiniFloat", "block_float", "integers", "minifloat", "usable"]
-
 LANES = 4096  # elements of one program: a multiple of every group that is used
 LONGEST_GROUP = 1024
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)

@@ -14,8 +14,6 @@ import torch
 
 from tilewright.torch.placement import device_of
 
-__all__ = ["Likelihood", "loglikelihoods", "perplexity", "token_losses"]
-
 HEAD_ROWS = 512  # tokens whose logits are held at a time in float32
 
 

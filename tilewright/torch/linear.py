@@ -25,8 +25,6 @@ from tilewright.torch.convert import (
 from tilewright.torch.exact import amx_product, integer_product
 from tilewright.torch.placement import call_through, device_of, weight_of
 
-__all__ = ["FormatLinear", "convert_linear", "restore_linear", "weights_problem"]
-
 _TABLES = ("thresholds", "codes", "values")
 BF16_BITS = 8  # significant bits of a bf16 value
 

@@ -6,8 +6,6 @@ import torch
 
 from tilewright.torch.recipe import Recipe
 
-__all__ = ["STATE", "ModuleError", "attention_modules", "recipe_of"]
-
 STATE = "_tilewright"  # attribute of a converted model
 
 

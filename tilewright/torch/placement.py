@@ -11,8 +11,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["call_through", "device_of", "weight_of"]
-
 
 def weight_of(module: Any) -> torch.Tensor:
     """The weight of a module, or what its hook would bring; without content if nobody has it."""

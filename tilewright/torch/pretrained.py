@@ -17,8 +17,6 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 from tilewright.torch.config import Config, config_from
 from tilewright.torch.quantize import quantize_, restore_
 
-__all__ = ["METHOD", "TilewrightConfig", "TilewrightQuantizer"]
-
 METHOD = "tilewright"
 
 

@@ -21,8 +21,6 @@ from tilewright.torch.modules import STATE, ModuleError, attention_modules
 from tilewright.torch.recipe import Factors, Recipe, RecipeError
 from tilewright.torch.smoothing import apply_factors
 
-__all__ = ["linear_modules", "quantize_", "restore_"]
-
 
 def quantize_(
     model: torch.nn.Module,

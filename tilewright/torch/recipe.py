@@ -13,8 +13,6 @@ from typing import Any
 
 from tilewright.torch.config import Config, config_from
 
-__all__ = ["Recipe", "RecipeError"]
-
 VERSION = 1
 Factors = list[list[float]]  # (key heads, channels)
 

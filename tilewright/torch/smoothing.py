@@ -32,8 +32,6 @@ from tilewright.torch.modules import STATE, ModuleError, attention_modules, reci
 from tilewright.torch.placement import device_of, weight_of
 from tilewright.torch.recipe import Factors, Recipe
 
-__all__ = ["Learned", "apply_factors", "factors_fit", "learn", "learn_factors", "smooth_"]
-
 RECORDER = "tilewright_recorder"
 STEPS = 200
 # Powers of a channel's largest magnitude that are tried before the first step.

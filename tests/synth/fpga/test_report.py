@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.synth.fpga.nextpnr import Use, read_report
+from tilewright.synth.fpga.route import Use, read_report
 
 FLOP, LUT = "block.sum_TRELLIS_FF_Q", "taken_TRELLIS_FF_Q_3_DI_LUT4_Z"
 CARRY = "block.sum_CCU2C_S0"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tilewright.synth.fpga import netlist
-from tilewright.synth.fpga.netlist import buffer_reset
+from tilewright.synth.fpga import devices
+from tilewright.synth.fpga.devices import buffer_reset
 
 CLOCK, RESET, OTHER, ENABLE = 2, 3, 4, 5
 
@@ -34,7 +34,7 @@ def design_of(registers):
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(netlist, "MOST_LOADS", 3)
+    monkeypatch.setattr(devices, "MOST_LOADS", 3)
 
 
 @pytest.mark.usefixtures("few")

@@ -5,10 +5,9 @@ import pytest
 
 from tilewright.synth.place.analytic import place_cells
 from tilewright.synth.place.floorplan import Box, Floorplan, around, plan_floor
-from tilewright.synth.place.layout import lay_out
-from tilewright.synth.place.legalise import legalise
+from tilewright.synth.place.layout import lay_out, legalise
 from tilewright.synth.place.rules import load_rules
-from tilewright.synth.place.wiring import Wiring, wiring_of
+from tilewright.synth.place.wires import Wiring, wiring_of
 from tilewright.synth.technology import load_technology
 
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tilewright.synth.place.buffering import Buffer, Sink, best_tree
 from tilewright.synth.place.clock_tree import clock_tree
-from tilewright.synth.place.congestion import congestion_of
-from tilewright.synth.place.repair import repair
+from tilewright.synth.place.layout import congestion_of
+from tilewright.synth.place.repair import Buffer, Sink, best_tree, repair
 from tilewright.synth.place.rules import buffers, load_rules, sizes
 from tilewright.synth.place.timing import Timing
 from tilewright.synth.place.wires import _elmore, _trees, steiner_factor

@@ -11,7 +11,7 @@ from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
 
 if TYPE_CHECKING:
-    from tilewright.synth.fpga.nextpnr import RoutedPath
+    from tilewright.synth.fpga.route import RoutedPath
 
 NAME = "fpga"
 HELP = "place and route a block on an FPGA: LUTs, registers, block RAM, DSP, clock"

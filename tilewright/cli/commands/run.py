@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from tilewright.compiler.folder import ModelFolder
     from tilewright.compiler.generate import Cost, Generation, Session
     from tilewright.compiler.timing import LayerTime
-    from tilewright.studies.on_cpu import CpuGeneration
-    from tilewright.studies.on_cpu.session import CpuCost
+    from tilewright.studies.on_cpu import CpuCost, CpuGeneration
 
 NAME = "run"
 HELP = "generate text with a language model on Harmonia, on Anda, or on a CPU with a DECA"

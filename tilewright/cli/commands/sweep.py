@@ -11,8 +11,7 @@ from tilewright.base.errors import CommandError
 
 if TYPE_CHECKING:
     from tilewright.studies.sweeps.frontiers import Frontier, FrontierPoint
-    from tilewright.studies.sweeps.results import Failure
-    from tilewright.studies.sweeps.sweep import Sweep
+    from tilewright.studies.sweeps.sweep import Failure, Sweep
 
 NAME = "sweep"
 HELP = "run many variants of a block through synthesis and simulation"
@@ -20,7 +19,6 @@ EXAMPLE = "tilewright sweep popcount --vary width=3,5 --tech asap7"
 MORE_EXAMPLES = (
     "tilewright sweep prefix_sum --vary style=ripple,sklansky --vary width=8..12 --goal fastest",
     "tilewright sweep float_mul:fp16 --vary latency=0..3 --clock 400 --simulate --out out/mul",
-    "tilewright sweep queue --vary depth=2,4,8 --dask tcp://cluster:8786",
     "tilewright sweep --frontier prefix_sum",
 )
 
@@ -63,9 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--jobs", metavar="N", type=int, help="variants at a time [all cores]")
     parser.add_argument(
-        "--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead"
-    )
-    parser.add_argument(
         "--frontier",
         metavar="NAME",
         help="show a family of designs, from its records",
@@ -78,13 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.studies.sweeps.sweep import known_technologies, run_sweep
-    from tilewright.studies.sweeps.variants import parse_axis
+    from tilewright.studies.sweeps.sweep import known_technologies, parse_axis, run_sweep
 
     if args.jobs is not None and args.jobs < 1:
         raise CommandError(f"--jobs must be at least 1, not {args.jobs}")
-    if args.jobs is not None and args.dask:
-        raise CommandError("--jobs is about this machine, not about --dask")
     if args.frontier:
         return _frontier(args)
     if args.update_records:
@@ -103,7 +95,6 @@ def run(args: argparse.Namespace) -> int:
         simulate_cases=args.cases if args.simulate else 0,
         energy=args.energy,
         workers=args.jobs,
-        cluster=args.dask,
         out=args.out,
     )
     _print_sweep(found, [axis.name for axis in axes], as_json=args.json)
@@ -111,8 +102,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _frontier(args: argparse.Namespace) -> int:
-    from tilewright.studies.sweeps.frontiers import find_frontier, frontier_points
-    from tilewright.studies.sweeps.sweep import known_technologies, update_frontier
+    from tilewright.studies.sweeps.frontiers import (
+        find_frontier,
+        frontier_points,
+        update_frontier,
+    )
+    from tilewright.studies.sweeps.sweep import known_technologies
 
     if args.block or args.vary or args.goal or args.clock or args.simulate or args.energy:
         raise CommandError("--frontier says itself what to vary, and how")
@@ -121,8 +116,9 @@ def _frontier(args: argparse.Namespace) -> int:
     if not technologies:
         known = ", ".join(frontier.technologies)
         raise CommandError(f"frontier {frontier.name} is of {known}, not {args.tech}")
-    options = {"workers": args.jobs, "cluster": args.dask, "out": args.out}
-    failures = update_frontier(frontier, technologies, **options) if args.update_records else ()
+    failures: Sequence[Failure] = ()
+    if args.update_records:
+        failures = update_frontier(frontier, technologies, workers=args.jobs, out=args.out)
     _print_frontier(frontier, frontier_points(frontier, technologies), failures, as_json=args.json)
     return 1 if failures else 0
 
@@ -150,7 +146,7 @@ def _print_sweep(found: "Sweep", varied: Sequence[str], *, as_json: bool) -> Non
         row += [metrics["register_bits"], f"{metrics['delay']:.1f}"]
         row += [f"{metrics['slack']:.1f}"] if with_clock else []
         row += [f"{metrics['energy']:.1f}"] if with_energy else []
-        row += [result.simulation.cases, result.simulation.cycles] if result.simulation else []
+        row += [result.simulation[n] for n in ("cases", "cycles")] if result.simulation else []
         rows.append(row)
     print_table(header, rows)
     _print_failures(found.failures, len(found.results) + len(found.failures))

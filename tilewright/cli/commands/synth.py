@@ -77,13 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="prove that each netlist is equivalent to its RTL; where ABC cannot, run its bench",
     )
     parser.add_argument(
-        "--compare",
-        metavar=("OLD", "NEW"),
-        nargs=2,
-        type=Path,
-        help="compare two record files, or two folders of them, instead",
-    )
-    parser.add_argument(
         "--check-technology",
         metavar="FULL",
         nargs="+",
@@ -95,8 +88,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tilewright.cli import synthesis
 
-    if args.compare:
-        return synthesis.compare(args)
     if args.check_technology:
         return synthesis.check_technology(args)
     if args.system:

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from tilewright.golden.params.resolve import BLOCKS, resolve
-    from tilewright.synth.block_files import write_block
+    from tilewright.synth.emit import write_block
 
     if (args.block is None) != args.all:
         raise CommandError("name one BLOCK, or --all")

@@ -1,5 +1,5 @@
 """What number formats cost a real language model: searches, sweeps, tables and their records.
 
-``subject`` is a model with a text to measure it on, ``evaluations`` the file that remembers every
-measurement, ``anda`` and ``harmonia`` the experiments, ``records`` what is committed of them.
+``subject`` is a model with a text to measure it on and the file that remembers every measurement,
+``anda`` and ``harmonia`` are the experiments, ``records`` what is committed of them.
 """

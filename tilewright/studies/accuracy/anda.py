@@ -21,12 +21,6 @@ from tilewright.sim.workload import linear
 from tilewright.studies.accuracy.subject import Identity, Subject
 from tilewright.torch.config import AndaConfig
 
-__all__ = [
-    *("MachineResult", "SearchResult", "Validation"),
-    *("brute_forced", "compare_machines", "in_linears", "search_lengths", "searched", "text_of"),
-    *("saving_of", "search_record"),
-]
-
 PREFILL = 2048  # tokens, as in the paper's comparison
 MACHINES = ("fp-fp", "figna")  # of Anda's peak throughput, their PEs by the scoreboard's one rule
 

@@ -23,8 +23,6 @@ from tilewright.golden.llm.model import Linear, Model, ModelError, Norm
 from tilewright.golden.llm.start import Start, start_of_folder
 from tilewright.golden.params.block import require
 
-__all__ = ["GEMMA", "Encoding", "encoding_of", "quiet", "read_model", "transformers_model"]
-
 GEMMA = Names(
     **{**vars(LLAMA), "feed_norm": "pre_feedforward_layernorm"}
     | {"query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm"}

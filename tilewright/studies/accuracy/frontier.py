@@ -21,11 +21,6 @@ from tilewright.studies.accuracy.harmonia import CACHE_TOKENS, WHOLE, Variant
 from tilewright.studies.accuracy.subject import WEIGHT_BITS, Smoothing, Subject
 from tilewright.torch.config import HarmoniaConfig
 
-__all__ = [
-    *("Prices", "Space", "cheapest", "extended_search", "fixed_points", "one_length", "pareto"),
-    "within_windows",
-]
-
 CONTEXT = CACHE_TOKENS
 MODULES = dict(zip(LINEAR_SITES, ("qkv", "o", "u", "d"), strict=True))
 HARMONIA = (8, 8, 8, 8, 8, 4, 4, 8)  # in the order of Site; of K and V the old tokens'

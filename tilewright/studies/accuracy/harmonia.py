@@ -14,11 +14,6 @@ from tilewright.torch.config import HarmoniaConfig
 if TYPE_CHECKING:
     from tilewright.torch.smoothing import Learned
 
-__all__ = [
-    *("CACHE_TOKENS", "CacheResult", "CacheVariant", "Variant", "cache_bytes", "compare_caches"),
-    *("WHOLE", "learned", "measure", "smallest", "takes_factors", "variants"),
-]
-
 CACHE_TOKENS = 4096  # for which a cache's size is told, as in the paper
 LEARNING_TOKENS = 256  # of one calibration sequence that factors are learned on
 LEARNING_SEQUENCES = 2

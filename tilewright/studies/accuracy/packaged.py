@@ -15,8 +15,6 @@ from tilewright.base.cache import cache_folder
 from tilewright.golden.llm.load import SMOLLM2, smollm2_path
 from tilewright.golden.llm.model import ModelError
 
-__all__ = ["PACKAGED", "Packaged", "model_path", "packaged_path"]
-
 
 @dataclass(frozen=True)
 class Packaged:

@@ -5,21 +5,162 @@ makes it again. Every perplexity in it is also in the log that the command write
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.records import write_record
-from tilewright.golden.llm.load import TINY
-from tilewright.sim.length_search import STARTS
-from tilewright.studies.accuracy import anda, frontier, harmonia, retrieval, sensitivity
-from tilewright.studies.accuracy.subject import Smoothing, Subject
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = [
-    *("COMMAND", "FILE_MAKERS", "LEARNED", "MAKERS", "RECORDS", "describe", "load_record"),
-    "save_record",
-]
+from tilewright.base.records import write_record
+from tilewright.golden.llm.formats import ANDA_GROUP
+from tilewright.golden.llm.load import TINY
+from tilewright.golden.llm.sites import LINEAR_SITES, Site
+from tilewright.sim.length_search import STARTS
+from tilewright.studies.accuracy import anda, frontier, harmonia
+from tilewright.studies.accuracy.anda import in_linears
+from tilewright.studies.accuracy.frontier import one_length
+from tilewright.studies.accuracy.subject import Smoothing, Subject, in_format
+from tilewright.torch.config import KIND_OF_NAME, KINDS, Config
+
+Tick = Callable[[str], None]
+
+NAMES = (
+    *("Alice", "Robert", "Maria", "David", "Emma", "Peter", "Sarah", "Thomas"),
+    *("Laura", "Daniel", "Anna", "Michael", "Julia", "George", "Helen", "Frank"),
+)
+TOKENS = 2048
+FACTS = 12
+
+
+class Quiz:
+    """Facts placed early and asked for late, in one sequence: does a shortened cache find them?
+
+    It begins with sentences that give names a number each, goes on with prose, and ends with the
+    same sentences in another order. A model that looks back finds each number's digits; how likely
+    it finds them, and how often they are its first choice, shows what the cache still holds.
+    """
+
+    def __init__(self, tokens: NDArray[np.int64], answers: NDArray[np.bool_], count: int):
+        self.tokens = tokens
+        self.answers = answers  # of each token but the first: is it part of an answer?
+        self.count = count
+
+    def score(
+        self, subject: Subject, config: Config | None, factors: Smoothing | None = None
+    ) -> dict[str, float]:
+        """Mean likelihood of an answer's token, and the share of tokens that were first choice."""
+        from tilewright.torch.likelihood import token_losses
+
+        with in_format(subject.model, config, factors):
+            losses, hits = (found.numpy() for found in token_losses(subject.model, self.tokens))
+        return {
+            "likelihood": float(np.exp(-losses[self.answers].mean())),  # geometric mean
+            "first_choice": float(hits[self.answers].mean()),
+        }
+
+
+def make_quiz(
+    encode_text: Callable[[str], list[int]],
+    start: int | None,
+    filler: NDArray[np.int64],
+    *,
+    seed: int = 0,
+    tokens: int = TOKENS,
+) -> Quiz:
+    """``filler`` is prose, of which as much is taken as makes a sequence of ``tokens``."""
+    rng = np.random.default_rng(seed)
+    names = rng.permutation(NAMES)[:FACTS]
+    numbers = rng.permutation(np.arange(1000, 10000))[:FACTS]
+
+    def encode(text: str) -> NDArray[np.int64]:
+        return np.array(encode_text(text), np.int64)
+
+    def facts(order: NDArray) -> list[tuple[NDArray, bool]]:
+        pieces = []
+        for k in order:
+            pieces.append((encode(f" The number of {names[k]} is"), False))
+            pieces.append((encode(f" {numbers[k]}"), True))
+            pieces.append((encode("."), False))
+        return pieces
+
+    early, late = facts(np.arange(FACTS)), facts(rng.permutation(FACTS))
+    head, tail = (
+        encode("Every guest was given a number."),
+        encode("\n\nHere are the numbers again."),
+    )
+    if start is not None:  # once, before all, and not where prose had it before a window
+        head, filler = np.insert(head, 0, start), filler[filler != start]
+    used = sum(len(piece) for piece, _ in (*early, *late)) + len(head) + len(tail)
+    between = filler[: tokens - used]
+    if used + len(between) < tokens:
+        raise ValueError(f"{len(filler)} tokens of prose are too few for a quiz of {tokens}")
+    parts = [
+        (head, False),
+        *((piece, False) for piece, _ in early),  # an early number answers nothing
+        (between, False),
+        (tail, False),
+        *late,
+    ]
+    sequence = np.concatenate([piece for piece, _ in parts])
+    answers = np.concatenate([np.full(len(piece), is_answer) for piece, is_answer in parts])
+    return Quiz(sequence, answers[1:], FACTS)
+
+
+LENGTHS = range(3, 11)
+GROUPS = (16, 32, 64, 128)
+
+
+def by_module(
+    subject: Subject, lengths: Iterable[int] = LENGTHS, tick: Tick = lambda _: None
+) -> list[dict[str, Any]]:
+    """Perplexities with one of Anda's modules at a length, the others in full precision."""
+    return [
+        {
+            "module": site.value,
+            "length": length,
+            "perplexity": _measured(subject, [site], length, ANDA_GROUP, tick),
+        }
+        for site in LINEAR_SITES
+        for length in lengths
+    ]
+
+
+def by_group(
+    subject: Subject,
+    lengths: Iterable[int] = LENGTHS,
+    groups: Sequence[int] = GROUPS,
+    tick: Tick = lambda _: None,
+    *,
+    everywhere: bool = False,
+) -> list[dict[str, Any]]:
+    """Perplexities with the linear modules at one length, or all sites, by group size."""
+    sites = tuple(Site) if everywhere else LINEAR_SITES
+    return [
+        {
+            "group": group,
+            "length": length,
+            "perplexity": _measured(subject, sites, length, group, tick),
+        }
+        for group in groups
+        for length in lengths
+    ]
+
+
+def _measured(
+    subject: Subject, sites: Collection[Site], length: int, group: int, tick: Tick
+) -> float:
+    everywhere = set(sites) == set(Site)
+    names = "all sites" if everywhere else " ".join(site.value for site in sites)
+    name = f"{names} at {length} bits, group {group}"
+    tick(name)
+    if everywhere:
+        return subject.measure(name, one_length((length,) * len(Site), group))
+    kinds = [kind for kind, site in zip(KINDS, LINEAR_SITES, strict=True) if site in sites]
+    others = [leaf for leaf, kind in KIND_OF_NAME.items() if kind not in kinds]
+    return subject.measure(name, in_linears((length,) * 4, group), skip=others)
+
 
 RECORDS = Path(__file__).with_name("records")
 TOLERANCES = (0.001, 0.01)  # the two of the Anda paper's Table II
@@ -32,8 +173,6 @@ SEED = 0
 LEARNED = "learned factors"  # what subjects of one model and text may share
 
 COMMAND = "python -m tilewright.cli.accuracy_records"  # makes all records
-
-Tick = Callable[[str], None]
 
 
 def load_record(name: str, folder: Path = RECORDS) -> dict[str, Any] | None:
@@ -90,10 +229,10 @@ def sensitivity_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Length and group size, by module, in all linear modules and at all sites."""
     return {
         "reference": anda.reference(subject),
-        "by_module": sensitivity.by_module(subject, tick=tick),
-        "by_group": sensitivity.by_group(subject, tick=tick),
+        "by_module": by_module(subject, tick=tick),
+        "by_group": by_group(subject, tick=tick),
         # Cached keys and values too: Harmonia without what its cache adds.
-        "everywhere": sensitivity.by_group(subject, tick=tick, everywhere=True),
+        "everywhere": by_group(subject, tick=tick, everywhere=True),
     }
 
 
@@ -142,9 +281,9 @@ def _retrieval(
 ) -> list[dict[str, Any]]:
     if subject.shape.name.rpartition("-")[0] in TINY:  # whose tokens are letters
         return []
-    filler = subject.tokens[-retrieval.TOKENS :]
+    filler = subject.tokens[-TOKENS:]
     quizzes = [
-        retrieval.make_quiz(subject.encode, subject.identity.start, filler, seed=seed)
+        make_quiz(subject.encode, subject.identity.start, filler, seed=seed)
         for seed in range(QUIZZES)
     ]
     rows = []

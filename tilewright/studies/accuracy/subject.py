@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
+from tilewright.base.files import write_atomic
 from tilewright.golden.llm.load import NAMES, TINY
 from tilewright.golden.llm.start import Start, begun
 from tilewright.golden.llm.text import default_text, digest, read_text
@@ -35,12 +36,45 @@ from tilewright.studies.accuracy.checkpoints import (
     read_model,
     transformers_model,
 )
-from tilewright.studies.accuracy.evaluations import Evaluations
 from tilewright.studies.accuracy.packaged import PACKAGED, model_path
 from tilewright.torch.config import AndaConfig, Config, HarmoniaConfig
 from tilewright.torch.recipe import Factors, Recipe
 
-__all__ = ["DEVICES", "WEIGHTS", "Identity", "Subject", "in_format", "open_subject", "windows_of"]
+
+class Evaluations:
+    """Perplexities by name; without a path they are remembered for this run alone."""
+
+    def __init__(self, path: Path | None, identity: dict[str, Any]):
+        self.path = path
+        self.identity = json.loads(json.dumps(identity))  # as the file returns it
+        self.found: dict[str, Any] = {}  # perplexities, and answers of tasks as digits
+        if path is not None and path.exists():
+            self.found = self._read(path)
+
+    def __call__(self, name: str, measure: Callable[[], Any]) -> Any:
+        """Return what is called ``name``; it is measured if it is not known yet."""
+        if name not in self.found:
+            self.found[name] = measure()
+            if self.path is not None:
+                content = {"subject": self.identity, "perplexities": self.found}
+                write_atomic(self.path, json.dumps(content, indent=2) + "\n")
+        return self.found[name]
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            stored = json.loads(path.read_text())
+            subject = dict(stored["subject"])
+            found = dict(stored["perplexities"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CommandError(f"{path} is no log of perplexities: {error!r}") from None
+        for key in sorted({*subject, *self.identity}):
+            here, there = self.identity.get(key), subject.get(key)
+            if here != there:
+                raise CommandError(
+                    f"{path} belongs to another subject: its {key} is {there!r}, not {here!r}"
+                )
+        return found
+
 
 DEFAULT_TEXT = f"prose of the Python {sys.version_info.major}.{sys.version_info.minor} reference"
 DEVICES = ("cpu", "cuda")

@@ -21,8 +21,6 @@ from tilewright.sim.llm import LlmResult, answer_pass
 from tilewright.sim.target import Target
 from tilewright.sim.workload import EXPERT, Batch, Pass
 
-__all__ = ["serving_sim_files"]
-
 MOST_TOKENS, MOST_SEQUENCES, LONGEST = 2048, 256, 16384
 ATTENTION = ("attention", "cache", "scores", "values")
 PROJECTIONS = {

@@ -9,8 +9,6 @@ from typing import Any
 
 from tilewright.sim.accelerator import Accelerator
 
-__all__ = ["zigzag_files", "zigzag_hardware"]
-
 ACCUMULATOR_BITS = 32
 
 

@@ -21,12 +21,6 @@ from tilewright.synth.place.record import PLACED
 from tilewright.synth.record import find_record, load_kind
 from tilewright.synth.technology import Technology
 
-__all__ = [
-    *("Claim", "Comparison", "Conclusion", "Decompression", "Measured", "PEComparison"),
-    *("Placed", "Survival", "compare", "compare_in", "surviving_claims", "surviving_orders"),
-    "with_wires",
-]
-
 HARMONIA_BASELINES = (
     *("FP-FP", "FP-INT", "FIGNA", "FIGNA-C"),
     *("Anda m4", "Anda m6", "Anda m8"),

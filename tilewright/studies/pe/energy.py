@@ -11,8 +11,17 @@ import numpy as np
 from tilewright.base.cores import available_cores
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.pe.tensors import DOTS, LENGTH, SAMPLES, STREAMS
-from tilewright.studies.pe.workload import KINDS, SEED, pe_bench, words_of, workload
+from tilewright.studies.pe.workload import (
+    DOTS,
+    KINDS,
+    LENGTH,
+    SAMPLES,
+    SEED,
+    STREAMS,
+    pe_bench,
+    words_of,
+    workload,
+)
 from tilewright.synth.activity import measure
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.energy import (
@@ -38,11 +47,6 @@ from tilewright.synth.record import (
     tool_versions,
 )
 from tilewright.synth.technology import Technology, load_technology
-
-__all__ = [
-    *("CLOCK_MHZ", "ENERGY", "PES", "is_fresh_energy", "load_energy", "make_records"),
-    *("made_with", "measure_run", "record_jobs", "update_records"),
-]
 
 ENERGY = "energy"  # the kind of record
 CLOCK_MHZ = 285  # of every system in Anda's comparison: tilewright/claims/anda.toml

@@ -6,6 +6,7 @@ groups; codes are whole numbers below ``2 ** bits``, scales below ``2 ** scale_b
 are a scheme of the performance model too (``tilewright.sim.own_format``).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
+from tilewright.golden.bits import decode
 from tilewright.golden.bits import decode as decode_float
 from tilewright.golden.bits import encode as encode_float
 from tilewright.golden.params.formats import BF16, E2M1, E4M3, E5M2, FP16, FloatFormat
 from tilewright.golden.params.names import unknown
+from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.sim.own_format import own_class
-
-__all__ = ["FORMATS", "OperandFormat", "find_format", "find_formats"]
+from tilewright.studies.pe.workload import LENGTH, samples
 
 NEEDED = ("name", "bits", "scale_bits", "group", "encode", "decode")
 MX_BLOCK = 32  # values that share a scale in the OCP Microscaling formats
@@ -181,3 +183,61 @@ def find_formats(text: str) -> tuple[OperandFormat, OperandFormat]:
 
 def _is_format(name: str) -> bool:
     return name in FORMATS or (".py:" in name and Path(name.rpartition(":")[0]).is_file())
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatAccuracy:
+    """One format on the samples of a real model."""
+
+    name: str
+    bits_per_value: float  # scales in it
+    activation_sqnr_db: float  # of activations in the format
+    weight_sqnr_db: float  # of weights in the format
+    dot_error_percent: float  # of dot products of both, over the root mean square of exact ones
+
+
+def real_operands() -> tuple[NDArray, NDArray]:
+    """Return activations (streams, dots, length) and weights (streams, length) as real numbers.
+
+    Weights are those of the samples, int4 with a scale for 128: no format is better than they are.
+    """
+    found = samples()
+    activations = decode(FP16, found["activation"])
+    scales = np.repeat(decode(FP16, found["scale"]), WEIGHT_GROUP, axis=-1)
+    return activations, found["weight"].astype(float) * scales
+
+
+def compare_formats(further: Sequence[str] = ()) -> list[FormatAccuracy]:
+    """Return the known formats and ``further`` ones, named as ``FILE.py:CLASS``."""
+    return [_accuracy(fmt) for fmt in (*FORMATS.values(), *map(find_format, further))]
+
+
+def _accuracy(fmt: OperandFormat) -> FormatAccuracy:
+    if LENGTH % fmt.group:
+        raise CommandError(f"groups of {fmt.name} must divide {LENGTH} values, not {fmt.group}")
+    activations, weights = real_operands()
+    found = [_through(fmt, values) for values in (activations, weights)]
+    exact = (activations * weights[:, np.newaxis]).sum(-1)
+    dots = (found[0] * found[1][:, np.newaxis]).sum(-1)
+    return FormatAccuracy(
+        name=fmt.name,
+        bits_per_value=fmt.bits + fmt.scale_bits / fmt.group,
+        activation_sqnr_db=_sqnr(activations, found[0]),
+        weight_sqnr_db=_sqnr(weights, found[1]),
+        dot_error_percent=100 * float(np.sqrt(((dots - exact) ** 2).mean() / (exact**2).mean())),
+    )
+
+
+def _through(fmt: OperandFormat, values: NDArray) -> NDArray:
+    codes, scales = fmt.encode(values)
+    if codes.shape != values.shape or codes.min() < 0 or codes.max() >= 1 << fmt.bits:
+        raise CommandError(f"{fmt.name} gives codes that are not {fmt.bits} bits for each value")
+    if fmt.scale_bits and (scales.min() < 0 or scales.max() >= 1 << fmt.scale_bits):
+        raise CommandError(f"{fmt.name} gives scales that are not {fmt.scale_bits} bits")
+    return fmt.decode(codes, scales)
+
+
+def _sqnr(values: NDArray, found: NDArray) -> float:
+    """Signal to quantisation noise, in decibels; 200 where nothing is lost."""
+    noise = float(((found - values) ** 2).mean())
+    return 200.0 if noise == 0 else 10 * float(np.log10((values**2).mean() / noise))

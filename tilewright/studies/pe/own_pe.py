@@ -16,18 +16,14 @@ from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
 from tilewright.studies.pe.energy import CLOCK_MHZ
-from tilewright.studies.pe.format_accuracy import real_operands
-from tilewright.studies.pe.formats import OperandFormat, find_formats
-from tilewright.studies.pe.tensors import DOTS, LENGTH, STREAMS
-from tilewright.studies.pe.workload import KINDS, SEED
+from tilewright.studies.pe.formats import OperandFormat, find_formats, real_operands
+from tilewright.studies.pe.workload import DOTS, KINDS, LENGTH, SEED, STREAMS
 from tilewright.synth.activity import Simulator
 from tilewright.synth.energy import energy_of
 from tilewright.synth.flow import Synthesis, synthesise
 from tilewright.synth.netlist import Netlist
 from tilewright.synth.technology import Technology
 from tilewright.synth.yosys import SynthesisError, yosys_files
-
-__all__ = ["OwnPE", "measure_own"]
 
 MARKS = ("clk", "rst", "valid", "start", "first")
 OPERANDS = ("a", "b", "a_scale", "b_scale")

@@ -20,15 +20,8 @@ from tilewright.golden.params.arith import AdderTreeStyle
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.energy import CLOCK_MHZ, made_with
-from tilewright.studies.sweeps.results import Failure, Result
-from tilewright.studies.sweeps.sweep import failures_of, results_of, run_jobs
-from tilewright.studies.sweeps.work import Job
+from tilewright.studies.sweeps.sweep import Failure, Job, Result, failures_of, results_of, run_jobs
 from tilewright.synth.record import RECORDS, table_path
-
-__all__ = [
-    *("BASELINES", "Point", "load_points", "point_specs", "points_path", "renew_points"),
-    "taken_point",
-]
 
 TECHNOLOGY = "asap7"
 # Of each baseline: its block with what makes it this one, and the stages that it can have.

@@ -1,29 +1,79 @@
 """The workload on which processing elements are compared: dot products of three kinds of data.
 
 Streams of dot products, each of ``LENGTH`` elements: activations and 4-bit weights of a language
-model (``real``, :mod:`tilewright.studies.pe.tensors`), random bits (``random``), or nothing but
-zeros (``zero``). Every PE gets the same tensors; its bench
-(:class:`tilewright.verify.dots.ComparedPE`) turns them into its operands.
+model (``real``), random bits (``random``), or nothing but zeros (``zero``). Every PE gets the same
+tensors; its bench (:class:`tilewright.verify.dots.ComparedPE`) turns them into its operands.
+
+    python -m tilewright.studies.pe.workload
+
+takes the real ones anew from SmolLM2-135M (`pip install 'tilewright[llm]'`), a layer of its middle
+reading the default text: a quarter of the streams from each linear module. A stream is one output
+of a projection, int4 in groups of 128, and is multiplied by the activations of successive tokens.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
+from tilewright.base.files import open_atomic
 from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.payload import Columns
 from tilewright.golden.weights import WEIGHT_GROUP
-from tilewright.studies.pe.tensors import DOTS, LENGTH, STREAMS, samples
 from tilewright.verify import bench_of
 from tilewright.verify.dots import GROUP, ComparedPE, Tensors
 
-__all__ = ["KINDS", "SEED", "Workload", "pe_bench", "per_bit", "words_of", "workload"]
+SAMPLES = Path(__file__).parents[1] / "records" / "pe_tensors.npy"
+STREAMS, DOTS, LENGTH = 64, 3, 256
+MODEL, LAYER, TOKENS, SEED = "smollm2", 15, 128, 7
+
+_KIND = np.dtype(
+    [
+        ("activation", "<u2", (DOTS, LENGTH)),  # fp16 patterns
+        ("weight", "i1", (LENGTH,)),
+        ("scale", "<u2", (LENGTH // WEIGHT_GROUP,)),  # fp16 patterns
+    ]
+)
+
+
+@cache
+def samples() -> NDArray:
+    """Return the committed samples, (streams,) of activation, weight and scale."""
+    return np.load(SAMPLES)
+
+
+def sampled() -> NDArray:
+    """Take the same samples from the model itself."""
+    from tilewright.golden.llm.block import captured
+    from tilewright.golden.llm.load import load_model
+    from tilewright.golden.llm.text import default_text
+
+    model = load_model(MODEL)
+    assert model.tokenizer is not None
+    tokens = model.tokenizer.encode(default_text()[: 16 * TOKENS])[:TOKENS]
+    modules, _ = captured(model, tokens, LAYER, TOKENS)
+    rng = np.random.default_rng(SEED)
+    streams = np.zeros(STREAMS, _KIND)
+    for stream, module in zip(np.split(streams, len(modules)), modules.values(), strict=True):
+        values = np.concatenate([w.values for w in module.integers.values()])
+        scales = np.concatenate([w.scales for w in module.integers.values()])
+        outputs, inputs = values.shape
+        for one in stream:
+            output = rng.integers(outputs)
+            token = rng.integers(TOKENS - DOTS + 1)
+            group = rng.integers((inputs - LENGTH) // WEIGHT_GROUP + 1)
+            first = group * WEIGHT_GROUP
+            one["activation"] = module.activations[token : token + DOTS, first : first + LENGTH]
+            one["weight"] = values[output, first : first + LENGTH]
+            one["scale"] = scales[output, group : group + LENGTH // WEIGHT_GROUP]
+    return streams
+
 
 KINDS = ("real", "random", "zero")
-SEED = 7  # of random data
 
 
 @dataclass(frozen=True)
@@ -104,3 +154,8 @@ def _tensors(kind: str) -> Tensors:
 def _in_order(values: NDArray) -> NDArray:
     """Turn (streams, dots, beats, ...) into (beats of all dots, streams, ...)."""
     return np.moveaxis(values.reshape(len(values), -1, *values.shape[3:]), 0, 1)
+
+
+if __name__ == "__main__":
+    with open_atomic(SAMPLES) as file:
+        np.save(file, sampled())

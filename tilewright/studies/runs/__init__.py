@@ -5,7 +5,7 @@ Every module has one function that runs it and returns a frozen result object:
 - :func:`~tilewright.studies.runs.bench.bench_block`: the bench of any block
 - :func:`~tilewright.studies.runs.deca_gemm.gemm_on_deca`: a GEMM with compressed weights on DECA
 - :func:`~tilewright.studies.runs.deca_cycles.measure_cycles`: the cycles per tile of DECA
-- :func:`~tilewright.studies.runs.deca_stream.measure_streams`: tiles with core and memory
+- :func:`~tilewright.studies.runs.deca_rates.measure_streams`: tiles with core and memory
 - :func:`~tilewright.studies.runs.deca_coverage.cover_tiles`: the functional coverage of DECA
 - :func:`~tilewright.studies.runs.deca_layer.layer_on_deca`: the weights of a decoder layer on DECA
 - :func:`~tilewright.studies.runs.program.program_on_machine`: a program on Anda or Harmonia

@@ -20,8 +20,6 @@ from tilewright.verify.simulators.find import SIMULATORS
 from tilewright.verify.simulators.run import wave_format
 from tilewright.verify.simulators.verilog import block_verilog
 
-__all__ = ["BlockRun", "bench_block", "cycles_per_second"]
-
 LONG = 50_000  # cases that repay the time of an optimising compiler
 
 

@@ -10,8 +10,6 @@ from tilewright.golden.params.deca import DecaParams
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
 from tilewright.verify.coverage import Coverage
 
-__all__ = ["RECORD", "TileCoverage", "cover_tiles"]
-
 BENCH = "tilewright.verify.deca.combinations"
 RECORD = "deca_coverage"
 

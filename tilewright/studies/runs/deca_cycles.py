@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from tilewright.golden.params.deca import DecaParams
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
 
-__all__ = ["RECORD", "CycleRow", "measure_cycles"]
-
 BENCH = "tilewright.verify.deca.cycles"
 RECORD = "deca_cycles"
 LONG = 5000  # cases that repay the time of an optimising compiler

@@ -32,8 +32,6 @@ from tilewright.golden.params.resolve import resolve, resolve_as
 from tilewright.studies.model_files import open_model
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
 
-__all__ = ["MEMORY", "DecaMemory", "GemmRun", "gemm_on_deca", "read_weights", "run_matrix"]
-
 BENCH = "tilewright.verify.deca.gemm"
 BASE = 1 << 32  # of the matrix in memory; nothing depends on it
 

@@ -17,10 +17,8 @@ from tilewright.golden.deca import compress, resolve_scheme
 from tilewright.golden.llm.block import Module
 from tilewright.golden.params.formats import BF16
 from tilewright.studies.runs.deca_gemm import MEMORY, DecaMemory, GemmRun, run_matrix
-from tilewright.studies.runs.decoder_layer import MODEL, read_layer, run_parts
+from tilewright.studies.runs.machine_layer import MODEL, read_layer, run_parts
 from tilewright.studies.runs.simulation import DEFAULT, Simulation, resolve_block
-
-__all__ = ["SCHEMES", "DecaLayerRun", "ProjectionRun", "WeightScheme", "layer_on_deca"]
 
 TOKENS = 16  # columns of a matrix unit's tile
 

@@ -4,21 +4,68 @@ Activations are those of real text. The last steps run on the emitted Verilog; m
 cycles are compared with the golden machine, on which all steps run.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.console import progress
 from tilewright.base.errors import CommandError
 from tilewright.compiler.machine import machine_of
 from tilewright.compiler.plan import Plan, step_sizes
 from tilewright.compiler.sizes import Step
-from tilewright.golden.llm.block import layer_alone
+from tilewright.golden.llm.block import Attention, Module, captured, layer_alone
+from tilewright.golden.llm.load import load_model
+from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.text import default_text
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.runs.decoder_layer import MODEL, read_text, run_parts
 from tilewright.studies.runs.program import LATENCY, run_program
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
 from tilewright.verify.machine.model_workload import ModelWork
 
-__all__ = ["STEPS", "TOKENS", "MachineLayerRun", "StepRun", "layer_on_machine", "steps_of"]
+MODEL = "smollm2"
+CALIBRATION_TOKENS = 128  # of the text; they calibrate the weights
+
+Part = TypeVar("Part")
+
+
+def read_layer(
+    model: str, layer: int, count: int, *, tokens: int = CALIBRATION_TOKENS, seed: int = 1
+) -> tuple[dict[str, Module], Attention]:
+    """Return the operands that a decoder layer meets in real text.
+
+    They are its linear modules for the last ``count`` of ``tokens`` tokens, and its attention for
+    all of them.
+    """
+    loaded, ids = read_text(model, tokens=tokens, seed=seed)
+    return captured(loaded, ids, layer, count)
+
+
+def read_text(model: str, *, tokens: int, seed: int = 1) -> tuple[Model, NDArray[np.int64]]:
+    """Return a model and tokens of a text; a model without a tokenizer reads random tokens."""
+    try:
+        loaded = load_model(model)
+    except ModelError as error:
+        raise CommandError(str(error)) from None
+    if loaded.tokenizer is None:
+        rng = np.random.default_rng(seed)
+        return loaded, rng.integers(0, loaded.config.vocab_size, tokens)
+    return loaded, np.array(loaded.tokenizer.encode(default_text()[: 16 * tokens])[:tokens])
+
+
+def run_parts(name: str, parts: Iterable[tuple[str, Callable[[], Part]]]) -> tuple[Part, ...]:
+    """Return the results of the named parts, run one after the other."""
+    waiting, results = list(parts), []
+    with progress(name, len(waiting)) as tick:
+        for doing, run in waiting:
+            tick(doing, steps=0)
+            results.append(run())
+            tick()
+    return tuple(results)
+
 
 TOKENS = 104  # of the text
 STEPS = 8  # the prompt's last two, and all tokens after them

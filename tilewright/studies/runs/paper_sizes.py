@@ -31,8 +31,6 @@ from tilewright.verify.machine.model_workload import ModelWork
 from tilewright.verify.machine.workload import gemm_of, stream_of_weights
 from tilewright.verify.native import NativeMemory, run_as_golden
 
-__all__ = ["CASES", "RECORD", "Case", "SizedRun", "run_case"]
-
 RECORD = "paper_sizes"
 CLOCKS = {"harmonia": 300e6, "anda": 285e6}
 # A channel of HBM2 brings 32 GB/s: of 128 bytes a cycle, 7 in 8 cycles at 285 MHz, 5 in 6 at 300.

@@ -29,11 +29,6 @@ from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.model_workload import ModelWork, layer_shape
 from tilewright.verify.native import NativeMemory, build_native, run_native
 
-__all__ = [
-    *("LATENCY", "MachineStatus", "ProgramRun"),
-    *("own_program", "program_on_machine", "run_program", "simulate_program"),
-]
-
 BENCH = "tilewright.verify.machine.run"
 PRESET = "small"  # the paper's sizes take minutes to build
 LIMIT = 20_000_000  # cycles

@@ -14,8 +14,6 @@ from tilewright.verify.job import DEFAULT_STALLS, Job
 from tilewright.verify.simulators import default_simulator, run_bench
 from tilewright.verify.simulators.verilog import block_verilog
 
-__all__ = ["DEFAULT", "HOSTS", "NATIVE", "Simulation", "resolve_block"]
-
 HOSTS = ("cocotb", "native")
 
 

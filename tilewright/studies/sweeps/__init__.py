@@ -1,1 +1,1 @@
-"""Many variants of a block through synthesis and simulation, here or on a Dask cluster."""
+"""Many variants of a block through synthesis and simulation, and families of designs."""

@@ -17,27 +17,26 @@ from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.harmonia import HarmoniaPeParams, Mode
 from tilewright.golden.params.names import unknown
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.sweeps.results import Result
-from tilewright.studies.sweeps.variants import expand, parse_axis
-from tilewright.studies.sweeps.work import Job
+from tilewright.studies.sweeps.sweep import (
+    Failure,
+    Job,
+    Result,
+    expand,
+    failures_of,
+    parse_axis,
+    results_of,
+    run_jobs,
+)
 from tilewright.synth.liberty import to_liberty
-from tilewright.synth.record import RECORDS, flow_sha256, sha256, table_path, tool_versions
+from tilewright.synth.record import (
+    RECORDS,
+    flow_sha256,
+    sha256,
+    store_record,
+    table_path,
+    tool_versions,
+)
 from tilewright.synth.technology import load_technology
-
-__all__ = [
-    "FRONTIER",
-    "FRONTIERS",
-    "Design",
-    "Frontier",
-    "FrontierPoint",
-    "find_frontier",
-    "frontier_points",
-    "frontier_record",
-    "jobs_of",
-    "load_frontier",
-    "load_frontier_record",
-    "pareto",
-]
 
 
 @dataclass(frozen=True)
@@ -206,6 +205,28 @@ def frontier_record(
         "units": {"area": "um2", "delay": "ps", "throughput": frontier.unit},
         "designs": designs,
     }
+
+
+def update_frontier(
+    frontier: Frontier,
+    technologies: Sequence[str],
+    *,
+    workers: int | None = None,
+    out: Path | None = None,
+) -> tuple[Failure, ...]:
+    """Work out all designs of a frontier again and return those that failed.
+
+    A technology's record is written only if every design of it got through.
+    """
+    jobs = [job for job in jobs_of(frontier) if job.technology in technologies]
+    outcomes = run_jobs(jobs, workers=workers, out=out)
+    for technology in technologies:
+        own = [job for job in jobs if job.technology == technology]
+        results = results_of(own, outcomes)
+        if len(results) == len(own):
+            record = frontier_record(frontier, technology, results)
+            store_record(FRONTIER, technology, frontier.name, record)
+    return failures_of(jobs, outcomes)
 
 
 def load_frontier_record(

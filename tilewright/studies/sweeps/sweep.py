@@ -1,31 +1,165 @@
-"""A sweep: many variants of one block through synthesis, and through simulation if asked."""
+"""Sweeps: many variants of one block through synthesis, and through simulation if asked.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+Variants run in processes of their own. Yosys and simulators are cached by content, so a sweep that
+was interrupted continues about where it stopped.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from tilewright.base.console import progress
 from tilewright.base.cores import available_cores
-from tilewright.base.errors import CommandError
+from tilewright.base.errors import CheckError, CommandError
 from tilewright.base.files import write_atomic
-from tilewright.golden.params.resolve import resolve
-from tilewright.studies.sweeps.frontiers import (
-    FRONTIER,
-    Frontier,
-    frontier_record,
-    jobs_of,
-)
-from tilewright.studies.sweeps.results import Failure, LeftOut, Result
-from tilewright.studies.sweeps.runners import Outcome, run_here, run_on_cluster
-from tilewright.studies.sweeps.variants import Axis, expand
-from tilewright.studies.sweeps.work import Job, result_text
-from tilewright.synth.record import store_record
+from tilewright.golden.params.resolve import UnknownNameError, resolve
+from tilewright.studies.pe.energy import measure_run
+from tilewright.studies.runs.simulation import DEFAULT
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.flow import Goal, synthesise, synthesise_for_clock
+from tilewright.synth.modules import area_by_modules
+from tilewright.synth.record import block_record, sha256
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
+from tilewright.verify import cocotb_tests
+from tilewright.verify.simulators import default_simulator
 
-__all__ = [
-    *("Sweep", "failures_of", "known_technologies", "results_of", "run_jobs", "run_sweep"),
-    "update_frontier",
-]
+
+@dataclass(frozen=True)
+class Job:
+    """One variant, and what is to be found out about it."""
+
+    spec: str
+    technology: str
+    goal: str = "area"
+    clock: float | None = None  # ps; takes the first goal that meets it
+    by_modules: bool = False  # area alone, module by module, for the largest blocks
+    simulate: int = 0  # cases; 0 is none
+    energy: bool = False  # of a PE's multiply-add on real data
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number with its unit."""
+
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A variant that got through synthesis, and through simulation if that was asked for."""
+
+    spec: str
+    technology: str
+    goal: str
+    parameters: Mapping[str, Any]  # of the block: whole numbers, truth values and names
+    metrics: Mapping[str, Metric]
+    rtlil_sha256: str
+    longest_path: Mapping[str, Any] | None = None  # start, end and cells in order
+    simulation: Mapping[str, Any] | None = None  # simulator, cases and cycles of a passed bench
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A variant that did not get through; ``reason`` is one line."""
+
+    spec: str
+    technology: str
+    goal: str
+    reason: str
+
+
+Outcome = Result | Failure
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A field and the values it takes."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Variants:
+    """What a block can be asked for, and what its parameters refuse."""
+
+    specs: tuple[str, ...]
+    left_out: dict[str, str]  # spec -> why
+
+
+MOST_VALUES = 100_000  # of a range: more than any sweep ends with
+LONGEST = 18  # digits of a number
+
+
+def parse_axis(text: str) -> Axis:
+    """``name=a,b,c``; ``a..b`` among the values stands for all whole numbers of that range."""
+    name, equals, values = text.partition("=")
+    parts = values.split(",")
+    if not name.isidentifier() or not equals or not all(parts):
+        raise CommandError(f"--vary takes NAME=VALUE,VALUE,..., not {text!r}")
+    found = [value for part in parts for value in _range(part)]
+    if len(set(found)) < len(found):
+        raise CommandError(f"--vary {name}: a value is given twice in {values!r}")
+    return Axis(name, tuple(found))
+
+
+def _range(text: str) -> list[str]:
+    low, dots, high = text.partition("..")
+    if not dots:
+        return [text]
+    if not (low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
+        raise CommandError(f"a range is LOW..HIGH of whole numbers, not {text!r}")
+    if len(high) > LONGEST or int(high) - int(low) >= MOST_VALUES:
+        raise CommandError(f"a range has at most {MOST_VALUES} values, unlike {text[:40]!r}")
+    return [str(k) for k in range(int(low), int(high) + 1)]
+
+
+def expand(block: str, axes: Sequence[Axis]) -> Variants:
+    """Every combination that the block's parameters accept.
+
+    A name that does not exist is refused, and so is a value that no combination accepts; a
+    combination that is refused although its values occur in others is left out.
+    """
+    resolve(block)
+    names = [axis.name for axis in axes]
+    if len(set(names)) < len(names):
+        raise CommandError(f"--vary names {max(names, key=names.count)} more than once")
+    specs, left_out, used = [], {}, set()
+    for values in product(*(axis.values for axis in axes)):
+        settings = list(zip(names, values, strict=True))
+        spec = ",".join([block, *(f"{name}={value}" for name, value in settings)])
+        try:
+            resolve(spec)
+        except UnknownNameError:
+            raise
+        except ValueError as error:
+            left_out[spec] = str(error)
+        else:
+            specs.append(spec)
+            used.update(settings)
+    for axis in axes:
+        for value in axis.values:
+            if (axis.name, value) not in used:
+                reason = next(
+                    why for spec, why in left_out.items() if f",{axis.name}={value}" in f"{spec},"
+                )
+                raise CommandError(f"--vary {axis.name}={value}: {reason}")
+    return Variants(tuple(specs), left_out)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A combination of values that the block's parameters refuse, and why."""
+
+    spec: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -47,7 +181,6 @@ def run_sweep(
     simulate_cases: int = 0,
     energy: bool = False,
     workers: int | None = None,
-    cluster: str | None = None,
     out: Path | None = None,
 ) -> Sweep:
     """Synthesise every combination of values on ``axes`` that ``block`` accepts.
@@ -72,7 +205,7 @@ def run_sweep(
         for spec in variants.specs
         for technology in technologies
     ]
-    outcomes = run_jobs(jobs, workers=workers, cluster=cluster, out=out)
+    outcomes = run_jobs(jobs, workers=workers, out=out)
     return Sweep(
         results=results_of(jobs, outcomes),
         left_out=tuple(LeftOut(spec, why) for spec, why in variants.left_out.items()),
@@ -80,57 +213,99 @@ def run_sweep(
     )
 
 
-def update_frontier(
-    frontier: Frontier,
-    technologies: Sequence[str],
-    *,
-    workers: int | None = None,
-    cluster: str | None = None,
-    out: Path | None = None,
-) -> tuple[Failure, ...]:
-    """Work out all designs of a frontier again and return those that failed.
-
-    A technology's record is written only if every design of it got through.
-    """
-    jobs = [job for job in jobs_of(frontier) if job.technology in technologies]
-    outcomes = run_jobs(jobs, workers=workers, cluster=cluster, out=out)
-    for technology in technologies:
-        own = [job for job in jobs if job.technology == technology]
-        results = results_of(own, outcomes)
-        if len(results) == len(own):
-            record = frontier_record(frontier, technology, results)
-            store_record(FRONTIER, technology, frontier.name, record)
-    return failures_of(jobs, outcomes)
-
-
 def run_jobs(
-    jobs: Sequence[Job],
-    *,
-    workers: int | None = None,
-    cluster: str | None = None,
-    out: Path | None = None,
+    jobs: Sequence[Job], *, workers: int | None = None, out: Path | None = None
 ) -> dict[Job, Outcome]:
-    """Run jobs side by side; results of earlier runs on the same sources are taken as they are.
+    """Run jobs in ``workers`` processes, one for each core by default.
 
-    They run in ``workers`` processes of this machine (one for each core by default), or on the
-    workers of the Dask scheduler at the address ``cluster``. Each result is written to the folder
-    ``out`` as soon as it is there.
+    Each result is written to the folder ``out`` as soon as it is there.
     """
-    if cluster is not None:
-        running = run_on_cluster(jobs, cluster)
-    else:
-        running = run_here(jobs, workers or available_cores())
     outcomes: dict[Job, Outcome] = {}
     failed = 0
     with progress("sweep", len(jobs)) as tick:
-        for job, outcome in running:
+        for job, outcome in _run(jobs, workers or available_cores()):
             outcomes[job] = outcome
-            if not isinstance(outcome, Result):
+            if isinstance(outcome, Failure):
                 failed += 1
             elif out is not None:
-                write_atomic(out / f"{_file_name(job)}.json", result_text(outcome))
+                text = json.dumps(asdict(outcome), indent=2) + "\n"
+                write_atomic(out / f"{_file_name(job)}.json", text)
             tick(f"{job.spec} {job.technology}" + (f", {failed} failed" if failed else ""))
     return outcomes
+
+
+def _run(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
+    """Every job with its outcome, in the order in which they end."""
+    if min(workers, len(jobs)) <= 1:
+        yield from ((job, work_out(job)) for job in jobs)
+        return
+    # Not forked, as there are threads.
+    pool = ProcessPoolExecutor(min(workers, len(jobs)), get_context("spawn"))
+    try:
+        futures = {pool.submit(work_out, job): job for job in jobs}
+        for future in as_completed(futures):
+            job = futures[future]
+            try:
+                yield job, future.result()
+            except BrokenProcessPool:
+                yield job, _failure(job, "its process, or that of another variant, has died")
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def work_out(job: Job) -> Outcome:
+    """Map a variant, and simulate it if that is asked for; its failure stops no other variant."""
+    try:
+        return _result(job)
+    except CheckError as error:
+        return _failure(job, f"simulation: {error}")
+    except Exception as error:
+        return _failure(job, str(error) or repr(error))
+
+
+def _failure(job: Job, reason: str) -> Failure:
+    return Failure(job.spec, job.technology, job.goal, reason.splitlines()[0])
+
+
+def _result(job: Job) -> Result:
+    params, technology = resolve(job.spec), load_technology(job.technology)
+    rtlil = to_rtlil(params, memory_macros=True)
+    goal, path = "area by modules", None
+    if job.by_modules:
+        area = area_by_modules(rtlil, params.slug, technology)
+        metrics = {
+            "area": Metric(round(area.total, 3), "um2"),
+            "memory_area": Metric(round(area.memory, 3), "um2"),
+        }
+    else:
+        if job.clock is None:
+            netlist = synthesise(rtlil, params.slug, technology, Goal(job.goal))
+        else:
+            netlist = synthesise_for_clock(rtlil, params.slug, technology, job.clock)
+        record = block_record(job.spec, params, rtlil, netlist)
+        goal, path = netlist.goal.value, record["longest_path"]
+        metrics = {n: Metric(m["value"], m["unit"]) for n, m in record["metrics"].items()}
+        if job.clock is not None:
+            metrics["slack"] = Metric(round(job.clock - netlist.delay, 1), "ps")
+        if job.energy:
+            metrics["energy"] = Metric(measure_run(params, netlist, "real", "")["total"], "fJ")
+    return Result(
+        spec=job.spec,
+        technology=job.technology,
+        goal=goal,
+        parameters=params.as_dict(),
+        metrics=metrics,
+        rtlil_sha256=sha256(rtlil),
+        longest_path=path,
+        simulation=_simulate(job) if job.simulate else None,
+    )
+
+
+def _simulate(job: Job) -> dict[str, Any]:
+    """The block's own bench on its Verilog; a failure is the variant's."""
+    numbers = DEFAULT.run(job.spec, cocotb_tests(resolve(job.spec)), cases=job.simulate)
+    counted = {name: numbers.get(name) for name in ("cases", "cycles")}
+    return {"simulator": default_simulator(), **counted}
 
 
 def known_technologies(chosen: str | None) -> tuple[str, ...]:
@@ -154,8 +329,5 @@ def results_of(jobs: Sequence[Job], outcomes: dict[Job, Outcome]) -> tuple[Resul
 
 def failures_of(jobs: Sequence[Job], outcomes: dict[Job, Outcome]) -> tuple[Failure, ...]:
     """Return the failures among the outcomes, in the order of ``jobs``."""
-    return tuple(
-        Failure(job.spec, job.technology, job.goal, str(outcome))
-        for job in jobs
-        if not isinstance(outcome := outcomes[job], Result)
-    )
+    found = (outcomes[job] for job in jobs)
+    return tuple(outcome for outcome in found if isinstance(outcome, Failure))

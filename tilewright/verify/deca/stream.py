@@ -1,6 +1,6 @@
 """Tiles in a row with a memory below and a core beside: the cycle of every event.
 
-``TILEWRIGHT_TASK`` holds the cases, as of ``tilewright.studies.runs.deca_stream``.
+``TILEWRIGHT_TASK`` holds the cases, as of ``tilewright.studies.runs.deca_rates``.
 """
 
 import json

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NAME = "pe"
 HELP = "put processing elements on one workload: area, delay, energy, beside the paper"
-EXAMPLE = "tilewright compare pe --tech asap7 --plot out/pe.svg"
+EXAMPLE = "tilewright compare pe --tech asap7"
 OWN = ("top", "macs", "cycles", "format")  # what --with goes with
 HEADER = (
     *("PE", "MAC/CYCLE", "AREA UM2", "DELAY PS", "FJ/MAC", "TOPS/MM2", "TOPS/W"),
@@ -52,9 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", metavar="AxB", help="formats of its activations and weights, such as int8xint4"
     )
     parser.add_argument(
-        "--plot", metavar="FILE", type=Path, help="draw the efficiencies as bars (SVG, PNG, PDF)"
-    )
-    parser.add_argument(
         "--update-records",
         action="store_true",
         help="synthesise and simulate again; writes synth/records",
@@ -66,7 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tilewright.studies.pe.compare import compare
     from tilewright.studies.pe.energy import record_jobs, update_records
-    from tilewright.studies.pe.plot import plot_efficiencies
     from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
     technologies = [load_technology(name) for name in ([args.tech] if args.tech else TECHNOLOGIES)]
@@ -79,8 +75,6 @@ def run(args: argparse.Namespace) -> int:
             for done in update_records(jobs):
                 tick(done)
     result = compare(technologies, args.block, own)
-    if args.plot:
-        plot_efficiencies(result.comparisons, args.plot)
     print_json(result) if args.json else _print(result)
     return 0
 

@@ -9,7 +9,7 @@ from tilewright.base.errors import CommandError
 from tilewright.cli.workloads import add_simulation, simulation_of
 
 if TYPE_CHECKING:
-    from tilewright.studies.runs.deca_stream import StreamRun
+    from tilewright.studies.runs.deca_rates import StreamRun
 
 NAME = "deca.stream"
 HELP = "a stream of tiles through core, DECA and memory, cycle by cycle"
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tilewright.golden.deca.core import CoreParams
     from tilewright.golden.deca.memory import MemoryParams
-    from tilewright.studies.runs.deca_stream import measure_streams
+    from tilewright.studies.runs.deca_rates import measure_streams
     from tilewright.verify.deca.stream_case import StreamCase
 
     if args.l2_prefetch and args.degree:

