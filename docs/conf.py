@@ -30,6 +30,7 @@ from tilewright.synth.record import load_kind
 # The packages whose public classes and functions are documented.
 PACKAGES = [
     *(
+        "api",
         "golden",
         "compiler",
         "hw",
@@ -60,7 +61,7 @@ html_theme = "furo"
 html_title = f"Tilewright {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = [(name, {"defer": "defer"}) for name in ("tables.js", "sliders.js")]
+html_js_files = [(name, {"defer": "defer"}) for name in ("tables.js", "lab.js")]
 html_copy_source = False
 
 myst_enable_extensions = ["colon_fence", "deflist"]

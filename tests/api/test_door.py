@@ -2,36 +2,61 @@
 
 import doctest
 import importlib
+import inspect
+import pkgutil
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright import api
 from tilewright.api.files import load
+from tilewright.base.table import Reported
 
-HEAVY = ("numpy", "amaranth", "pyosys", "matplotlib", "torch", "rich")
+MODULES = [f"tilewright.api.{module.name}" for module in pkgutil.iter_modules(api.__path__)]
 
 
-@pytest.mark.parametrize(
-    "name", ["", ".api.blocks", ".api.comparison", ".api.models", ".api.weights"]
-)
+@pytest.mark.parametrize("name", ["tilewright", *MODULES])
 def test_examples(name):
-    found = doctest.testmod(importlib.import_module(f"tilewright{name}"))
+    found = doctest.testmod(importlib.import_module(name))
     assert found.attempted >= 3 and not found.failed
 
 
-def test_import_loads_nothing_heavy():
-    code = "import sys, tilewright; dir(tilewright); print({*sys.argv[1:]} & {*sys.modules})"
-    ran = subprocess.run([sys.executable, "-c", code, *HEAVY], capture_output=True, text=True)
-    assert ran.stdout == "set()\n", ran.stderr
+def test_import_takes_milliseconds():
+    """As it loads nothing but a dozen small modules of Python's own."""
+    code = "import sys; old = {*sys.modules}; import tilewright; dir(tilewright)"
+    code += "; print(*sorted({*sys.modules} - old))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    loaded = ran.stdout.split()
+    assert "tilewright" in loaded and len(loaded) < 20, ran.stdout + ran.stderr
+    assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names == {"tilewright"}
+    assert not [name for name in loaded if name.startswith("tilewright.")]
 
 
-def test_every_name_exists():
+def test_dir_is_what_there_is():
+    assert {"block", "llm", "compile", "compress", "compare", "load"} < {*dir(tw)}
+    assert dir(tw) == sorted(tw.__all__)
     assert all(callable(getattr(tw, name)) for name in dir(tw) if name != "__version__")
     with pytest.raises(AttributeError, match="no attribute 'blok'"):
         tw.blok  # noqa: B018
+
+
+def test_results_show_themselves_in_notebooks():
+    kinds = [
+        value
+        for module in map(importlib.import_module, MODULES)
+        for name in module.__all__
+        if inspect.isclass(value := getattr(module, name))
+    ]
+    assert len(kinds) == 9 and all(issubclass(kind, Reported) for kind in kinds)
+    packed = [tw.compress(np.eye(32, 64), scheme) for scheme in ("bf8", "mxfp4")]
+    for shown in (tw.block("queue"), tw.models(), tw.llm("llama-2-7b"), tw.compare(*packed)):
+        html = ElementTree.fromstring(shown._repr_html_())
+        rows = shown.report.rows if isinstance(shown, Reported) else shown.rows
+        assert html.tag == "table" and len(html.findall("tbody/tr")) == len(rows) > 1
 
 
 def test_block():

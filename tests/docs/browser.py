@@ -23,10 +23,12 @@ class Browser:
         self._rest = b""
         self._number = 0
         self._session: str | None = None
+        self.errors: list[str] = []  # of the page that is open: exceptions, files that do not load
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
-        self.send("Page.enable")
+        for domain in ("Page", "Runtime", "Log"):
+            self.send(f"{domain}.enable")
 
     def send(self, method: str, **parameters: Any) -> Any:
         """Give a command and wait for its answer."""
@@ -50,12 +52,19 @@ class Browser:
             self._rest += piece
         message, _, self._rest = self._rest.partition(b"\0")
         answer: dict[str, Any] = json.loads(message)
+        told = answer.get("params", {})
+        if answer.get("method") == "Runtime.exceptionThrown":
+            thrown = told["exceptionDetails"]
+            self.errors.append(thrown.get("exception", {}).get("description", thrown["text"]))
+        if answer.get("method") == "Log.entryAdded" and told["entry"]["level"] == "error":
+            self.errors.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
         return answer
 
     def open(self, address: str, width: int, height: int, phone: bool) -> None:
         """Load a page into a window of that size, pictures and all."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone}
         self.send("Emulation.setDeviceMetricsOverride", **size)
+        self.errors.clear()
         self.send("Page.navigate", url=address)
         while self._receive().get("method") != "Page.loadEventFired":
             pass

@@ -1,7 +1,7 @@
 """Every page of the site as a reader sees it; run by `nox -s screens`.
 
-A page must not be wider than its window, and every picture must be there. Of some pages a picture
-is kept, to be looked at.
+A page must not be wider than its window, every picture must be there, and no script may fail. Some
+pages are photographed, to be looked at.
 """
 
 import argparse
@@ -13,11 +13,15 @@ from tests.docs.browser import Browser, open_browser
 PICTURES = {
     "index.html": "site",
     "tutorial.html": "tutorial",
+    "lab.html": "lab",
+    "harmonia.html": "harmonia",
+    "reference/blocks.html": "reference",
     "reference/api/tilewright.golden.deca.html": "api",
     "reference/commands.html": "commands",
     "results/index.html": "results",
     "results/deca.html": "deca",
-    "results/explore.html": "sliders",
+    "results/models.html": "models",
+    "results/accuracy.html": "accuracy",
     "results/blocks.html": "blocks",
 }
 WIDTHS = {"phone": 390, "desktop": 1280}
@@ -45,7 +49,8 @@ def problems(browser: Browser, address: str, width: int) -> list[str]:
     found = []
     if (pixels := browser.evaluate(WIDTH)) > width:
         found.append(f"{pixels} pixels wide: {browser.evaluate(CULPRITS % width)}")
-    return [*found, *(f"no picture {source}" for source in browser.evaluate(MISSING))]
+    found += [f"no picture {source}" for source in browser.evaluate(MISSING)]
+    return [*found, *browser.errors]
 
 
 def main() -> int:

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.examples import blocks, console_examples, run_examples, torch_or_skip
+from tests.support.installed import run
 from tilewright import cli
 from tilewright.claims import Compare
 from tilewright.claims.registry import ClaimClass
@@ -75,6 +78,33 @@ def test_commands_of_the_readme(line, tmp_path, monkeypatch):
     assert cli.command_parser(*words).parse_known_args(rest)[1] == []
     if not line.startswith(NOT_RUN):
         assert cli.main(shlex.split(line)[1:]) == 0
+
+
+# The session that runs this test, and gigabytes that the session torch installs.
+ELSEWHERE = ("nox -s tests", ".[torch]")
+STEP = r"^```\n(?P<lines>.*?)^```$|^```python\n(?P<program>.*?)^```$"
+STEP += r"|`(?P<install>pip install [^`]*)`|\| `(?P<row>tilewright [^`]*)` \|"
+
+
+@pytest.mark.full
+def test_the_readme_from_top_to_bottom(tmp_path):
+    """A shell runs it as it is written: in a copy of the checkout, in an empty environment."""
+    copy, environment = tmp_path / "checkout", tmp_path / "environment"
+    left_out = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__", "build", "out")
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=left_out)
+    run(sys.executable, "-m", "venv", environment, cwd=tmp_path)
+    started = f"export PATH={environment}/bin:/usr/local/bin:/usr/bin:/bin; "
+    printed = []
+    for step in re.finditer(STEP, README, re.MULTILINE | re.DOTALL):
+        if step["program"]:
+            (copy / "program.py").write_text(step["program"])
+        lines = ["python program.py"] if step["program"] else step[step.lastgroup].splitlines()
+        for line in lines:
+            if not any(words in line for words in ELSEWHERE):
+                printed.append(run("bash", "-c", started + line, cwd=copy))
+    assert len(printed) == 11
+    assert (copy / "out" / "report" / "index.html").is_file()
+    assert (copy / "packed.safetensors").is_file() and list((copy / "build").glob("*.v"))
 
 
 def test_readme_is_short_and_its_links_lead_somewhere():

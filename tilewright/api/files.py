@@ -14,7 +14,15 @@ __all__ = ["load"]
 
 
 def load(path: str | Path) -> CompiledLLM | PackedWeights | Recipe:
-    """Open a compiled model's folder, a packed ``.safetensors`` file or a ``.toml`` recipe."""
+    """Open a compiled model's folder, a packed ``.safetensors`` file or a ``.toml`` recipe.
+
+    Examples
+    --------
+    >>> import tilewright as tw
+    >>> tiny = tw.compile("tiny-llama", on="harmonia:small", context=32)
+    >>> tw.load(tiny.folder.path).folder.manifest["target"]
+    'harmonia:small'
+    """
     path = Path(path)
     if (path / "manifest.json").is_file():
         from tilewright.api.models import CompiledLLM

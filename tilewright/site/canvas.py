@@ -23,6 +23,7 @@ SERIES = [f"#0708{k:02x}" for k in range(8)]
 _PAGE_COLOURS = {INK: "currentColor", LINE: "var(--line)"} | {
     colour: f"var(--series-{k})" for k, colour in enumerate(SERIES)
 }
+MOST_TICKS = 12  # whose numbers stand side by side
 
 
 class Canvas(NamedTuple):
@@ -70,8 +71,9 @@ def finish(figure: "Figure", axes: "Axes", logarithmic: "Iterable[Axis]") -> Non
     for axis in logarithmic:
         low, high = axis.get_view_interval()
         coarse = [k * 10.0**e for e in range(-12, 12) for k in (1, 2, 5)]
-        enough = sum(low <= value <= high for value in coarse) > 2
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if enough else range(1, 10)))
+        count = sum(low <= value <= high for value in coarse)
+        subs = (1,) if count > MOST_TICKS else (1, 2, 5) if count > 2 else range(1, 10)
+        axis.set_major_locator(LogLocator(subs=subs))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axis.set_minor_formatter(NullFormatter())
     axes.set_axisbelow(True)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tilewright.base.files import write_atomic
+from tilewright.site import accuracy, claims, pes, real_model, servers
 
 __all__ = ["PICTURES", "standalone", "terminal"]
 
@@ -24,42 +25,12 @@ _COLOURS = {"currentColor": "#1d1f21", "var(--line)": "#d9dad5"} | {
 }
 
 
-def _claims() -> str:
-    from tilewright.site.claims import published_and_ours
-
-    return published_and_ours()
-
-
-def _pes() -> str:
-    from tilewright.site.pes import efficiencies
-
-    return next(efficiencies())
-
-
-def _deca() -> str:
-    from tilewright.site.servers import speedups_by_scheme
-
-    return speedups_by_scheme("spr-hbm")
-
-
-def _accuracy() -> str:
-    from tilewright.site.accuracy import frontier
-
-    return frontier()
-
-
-def _layer() -> str:
-    from tilewright.site.real_model import layer_timeline
-
-    return layer_timeline()
-
-
 PICTURES: dict[str, Callable[[], str]] = {
-    "accuracy": _accuracy,
-    "claims": _claims,
-    "deca": _deca,
-    "layer": _layer,
-    "pes": _pes,
+    "accuracy": accuracy.frontier,
+    "claims": claims.published_and_ours,
+    "deca": lambda: servers.speedups_by_scheme("spr-hbm"),
+    "layer": real_model.layer_timeline,
+    "pes": lambda: next(pes.efficiencies()),
 }
 
 

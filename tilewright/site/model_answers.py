@@ -6,15 +6,15 @@ after a change of the models, until that has been run, they are computed where t
 
 from tilewright.base.files import write_atomic
 from tilewright.sim.model_answers import ANSWERS, recorded, text_of
-from tilewright.site import accuracy, claims, explore, own, servers, sparamx
+from tilewright.site import accuracy, claims, lab, own, servers, sparamx
 
 __all__ = ["answers_text"]
 
 QUESTIONS = (
     *(claims.in_short, servers.systems, servers.by_batch, servers.by_context),
-    *(servers.energy_by_context, servers.by_cores, servers.roof_surface, servers.integration),
-    *(servers.anda_lengths, explore.measured, accuracy.machines, own.accelerators, own.answers),
-    sparamx.left_of_deca,
+    *(servers.energy_by_context, servers.by_cores, servers.integration),
+    *(servers.anda_lengths, servers.measured, accuracy.machines, own.accelerators, own.answers),
+    *(sparamx.left_of_deca, lab.grid),
 )
 
 
@@ -26,8 +26,6 @@ def answers_text() -> str:
         for system in ("spr-ddr", "spr-hbm"):
             servers.speedups_by_scheme(system)
             servers.roofline(system)
-        for engine in explore.ENGINES:
-            explore.grid(engine)
     return text_of(answers)
 
 

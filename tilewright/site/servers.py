@@ -14,15 +14,16 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.roofsurface import Kernel, Surface, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.system import Server
+from tilewright.sim.whole_models import MeasuredModel, measured_models
 from tilewright.sim.workload import Gemm, linear
 from tilewright.sim.xeon import SYSTEMS, gemm, tile_cost
 from tilewright.site.html import Markup
 from tilewright.site.plots import Series, curves, dot_rows
-from tilewright.site.surfaces import region_diagram, surface_drawing
+from tilewright.site.surfaces import region_diagram
 
 __all__ = [
     *("MODEL", "SMALL", "anda_lengths", "batches", "bounds", "by_batch", "by_context", "by_cores"),
-    *("contexts", "energy_by_context", "integration", "regions", "roof_surface", "roofline"),
+    *("contexts", "energy_by_context", "integration", "measured", "regions", "roofline"),
     *("sizes", "speedups", "speedups_by_scheme", "systems", "tokens_per_second"),
 ]
 
@@ -161,6 +162,22 @@ def by_cores() -> Markup:
     return curves(title, found, found, x_label="cores", y_label="TFMA/s")
 
 
+def measured() -> Table:
+    """Steps of a model that were measured, and what is predicted for them."""
+    columns: dict[str, Column] = {
+        "Model": "model",
+        "Batch": "batch",
+        "Measured, ms": lambda row: round(row.measured_ms, 1),
+        "Predicted, ms": lambda row: _predicted(row, row.ours_ms),
+        "Roofline, ms": lambda row: _predicted(row, row.roofline_ms),
+    }
+    return Table.of(measured_models(), columns)
+
+
+def _predicted(row: MeasuredModel, ms: float) -> str:
+    return f"{ms:.1f} ({row.percent(ms):+.0f}%)"
+
+
 def _mean_rate(machine: Server, engine: str, cores: int) -> float:
     rates = [
         512 * 4 * cores * machine.clock / tile_cost(machine, engine, s, 4, cores=cores).cycles
@@ -199,19 +216,6 @@ def roofline(system: str) -> Markup:
 
 def _points(rows: int, params: DecaParams | None = None) -> list[Kernel]:
     return [kernel(scheme, rows, params) for scheme in _schemes()]
-
-
-def roof_surface() -> Markup:
-    """The Roof-Surface of a server with some schemes on it, four rows."""
-    heights = {
-        name: (
-            kernel(resolve_weight_scheme(name), 4),
-            gemm(HBM, "software", resolve_weight_scheme(name), _layer(4)).tera_fma,
-        )
-        for name in ("mxfp4", "bf8_5%", "bf16_30%", "bf16_10%")
-    }
-    title = "The Roof-Surface of spr-hbm, four rows, TFMA/s upwards (figure 4 of DECA's paper)"
-    return surface_drawing(title, Surface.of_cores(HBM), 4, heights)
 
 
 def bounds(name: str) -> dict[str, str]:

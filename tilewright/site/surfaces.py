@@ -1,18 +1,18 @@
-"""Drawings of the Roof-Surface: the surface itself and its bounding region diagram."""
+"""The bounding region diagram of the Roof-Surface, in a page or as a file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tilewright.sim.roofsurface import DOMAINS, Kernel, Surface
-from tilewright.site.canvas import INK, LINE, SERIES, canvas, finish, label_points
+from tilewright.base.errors import CommandError
+from tilewright.sim.roofsurface import DOMAINS, Diagram, Kernel, Surface
+from tilewright.site.canvas import SERIES, canvas, finish, label_points
 from tilewright.site.html import Markup
+from tilewright.site.llm_plot import check_plot, save_plot
 
-__all__ = ["region_diagram", "surface_drawing"]
-
-GRID = 18  # cells of the surface along each axis
-# Where the two horizontal axes of the surface point on paper; heights go straight up.
-RIGHT, LEFT = np.array([0.86, -0.34]), np.array([-0.72, -0.42])
+__all__ = ["plot_regions", "region_diagram"]
 
 
 def _ranges(points: Sequence[Kernel]) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -24,88 +24,103 @@ def _ranges(points: Sequence[Kernel]) -> tuple[tuple[float, float], tuple[float,
     return sides[0], sides[1]
 
 
+def _draw_regions(
+    axes: Any,
+    borders: Mapping[str, float],
+    points: Sequence[tuple[Kernel, str]],
+    colours: Sequence[str],
+) -> None:
+    """Shade which domain bounds where, and mark kernels, of which each has its bound."""
+    (x_low, x_high), (y_low, y_high) = _ranges([point for point, _ in points])
+    corner_x, corner_y = borders["mem_mtx_x"], borders["vec_mtx_y"]
+    x_high, y_high = max(x_high, 1.5 * corner_x), max(y_high, 1.5 * corner_y)
+    corner = np.clip(corner_x, x_low, x_high)  # where two regions meet, so that both reach it
+    x = np.union1d(np.geomspace(x_low, x_high, 200), corner)
+    diagonal = np.minimum(borders["mem_vec_slope"] * x, corner_y)
+    shade: dict[str, Any] = {"alpha": 0.16, "linewidth": 0}
+    axes.fill_between(x, y_low, diagonal, color=colours[1], **shade)
+    for side, colour in ((x <= corner, colours[0]), (x >= corner, colours[2])):
+        axes.fill_between(x[side], diagonal[side], y_high, color=colour, **shade)
+    for domain, colour in zip(DOMAINS, colours, strict=False):
+        chosen = [point for point, bound in points if bound == domain]
+        axes.scatter(
+            [point.memory for point in chosen],
+            [point.vector for point in chosen],
+            color=colour,
+            s=26,
+            label=f"bound by {domain}",
+        )
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlim=(x_low, x_high),
+        ylim=(y_low, y_high),
+        xlabel="matrix operations per byte",
+        ylabel="matrix operations per vector operation",
+    )
+
+
 def region_diagram(title: str, surface: Surface, points: Sequence[Kernel]) -> Markup:
     """Draw which domain bounds where, and the kernels, on two logarithmic axes."""
-    (x_low, x_high), (y_low, y_high) = _ranges(points)
-    border = surface.borders
-    corner_x, corner_y = border["mem_mtx_x"], border["vec_mtx_y"]
+    bounds = [(point, surface.bound(point)) for point in points]
     with canvas(title, height=4.2) as (figure, axes, svg):
-        corner = np.clip(corner_x, x_low, x_high)  # where two regions meet, so that both reach it
-        x = np.union1d(np.geomspace(x_low, x_high, 200), corner)
-        diagonal = np.minimum(border["mem_vec_slope"] * x, corner_y)
-        axes.fill_between(x, y_low, diagonal, color=SERIES[1], alpha=0.16, linewidth=0)
-        for side, colour in ((x <= corner, SERIES[0]), (x >= corner, SERIES[2])):
-            axes.fill_between(
-                x[side], diagonal[side], y_high, color=colour, alpha=0.16, linewidth=0
-            )
-        for k, domain in enumerate(DOMAINS):
-            chosen = [p for p in points if surface.bound(p) == domain]
-            axes.scatter(
-                [p.memory for p in chosen],
-                [p.vector for p in chosen],
-                color=SERIES[k],
-                s=26,
-                label=f"bound by {domain}",
-            )
-        axes.set(
-            xscale="log",
-            yscale="log",
-            xlim=(x_low, x_high),
-            ylim=(y_low, y_high),
-            xlabel="matrix operations per byte",
-            ylabel="matrix operations per vector operation",
-        )
+        _draw_regions(axes, surface.borders, bounds, SERIES)
         finish(figure, axes, [axes.xaxis, axes.yaxis])
         label_points(axes, [(p.name, p.memory, p.vector) for p in points])
     return svg[0]
 
 
-def surface_drawing(
-    title: str, surface: Surface, rows: int, points: dict[str, tuple[Kernel, float]]
-) -> Markup:
-    """Draw the surface from above its lowest corner; each point has its own height in TFMA/s.
+def plot_regions(found: Diagram, path: Path) -> None:
+    """Draw the same into a file, of the kernels that decompress something.
 
-    The axes are logarithmic in both intensities and linear in height.
+    Accelerators have no vector domain: they are in a panel of their own, a roofline each, with the
+    server's kernels among them.
     """
-    kernels = [point for point, _ in points.values()]
-    (x_low, x_high), (y_low, y_high) = _ranges(kernels)
-    x, y = np.geomspace(x_low, x_high, GRID + 1), np.geomspace(y_low, y_high, GRID + 1)
-    heights = surface.fma(x[:, None], y[None, :], rows) / 1e12
-    centre = np.sqrt(x[:-1] * x[1:])[:, None], np.sqrt(y[:-1] * y[1:])[None, :]
-    regions = surface.region(*centre)
-    top = float(heights.max())
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    def place(u: float, v: float, height: float) -> tuple[float, float]:
-        return (
-            u * RIGHT[0] + v * LEFT[0],
-            u * RIGHT[1] + v * LEFT[1] + 0.9 * height / top,
-        )
+    check_plot(path)
+    points = [
+        (Kernel(k.scheme, k.matrix_ops_per_byte, k.matrix_ops_per_vector_op), k.bound)
+        for k in found.kernels
+        if k.matrix_ops_per_vector_op is not None
+    ]
+    if not points:
+        raise CommandError("no kernel decompresses anything: there is nothing to draw")
+    panels = 2 if found.accelerators else 1
+    figure = Figure(figsize=(7 * panels, 5), layout="constrained")  # inches
+    FigureCanvasAgg(figure)
+    axes, *others = figure.subplots(1, panels, squeeze=False)[0]
+    _draw_regions(axes, found.borders, points, ("tab:blue", "tab:orange", "tab:green"))
+    for point, _ in points:
+        place = point.memory, point.vector
+        axes.annotate(point.name, place, (4, 3), textcoords="offset points", fontsize=7)
+    axes.legend(fontsize=7)
+    for panel in others:
+        _draw_accelerators(panel, found)
+    save_plot(figure, path)
 
-    u, v = np.linspace(0, 1, GRID + 1), np.linspace(0, 1, GRID + 1)
-    with canvas(title, height=4.8) as (figure, axes, svg):
-        # Cells behind come first; both axes run towards the viewer from the far corner (1, 1).
-        for i in reversed(range(GRID)):
-            for j in reversed(range(GRID)):
-                corners = [(i, j), (i + 1, j), (i + 1, j + 1), (i, j + 1)]
-                flat = [place(1 - u[a], 1 - v[b], heights[a, b]) for a, b in corners]
-                axes.fill(
-                    *zip(*flat, strict=True),
-                    facecolor=SERIES[int(regions[i, j])],
-                    edgecolor=LINE,
-                    linewidth=0.2,
-                    alpha=0.55,
-                )
-        for k in np.unique(regions).astype(int):
-            axes.fill([], [], color=SERIES[k], alpha=0.55, label=f"bound by {DOMAINS[k]}")
-        for label, (point, height) in points.items():
-            a = 1 - np.log(point.memory / x_low) / np.log(x_high / x_low)
-            b = 1 - np.log(point.vector / y_low) / np.log(y_high / y_low)
-            foot, tip = place(a, b, 0.0), place(a, b, height)
-            axes.plot(*zip(foot, tip, strict=True), color=INK, linewidth=0.7)
-            axes.plot(*tip, marker="o", color=INK, markersize=4)
-            axes.annotate(label, tip, (4, 3), textcoords="offset points", fontsize=7, color=INK)
-        for (a, b), words in (((0.5, 1.08), "more per byte"), ((1.08, 0.5), "more per vector op")):
-            axes.annotate(words, place(a, b, 0.0), fontsize=7, color=INK, ha="center", va="top")
-        axes.set_axis_off()
-        finish(figure, axes, [])
-    return svg[0]
+
+def _draw_accelerators(axes: Any, found: Diagram) -> None:
+    """A roofline each, with the point of this batch on or, where PEs are idle, below it."""
+    places = [row.macs_per_byte for row in found.kernels]
+    places += [row.macs_per_byte for row in found.accelerators]
+    low, high = min(places) / 4, max(places) * 4
+    for row in found.accelerators:
+        per_byte = row.bytes_per_second / 1e12
+        knee = min(max(row.peak_tera_fma_per_second / per_byte, low), high)
+        x = [low, knee, high]
+        roof = [min(per_byte * value, row.peak_tera_fma_per_second) for value in x]
+        (line,) = axes.plot(x, roof, linewidth=1, label=row.system)
+        axes.plot([row.macs_per_byte], [row.tera_fma_per_second], "o", color=line.get_color())
+    for kernel in found.kernels:
+        at = kernel.macs_per_byte, kernel.tera_fma_per_second
+        axes.plot(*([value] for value in at), ".", color="grey")
+        axes.annotate(kernel.scheme, at, (4, 3), textcoords="offset points", fontsize=6)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="multiply-adds per byte of weights",
+        ylabel="tera multiply-adds a second",
+    )
+    axes.legend(fontsize=7)

@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         beside=[_accelerator(name) for name in args.beside],
     )
     if args.plot is not None:
-        from tilewright.site.region_plot import plot_regions
+        from tilewright.site.surfaces import plot_regions
 
         plot_regions(found, args.plot)
     (print_json if args.json else _print_kernels)(found)
