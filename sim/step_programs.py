@@ -237,9 +237,7 @@ def _head(
     return head_time(_plan(machine, model, context, sequences), tiles, timing)
 
 
-def attention_time(
-    params: MachineParams, model: LlmShape, tokens: int, timing: Timing | None = None
-) -> ProgramTime:
+def attention_time(params: MachineParams, model: LlmShape, tokens: int) -> ProgramTime:
     """Attention of one layer over a prompt, as part of the steps of a LLaMA layer of that size."""
     shape = LlmShape(
         model_type="llama",
@@ -255,7 +253,7 @@ def attention_time(
     machine, total = machine_of(params), ProgramTime()
     for step, share, _ in _steps(machine, shape, Pass(Batch(((1, tokens),)), None), False):
         context = _context(shape, tokens)
-        one = _step(machine, shape, context, step, timing or Timing())["attention"]
+        one = _step(machine, shape, context, step, Timing())["attention"]
         total += one.scaled(share)
     return total
 

@@ -301,6 +301,7 @@ def test_the_element_around_its_loaders(monkeypatch, params):
     ("old", "new"),
     planted(
         [
+            ("free.eq(~out.valid | out.ready)", "free.eq(1)"),  # the soonest found
             ("with m.If(kill[k]):", "with m.If(kill.any()):"),
             ("with m.If(kill[k]):", "with m.If(0):"),
             ("kill.eq(self.squash | registers.squash)", "kill.eq(self.squash)"),
@@ -312,7 +313,6 @@ def test_the_element_around_its_loaders(monkeypatch, params):
             ("locked.eq(~ends)", "locked.eq(0)"),
             ("(preferred == k) | ~", "(k == 0) | ~"),
             ("prefetcher.request.ready.eq(~demand)", "prefetcher.request.ready.eq(1)"),
-            ("free.eq(~out.valid | out.ready)", "free.eq(1)"),
         ]
     ),
 )

@@ -27,17 +27,11 @@ from tilewright.golden.params.pe import (
 )
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.payload import pack, unpack
-from tilewright.golden.pe import (
-    align,
-    aligned_dot,
-    chunked_dot,
-    deca_lane_dot,
-    fp_fp_dot,
-    fp_int_dot,
-)
+from tilewright.golden.pe import align, fp_fp_dot
 from tilewright.hw.arith.int_to_float import IntToFloat
 from tilewright.hw.catalog import build
 from tilewright.hw.pe.common import combinational
+from tilewright.verify import bench_of
 
 ELEMENTS = ["pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int", "pe_fp_int:float", "pe_ifpu", "pe_figna"]
 ELEMENTS += ["pe_figna_c", "pe_deca"]
@@ -82,16 +76,8 @@ def columns_of(params, activation, weight, scale, ends):
     }
 
 
-def expected(params, c):
-    if isinstance(params, FpFpParams):
-        return fp_fp_dot(params, c["activation"], c["weight"])
-    if isinstance(params, DecaLaneParams):
-        return deca_lane_dot(params, c["activation"], c["weight"], c["scale"])
-    if isinstance(params, AlignedParams):
-        dot = chunked_dot if isinstance(params, FignaChunkParams) else aligned_dot
-        fields = ("activation", "weight", "exponent", "scale", "group_end")
-        return dot(params, *(c[name] for name in fields))
-    return fp_int_dot(params, c["activation"], c["weight"], c["scale"], c["group_end"])
+def expected(params, columns):
+    return bench_of(params).dot(params, columns)
 
 
 @lru_cache(maxsize=2)

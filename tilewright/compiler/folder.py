@@ -53,10 +53,9 @@ def sha256_of_file(path: Path) -> str:
 
 def instruction_set(machine: Machine) -> str:
     """The hash of all opcodes, fields and operations: the image has to suit the programs."""
-    declared: Mapping[Any, Any] = machine.instruction.FIELDS  # type: ignore[attr-defined]
     fields = {
         opcode.name: [int(opcode), *((f.name, f.bits) for f in of_opcode)]
-        for opcode, of_opcode in declared.items()
+        for opcode, of_opcode in machine.instruction.FIELDS.items()
     }
     operations = {operation.name: int(operation) for operation in Operation}
     return sha256(json.dumps([fields, operations]).encode())

@@ -211,11 +211,13 @@ class Lowering(ABC):
     def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
         """Values that all tokens share, to every bank."""
 
-    @abstractmethod
-    def load_tile(self, into: Tensor, line: int, index: int = 0) -> None: ...
+    def load_tile(self, into: Tensor, line: int, index: int = 0) -> None:
+        m = self.machine
+        self.move("LOAD", m.fp16_memory, into.row, m.words(into.elements), line, index)
 
-    @abstractmethod
-    def store_tile(self, x: Tensor, line: int, index: int = 0) -> None: ...
+    def store_tile(self, x: Tensor, line: int, index: int = 0) -> None:
+        m = self.machine
+        self.move("STORE", m.fp16_memory, x.row, m.words(x.elements), line, index)
 
     # Activations and products.
 
@@ -280,11 +282,12 @@ class Lowering(ABC):
         ):
             self.move("LOAD", memory, place.first, count, at, index)
 
-    @abstractmethod
     def move(
         self, opcode: str, memory: Any, row: int, rows: int, line: int, index: int = 0
     ) -> None:
         """A load or a store of rows."""
+        fields = {"memory": int(memory), "row": row, "rows": rows, "line": line}
+        self.emit(opcode, line_index=index, **fields, **self.machine.move_fields)
 
     def product(
         self,

@@ -15,7 +15,7 @@ from tilewright.compiler.rows import Rows
 from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.machine.clock import Task
-from tilewright.golden.machine.instruction import scalar_accesses
+from tilewright.golden.machine.instruction import BaseInstruction, scalar_accesses
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.weights import Weights
@@ -38,12 +38,13 @@ class Machine(ABC):
     params: Any
     memory: Any  # the enumeration of its memories
     opcode: Any  # that of its opcodes
-    instruction: type  # of golden instructions
+    instruction: type[BaseInstruction]
     weights_memory: Any
     scales_memory: Any
     fp16_memory: Any
     defaults: tuple  # settings that no instruction has asked for
     vector_fields: ClassVar[dict[str, int]]  # fields of vector instructions that are 0 for most
+    move_fields: ClassVar[dict[str, int]] = {}  # and of loads and stores
     cycles: Any  # golden modules of the machine: its clock,
     hazards: Any  # the check of its programs,
     assembler: Any
@@ -54,6 +55,10 @@ class Machine(ABC):
         self._tasks: dict[Any, dict[tuple, Task]] = {}  # by latency
         self._accesses: dict[tuple, tuple[list[Access], list[Access]]] = {}  # but for lines
         self._lines: dict[tuple[Any, int], int] = {}
+        self._names = {  # fields of an opcode, but for lines
+            int(opcode): [f.name for f in declared if f.name != "line"]
+            for opcode, declared in self.instruction.FIELDS.items()
+        }
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Machine):
@@ -123,9 +128,13 @@ class Machine(ABC):
     def most_part_rows(self) -> int:
         """Rows of weights that a part can have."""
 
+    def words(self, elements: int) -> int:
+        """Rows that hold a number of elements."""
+        return -(-elements // self.row_values)
+
+    @abstractmethod
     def fp16_rows(self, elements: int) -> int:
         """Rows that a vector instruction writes for a number of elements."""
-        return -(-elements // self.row_values)
 
     def row_of(self, elements: int) -> int:
         """Rows before the element of this number."""
@@ -227,8 +236,9 @@ class Machine(ABC):
     def _key(self, item: Item, channel: int) -> tuple:
         """What decides rows and cycles of an instruction: of a line, only its channel matters."""
         x = item.instruction
-        fields = x.fields if "line" not in x.fields else x.fields | {"line": channel}
-        return (int(x.opcode), self.deciding(item), *fields.values())
+        opcode, fields = int(x.opcode), x.fields
+        values = [fields[name] for name in self._names[opcode]]
+        return (opcode, self.deciding(item), channel, *values)
 
     def _on_chip(self, item: Item) -> tuple[list[Access], list[Access]]:
         reads, writes = self.row_accesses(item)

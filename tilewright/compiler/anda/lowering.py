@@ -14,7 +14,6 @@ from tilewright.compiler.anda.machine import AndaMachine
 from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor, Vectors
 from tilewright.compiler.rows import Place, Rows
 from tilewright.compiler.sizes import Matrix, Token
-from tilewright.golden.anda_machine.isa import words_of
 from tilewright.golden.params.anda_machine import FP16_ROWS, Memory, Opcode, group_rows
 from tilewright.golden.params.vector import Operation
 
@@ -43,24 +42,10 @@ class AndaLowering(Lowering):
 
     # Moves.
 
-    def move(
-        self, opcode: str, memory: Memory, row: int, rows: int, line: int, index: int = 0
-    ) -> None:
-        self.emit(
-            opcode, memory=int(memory), stride=1, row=row, rows=rows, line=line, line_index=index
-        )
-
-    def _words(self, elements: int) -> int:
-        return words_of(self.machine.params, elements)
-
     def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
-        self.move("LOAD", Memory.BROADCAST, into.row, self._words(into.elements), line, index)
-
-    def load_tile(self, into: Tensor, line: int, index: int = 0) -> None:
-        self.move("LOAD", Memory.ACTIVATIONS, into.row, self._words(into.elements), line, index)
-
-    def store_tile(self, x: Tensor, line: int, index: int = 0) -> None:
-        self.move("STORE", Memory.ACTIVATIONS, x.row, self._words(x.elements), line, index)
+        self.move(
+            "LOAD", Memory.BROADCAST, into.row, self.machine.words(into.elements), line, index
+        )
 
     def gather(self, held: Held, tile: int, part: range, vectors: Vectors) -> None:
         """Banks without a token hold what the last one's does: zeros may have no norm."""
@@ -186,7 +171,7 @@ class AndaLowering(Lowering):
 
     def _join(self, new: Tensor, name: str, heads: range, token: Token) -> None:
         """A token's keys or values, the same in all banks, to their bank of the last tile."""
-        words = self._words(self.shape.head_dim)
+        words = self.machine.words(self.shape.head_dim)
         tile, bank = divmod(token.position, self.machine.rows)
         kept = self.tensor(new.elements, apart=[new])
         self._own(range(bank, bank + 1))
@@ -205,7 +190,7 @@ class AndaLowering(Lowering):
 
     def _whole(self, new: Tensor, name: str, heads: range, tokens: dict[int, Token]) -> None:
         """A tile of a prompt as it lies, with zeros in banks that have no token."""
-        words, source = self._words(self.shape.head_dim), new
+        words, source = self.machine.words(self.shape.head_dim), new
         if len(tokens) < self.machine.rows:
             source = self.tensor(new.elements, apart=[new])
             self._own(range(len(tokens)))
@@ -241,7 +226,7 @@ class AndaLowering(Lowering):
     def _attend_batch(self, tile: int, tokens: dict[int, Token]) -> None:
         """Head by head, its queries, keys and values of all tokens in every bank."""
         m, channels, rows = self.machine, self.shape.head_dim, self.machine.rows
-        words = self._words(channels)
+        words = self.machine.words(channels)
         size = words * rows
 
         def spread(line: int) -> Place:
@@ -289,7 +274,7 @@ class AndaLowering(Lowering):
             self.ones,
             new.row,
             elements=1,
-            results=self._words(channels),
+            results=self.machine.words(channels),
             pitch=self.machine.rows,
         )
         self._join(new, name, range(head, head + 1), token)
@@ -326,13 +311,13 @@ class AndaLowering(Lowering):
             elements=self.shape.head_dim,
             results=count,
             step=step,
-            pitch=self._words(self.shape.head_dim),
+            pitch=self.machine.words(self.shape.head_dim),
             scale=self.shape.head_dim**-0.5,
         )
 
     def _weigh(self, values: Place, row: int, into: Tensor, count: int) -> None:
         """The sum of ``count`` values, each times its power from ``row`` on."""
-        words = self._words(self.shape.head_dim)
+        words = self.machine.words(self.shape.head_dim)
         self._sums(
             *(Operation.WEIGH, values.first, row, into.row),
             elements=count,
@@ -342,7 +327,7 @@ class AndaLowering(Lowering):
 
     def _block(self, tiles: int, queries: int) -> int:
         """Tiles of keys or values that are loaded at once, whole words of scores."""
-        words, lanes = self._words(self.shape.head_dim), self.machine.row_values
+        words, lanes = self.machine.words(self.shape.head_dim), self.machine.row_values
         most = self.fp16.region // 2 // words // lanes * lanes
         if queries > _BLOCKS // 2:  # the load is short compared with the work
             return most
@@ -358,7 +343,7 @@ class AndaLowering(Lowering):
     ) -> None:
         """Queries of one token, the same in all banks, at rows with steps; results likewise."""
         m, channels, lanes = self.machine, self.shape.head_dim, self.machine.row_values
-        words, tokens = self._words(channels), token.position + 1
+        words, tokens = self.machine.words(channels), token.position + 1
         tiles = -(-tokens // m.rows)
         block = self._block(tiles, len(queries))
         padded = m.fp16_rows(channels)
@@ -456,7 +441,7 @@ class AndaLowering(Lowering):
         self._sums(
             *(Operation.WEIGH, all_banks.first, tops.row, result.row),
             elements=rows,
-            results=self._words(channels),
+            results=self.machine.words(channels),
             pitch=rows,
         )
         self.release(tops, sums)
@@ -468,7 +453,7 @@ class AndaLowering(Lowering):
         """Tiles of queries of all heads that share keys, as many at a time as there is room for."""
         m = self.machine
         first = self.step.tokens[0].position // m.rows
-        block_rows = self._prompt_block * m.rows * self._words(self.shape.head_dim)
+        block_rows = self._prompt_block * m.rows * self.machine.words(self.shape.head_dim)
         longest = first + tiles[-1] + 1
         mask = self.fp16.take(2 * FP16_ROWS)
         line = self.lines.constants + m.prompt_mask_line
@@ -488,7 +473,7 @@ class AndaLowering(Lowering):
     @property
     def _prompt_block(self) -> int:
         """Tiles of keys in half a region; a field of an instruction counts their tokens."""
-        words = self._words(self.shape.head_dim)
+        words = self.machine.words(self.shape.head_dim)
         return max(1, min(self.fp16.region // 2 // words, 255) // self.machine.rows)
 
     def _prompt_rows(self, tiles: int) -> int:
@@ -556,7 +541,7 @@ class AndaLowering(Lowering):
 
     def _broadcast(self, token: Token, name: str, head: int, tiles: range) -> Place:
         """Tiles of keys or values to every bank, the words of a token side by side."""
-        p, words = self.machine.params, self._words(self.shape.head_dim)
+        p, words = self.machine.params, self.machine.words(self.shape.head_dim)
         others = range(2, self.fp16.regions) or range(self.fp16.regions)
         self._turn += 1
         with self.fp16.within(others[self._turn % len(others)]):

@@ -13,7 +13,7 @@ from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.anda_machine import assembler, cycles, hazards
 from tilewright.golden.anda_machine.fast import FastMachine
-from tilewright.golden.anda_machine.isa import Formats, Instruction, extents, words_of
+from tilewright.golden.anda_machine.isa import Formats, Instruction, extents
 from tilewright.golden.anda_machine.layout import (
     fp16_rows,
     fp16_values,
@@ -51,6 +51,7 @@ class AndaMachine(Machine):
     cycles, hazards, assembler, fast = cycles, hazards, assembler, FastMachine
     defaults = (0, 0)
     vector_fields: ClassVar = {"results": 0, "step": 0, "pitch": 0}
+    move_fields: ClassVar = {"stride": 1}
     query_scale = 1.0  # sums of products are scaled instead
 
     def __init__(self, params: AndaParams, mantissas: Mantissas | None = None):
@@ -129,10 +130,10 @@ class AndaMachine(Machine):
     # Layout.
 
     def vector_lines(self, elements: int) -> int:
-        return self.lines(Memory.BROADCAST, words_of(self.params, elements))
+        return self.lines(Memory.BROADCAST, self.words(elements))
 
     def vector_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
-        rows = fp16_rows(self.params, patterns[np.newaxis])[: words_of(self.params, len(patterns))]
+        rows = fp16_rows(self.params, patterns[np.newaxis])[: self.words(len(patterns))]
         return to_bytes(self.params, Memory.BROADCAST, rows[:, :1])
 
     def tile_values(self, data: Bytes, elements: int) -> NDArray[np.uint16]:
@@ -198,7 +199,7 @@ class AndaMachine(Machine):
         return -(-sizes.context // self.rows) * self.cached_tile(sizes)
 
     def cached_tile(self, sizes: Sizes) -> int:
-        return self.lines(Memory.ACTIVATIONS, words_of(self.params, sizes.shape.head_dim))
+        return self.lines(Memory.ACTIVATIONS, self.words(sizes.shape.head_dim))
 
     def scratch_lines(self, sizes: Sizes) -> int:
         """Sums of the heads that share keys while banks are merged; new keys and values."""

@@ -14,7 +14,7 @@ from tilewright.compiler.harmonia.machine import CACHED, Cached, HarmoniaMachine
 from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor, Vectors
 from tilewright.compiler.rows import Place, Rows
 from tilewright.compiler.sizes import Matrix, Token
-from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of, words_of
+from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of
 from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand
 from tilewright.golden.params.vector import Operation
 
@@ -94,24 +94,13 @@ class HarmoniaLowering(Lowering):
 
     # Moves.
 
-    def move(
-        self, opcode: str, memory: Memory, row: int, rows: int, line: int, index: int = 0
-    ) -> None:
-        self.emit(opcode, memory=int(memory), row=row, rows=rows, line=line, line_index=index)
-
-    def _words(self, elements: int) -> int:
-        return words_of(self.machine.params, elements)
-
     def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
         self.load_tile(into, line, index)
 
     def load_tile(self, into: Tensor, line: int, index: int = 0) -> None:
         before, self.lanes = self.lanes, self.all_lanes
-        self.move("LOAD", Memory.FP16, into.row, self._words(into.elements), line, index)
+        super().load_tile(into, line, index)
         self.lanes = before
-
-    def store_tile(self, x: Tensor, line: int, index: int = 0) -> None:
-        self.move("STORE", Memory.FP16, x.row, self._words(x.elements), line, index)
 
     def spread(self, into: Tensor, line: int, source: int, lanes: int, index: int = 0) -> None:
         """The values of bank ``source`` of a tile to some banks."""
@@ -120,7 +109,7 @@ class HarmoniaLowering(Lowering):
             "LOAD",
             memory=int(Memory.FP16),
             row=into.row,
-            rows=self._words(into.elements),
+            rows=self.machine.words(into.elements),
             line=line,
             line_index=index,
             spread=source + 1,
@@ -397,7 +386,7 @@ class HarmoniaLowering(Lowering):
     ) -> None:
         """Offsets from the first step's keys, in fp16; then conversion, less the offsets."""
         m, p, channels = self.machine, self.machine.params, self.shape.head_dim
-        words, seen, first = self._words(channels), self._seen(token), token.position == 0
+        words, seen, first = self.machine.words(channels), self._seen(token), token.position == 0
         line = self._line(token, head, "window")
         window = Tensor(self.fp16.take(p.parts * words).first, p.parts * channels)
         self.load_tile(window, line, CACHE_INDEX)
@@ -451,7 +440,7 @@ class HarmoniaLowering(Lowering):
     ) -> None:
         """The group that is not complete, again, with the newest values."""
         m, p, channels = self.machine, self.machine.params, self.shape.head_dim
-        words, loops = self._words(channels), self.machine.params.converter.loops
+        words, loops = self.machine.words(channels), self.machine.params.converter.loops
         line = self._line(token, head, "open")
         opened = Tensor(self.fp16.take(loops * words).first, loops * channels)
         self.load_tile(opened, line, CACHE_INDEX)

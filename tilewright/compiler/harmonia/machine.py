@@ -17,7 +17,6 @@ from tilewright.golden.harmonia_machine.isa import (
     Settings,
     groups_of,
     tiles_of,
-    words_of,
 )
 from tilewright.golden.harmonia_machine.layout import (
     from_bytes,
@@ -141,7 +140,7 @@ class HarmoniaMachine(Machine):
     # Layout.
 
     def vector_lines(self, elements: int) -> int:
-        return self.lines(Memory.FP16, words_of(self.params, elements))
+        return self.lines(Memory.FP16, self.words(elements))
 
     def vector_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
         return self._tile_bytes(np.tile(patterns, (self.params.rows, 1)))
@@ -150,7 +149,7 @@ class HarmoniaMachine(Machine):
         return to_bytes(self.params, Memory.FP16, halves_rows(self.params, patterns))
 
     def tile_values(self, data: Bytes, elements: int) -> NDArray[np.uint16]:
-        words = words_of(self.params, elements)
+        words = self.words(elements)
         rows = from_bytes(self.params, Memory.FP16, data[: self._tile_size(words)], words)
         return halves_values(self.params, rows, elements)
 
@@ -228,7 +227,7 @@ class HarmoniaMachine(Machine):
             found[f"{name} low"] = line + tensor.size
             slots = p.low_slots(operand)
             line = p.beat_line(line + tensor.size + slots * tensor.low_lines)
-        words = words_of(p, sizes.shape.head_dim)
+        words = self.words(sizes.shape.head_dim)
         found["window"] = line
         line += self.lines(Memory.FP16, p.parts * words)
         found["open"] = line

@@ -1,7 +1,6 @@
 """Programs from Python: places tensors in the memories and writes the instructions.
 
-Softmax, ReLU and LayerNorm are short sequences of vector instructions, written down here once. A
-*tensor* is one token tile in the activation buffer.
+A *tensor* is one token tile in the activation buffer.
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tilewright.compiler.lowering import Scalar, half
 from tilewright.golden.anda_machine.layout import anda_rows, fp16_rows
 from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode, group_rows
-from tilewright.golden.params.machine import SCALARS, Kind
+from tilewright.golden.params.machine import Kind
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import Weights
 from tilewright.verify.machine.builder import BaseBuilder
@@ -182,34 +181,6 @@ class Builder(BaseBuilder):
             elements=tensors[0].elements if tensors else 0,
             scale=half(scale),
         )
-
-    def softmax(self, x: Tensor) -> Tensor:
-        """Compute the softmax of every token's elements."""
-        y, s = self.allocate(x.elements), Scalar(SCALARS - 1)
-        self.apply(Operation.LARGEST, x, into=s)
-        self.apply(Operation.SUBTRACT, x, s, into=y)
-        self.apply(Operation.EXPONENTIAL, y, into=y)
-        self.apply(Operation.SUM, y, into=s)
-        self.apply(Operation.RECIPROCAL, s, into=s)
-        self.apply(Operation.MULTIPLY, y, s, into=y)
-        return y
-
-    def relu(self, x: Tensor) -> Tensor:
-        y = self.allocate(x.elements)
-        self.apply(Operation.MAXIMUM, x, 0.0, into=y)
-        return y
-
-    def layer_norm(self, x: Tensor, gain: Tensor, bias: Tensor, epsilon: float = 1e-5) -> Tensor:
-        y, s = self.allocate(x.elements), Scalar(SCALARS - 1)
-        self.apply(Operation.SUM, x, into=s, scale=1 / x.elements)
-        self.apply(Operation.SUBTRACT, x, s, into=y)
-        self.apply(Operation.DOT, y, y, into=s, scale=1 / x.elements)
-        self.apply(Operation.ADD, s, epsilon, into=s)
-        self.apply(Operation.RECIPROCAL_ROOT, s, into=s)
-        self.apply(Operation.MULTIPLY, y, s, into=y)
-        self.apply(Operation.MULTIPLY, y, gain, into=y)
-        self.apply(Operation.ADD, y, bias, into=y)
-        return y
 
 
 def _encoded(operand: Operand) -> tuple[int, int]:

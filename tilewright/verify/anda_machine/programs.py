@@ -25,6 +25,7 @@ from tilewright.verify.anda_machine.builder import Builder, PlacedWeights, Scala
 from tilewright.verify.stimuli.tensors import heavy_tailed, random_weights
 
 NAMES = ("gemm", "compress")  # of instructions that have a size, besides moves and vectors
+STEPS = 4  # of a random program
 GROUPS = 3  # of a tensor of the directed program that has several
 MANTISSA = 5
 
@@ -38,8 +39,8 @@ UNARY = (
 REDUCTIONS = (Operation.SUM, Operation.DOT, Operation.LARGEST)
 
 
-def random_program(params: AndaParams, seed: int, steps: int = 4, gemm: bool = True) -> Builder:
-    """``steps`` random instructions or recipes, and stores of what they left."""
+def random_program(params: AndaParams, seed: int) -> Builder:
+    """Some random instructions, and stores of what they left."""
     choose, rng = Random(seed), np.random.default_rng(seed)
     b = Builder(params)
 
@@ -50,16 +51,13 @@ def random_program(params: AndaParams, seed: int, steps: int = 4, gemm: bool = T
         return b.load(heavy_tailed(rng, choose.randint(1, params.rows), elements))
 
     x = values(size())
-    if gemm:
-        # The first weights travel while other instructions run.
-        ahead = b.weights(random_weights(rng, size(), x.elements, params.weight_bits))
-        x = _multiply(b, choose, _vector_step(b, choose, rng, x), ahead)
-    for _ in range(steps):
-        match choose.randrange(6 if gemm else 4):
-            case 0:
+    # The first weights travel while other instructions run.
+    ahead = b.weights(random_weights(rng, size(), x.elements, params.weight_bits))
+    x = _multiply(b, choose, _vector_step(b, choose, rng, x), ahead)
+    for _ in range(STEPS):
+        match choose.randrange(6):
+            case 0 | 1:
                 x = _vector_step(b, choose, rng, x)
-            case 1:
-                x = _recipe(b, choose, rng, x)
             case 2:
                 b.store(b.compress(x, choose.randint(1, 16)))
             case 3:
@@ -109,7 +107,8 @@ def _attend(b: Builder, choose: Random, rng: Generator) -> None:
         region = p.region_rows(Memory.ACTIVATIONS)
         b.release(-(-b.row // region) * region)
     other = b.load(heavy_tailed(rng, p.rows, 2 * group))
-    y = b.relu(other)  # what the results do not cover is defined too
+    y = b.allocate(other.elements)
+    b.apply(Operation.MAXIMUM, other, 0.0, into=y)  # what the results do not cover is defined too
     a_rows, b_rows = b.rows_of(a), b.rows_of(other)
     operation = choose.choice((Operation.DOTS, Operation.WEIGH))
     step, pitch = choose.randint(1, 3), choose.randint(1, 5)
@@ -138,18 +137,6 @@ def _attend(b: Builder, choose: Random, rng: Generator) -> None:
     )
     b.store(y)
     b.release(start)
-
-
-def _recipe(b: Builder, choose: Random, rng: Generator, x: Tensor) -> Tensor:
-    def channel() -> Tensor:
-        return b.broadcast(rng.standard_normal(x.elements).astype(np.float16).view(np.uint16))
-
-    recipes = {
-        "softmax": lambda: b.softmax(x),
-        "relu": lambda: b.relu(x),
-        "layer_norm": lambda: b.layer_norm(x, channel(), channel()),
-    }
-    return recipes[choose.choice(list(recipes))]()
 
 
 def directed_program(params: AndaParams, seed: int) -> tuple[list[Instruction], NDArray[np.uint8]]:
