@@ -103,6 +103,7 @@ def test_the_readme_from_top_to_bottom(tmp_path):
             if not any(words in line for words in ELSEWHERE):
                 printed.append(run("bash", "-c", started + line, cwd=copy))
     assert len(printed) == 11
+    assert printed[0].rstrip().splitlines()[-1].startswith("out/report/index.html and ")
     assert (copy / "out" / "report" / "index.html").is_file()
     assert (copy / "packed.safetensors").is_file() and list((copy / "build").glob("*.v"))
 
