@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim import xeon
 from tilewright.sim.kv_format import resolve_kv_format
-from tilewright.sim.measured import KERNELS
-from tilewright.sim.records import NoRecordError, deca_power_mw, deca_runs
+from tilewright.sim.records import KERNELS, NoRecordError, deca_power_mw, deca_runs
 from tilewright.sim.scheme import DEFAULT_SCHEME, OTHER_NAMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.server import ServerSteps, run_steps
 from tilewright.sim.system import Server

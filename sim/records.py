@@ -1,5 +1,15 @@
-"""Areas and energies of synthesised units, from the committed records."""
+"""Areas and energies of synthesised units, from the committed records.
 
+Times of the SparAMX kernels on a real processor too, which ``python -m benchmarks.kernels layers``
+measures. ``tilewright.sim.xeon.tile_cost`` takes the names of ``KERNELS`` as engines, measured at
+batch 1: ``software-measured`` is the software for DECA's tiles, ``look-up`` the one that decodes in
+registers. The record has, for every scheme and kernel, how many tiles a second the cores' ports
+allow, and how many can be stored row by row and loaded again as tiles. Over the rate of additions
+of vectors, two a cycle and core, both are cycles of a core, which hold for other machines of the
+same cores.
+"""
+
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -8,6 +18,7 @@ import numpy as np
 
 from tilewright.base.records import load_table
 from tilewright.sim.calibration import measured
+from tilewright.sim.scheme import WeightScheme
 
 RECORDS = Path(__file__).parents[1] / "synth" / "records"
 TECHNOLOGY = "asap7"
@@ -82,3 +93,109 @@ def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
 def deca_runs(unit: str = "deca") -> list[str]:
     """Return the names of the runs of a DECA's energy record, by the slug of its parameters."""
     return list(read_record("energy", unit)["runs"])
+
+
+RECORD = Path(__file__).parents[1] / "kernels" / "records" / "xeon-amx-16.json"
+# Of whole models; ``python -m benchmarks.kernels model`` makes it.
+MODEL_RECORD = RECORD.parent / "models" / RECORD.name
+
+
+@cache
+def _record(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise NoRecordError("no record of the kernels on a processor")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def record() -> dict[str, Any]:
+    """The whole record."""
+    return _record(RECORD)
+
+
+def _seconds(section: str, **wanted: Any) -> float:
+    for row in _record(RECORD)[section]:
+        if all(row[name] == value for name, value in wanted.items()):
+            return measured(f"silicon.{wanted['kernel'].replace(' ', '_')}", float(row["seconds"]))
+    raise NoRecordError(f"no measurement of {wanted} among the {section} of the kernels' record")
+
+
+def model_seconds(model: str, batch: int) -> float:
+    """One step of a whole Llama 3 8B that decodes, one token of each sequence of the batch."""
+    for row in _record(MODEL_RECORD)["decode"]:
+        if (row["model"], row["batch"]) == (model, batch):
+            return measured(f"silicon.{model.replace(' ', '_')}", float(row["seconds"]))
+    raise NoRecordError(f"no measurement of {model} at batch {batch} among the whole models")
+
+
+def sparsity_seconds() -> dict[float, float]:
+    """One token of a whole Llama 3 8B along the share of zeros, batch 1, sparse bf16."""
+    rows = _record(MODEL_RECORD)["sparsity"]
+    return {row["sparsity"]: row["seconds"] for row in rows if row["model"] == "sparse bf16"}
+
+
+def long_context_seconds(attention: str) -> float:
+    """One token of a whole sparse Llama 3 8B at 16K context, by who attends to its cache."""
+    for row in _record(MODEL_RECORD)["long_context"]:
+        if (row["model"], row["attention"]) == ("sparse bf16", attention):
+            return measured(f"silicon.attention_{attention}", float(row["seconds"]))
+    raise NoRecordError(f"no measurement of the attention {attention!r} in a whole model")
+
+
+def layer_seconds(layer: str, batch: int, kernel: str) -> float:
+    """One multiplication as in a model, half of the weights zero; ``layer``: inputs x outputs."""
+    inputs, outputs = (int(part) for part in layer.split("x"))
+    return _seconds("in_model", inputs=inputs, outputs=outputs, batch=batch, kernel=kernel)
+
+
+def batch_seconds(batch: int, kernel: str) -> float:
+    """The layer that was measured along the batch."""
+    return _seconds("batch", batch=batch, kernel=kernel)
+
+
+# Kernels of the record, for elements of 16 bits and for codes.
+KERNELS = {
+    "software-measured": ("DECA tiles", "DECA tiles"),
+    "look-up": ("SparAMX, vector order", "look-up, vector order"),
+}
+VECTOR_PORTS = 2
+MEMORY = ("load", "store", "tileloadd")  # instructions that take no vector unit
+MEMORY_BOUND = 0.8  # share of the bandwidth of reading alone, from which on memory bounds
+
+
+def measured_cycles(engine: str, scheme: WeightScheme) -> tuple[float, float]:
+    """Cycles of a core's vector ports for one tile, and of all it does for it, at batch 1."""
+    data = record()
+    clock = data["roofs"]["instructions"]["vpadd"] / VECTOR_PORTS  # of all cores together
+    row = _row(data, engine, scheme)
+    if "vector" not in row:
+        return _from_rates(data, row, clock)
+    vector = clock / row["vector"] if row["vector"] else 0.0
+    through = clock / row["reload_rate"] if row["reload_rate"] else 0.0
+    return vector, max(vector, through)
+
+
+def _from_rates(data: dict[str, Any], row: dict[str, Any], clock: float) -> tuple[float, float]:
+    """Costs of a tile in a record without them: of its instructions, and of the kernel as a whole.
+
+    The latter where memory did not bound the kernel on the machine of the record.
+    """
+    rates = data["roofs"]["instructions"]
+    counts = {k: n for k, n in row["instructions"].items() if k in rates and k not in MEMORY}
+    vector = sum(count * clock / rates[name] for name, count in counts.items())
+    streamed = row["tiles_per_second"] * row["tile_bytes"] / row["read_bytes_per_second"]
+    whole = clock / row["tiles_per_second"] if streamed < MEMORY_BOUND else 0.0
+    return vector, max(vector, whole)
+
+
+def _row(data: dict[str, Any], engine: str, scheme: WeightScheme) -> dict[str, Any]:
+    density = float(scheme.density) if scheme.config.sparse else None
+    bits = scheme.config.code_bits
+    kernel = KERNELS[engine][bits < 16]
+    wanted = ({16: "bf16", 8: "bf8", 4: "mxfp4"}.get(bits), kernel)
+    rows = [r for r in data["roof_surface"] if (r["scheme"], r["kernel"]) == wanted]
+    rows = [r for r in rows if (r["density"] is None) == (density is None)]
+    if not rows:
+        raise NoRecordError(f"no measurement of {scheme.name} by the kernel {kernel}")
+    # Vector instructions do not depend on the density, so the nearest one that was measured counts.
+    return min(rows, key=lambda r: abs((r["density"] or 1.0) - (density or 1.0)))

@@ -20,8 +20,8 @@ from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.names import unknown
 from tilewright.sim import xeon
 from tilewright.sim.accelerator import ACCELERATORS, BUILT, Accelerator, as_built, published
-from tilewright.sim.measured import KERNELS
 from tilewright.sim.own_accelerator import SETTINGS, is_accelerator, read_accelerator
+from tilewright.sim.records import KERNELS
 from tilewright.sim.system import Server, changed_server, read_server, settings_in_base_units
 from tilewright.sim.xeon import PAPER_DECA
 

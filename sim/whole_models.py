@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from tilewright.sim.kv_format import KV_FORMATS, cache_bytes
 from tilewright.sim.llm import answer
-from tilewright.sim.measured import model_seconds, record
 from tilewright.sim.models import resolve_model
+from tilewright.sim.records import model_seconds, record
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.workload import Batch, head, linear
 

@@ -15,8 +15,7 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import cached, constant, measured
 from tilewright.sim.deca_stream import Integration, tile_rate
-from tilewright.sim.measured import KERNELS, measured_cycles
-from tilewright.sim.records import NoRecordError
+from tilewright.sim.records import KERNELS, NoRecordError, measured_cycles
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.system import Server, servers
 from tilewright.sim.workload import Gemm

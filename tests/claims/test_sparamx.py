@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tilewright.claims import sparamx
-from tilewright.sim import measured
+from tilewright.sim import records
 from tilewright.sim.records import NoRecordError
 
 
@@ -29,7 +29,7 @@ def record(tmp_path, monkeypatch):
     path = tmp_path / "record.json"
     record = {"in_model": layers, "batch": batches}
     path.write_text(json.dumps(record))
-    monkeypatch.setattr(measured, "RECORD", path)
+    monkeypatch.setattr(records, "RECORD", path)
     models = tmp_path / "models.json"
     decode = [
         {"model": model, "batch": batch, "seconds": seconds}
@@ -48,7 +48,7 @@ def record(tmp_path, monkeypatch):
     ]
     text = {"decode": decode, "sparsity": [stock, *along], "long_context": long}
     models.write_text(json.dumps(text))
-    monkeypatch.setattr(measured, "MODEL_RECORD", models)
+    monkeypatch.setattr(records, "MODEL_RECORD", models)
     return path
 
 
@@ -66,12 +66,12 @@ def test_gains_are_ratios_of_measured_times():
 
 def test_what_was_not_measured_is_named(record):
     with pytest.raises(NoRecordError, match=r"^no measurement of \{.*'batch': 5.* the in_model of"):
-        measured.layer_seconds("4096x1024", 5, "sparse bf16")
+        records.layer_seconds("4096x1024", 5, "sparse bf16")
     with pytest.raises(NoRecordError, match=r"^no measurement of sparse int8 at batch 7 among"):
-        measured.model_seconds("sparse int8", 7)
+        records.model_seconds("sparse int8", 7)
     with pytest.raises(NoRecordError, match=r"^no measurement of the attention 'magic' in a"):
-        measured.long_context_seconds("magic")
+        records.long_context_seconds("magic")
     record.rename(record.with_name("gone"))
-    measured._record.cache_clear()
+    records._record.cache_clear()
     with pytest.raises(NoRecordError, match=r"^no record of the kernels on a processor$"):
-        measured.batch_seconds(4, "sparse bf16")
+        records.batch_seconds(4, "sparse bf16")

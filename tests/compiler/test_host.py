@@ -373,7 +373,7 @@ def test_refused_runs(small, words, message, capsys):
 
 def test_two_prompts_on_rtl(small):
     """Every program on the Verilog: memory, counters and cycles are golden's."""
-    from tilewright.studies.on_rtl import RtlRunner
+    from tilewright.studies.rtl_token import RtlRunner
 
     golden = session(Runner(small), "AB", "C").generate(2)
     runner = RtlRunner(small)
@@ -382,7 +382,7 @@ def test_two_prompts_on_rtl(small):
 
 
 def test_differences_on_rtl_are_named(small, monkeypatch):
-    from tilewright.studies.on_rtl import RtlRunner
+    from tilewright.studies.rtl_token import RtlRunner
 
     def wrong(block, program, memory, latency, simulation, line):
         counters = {c.name.lower(): 0 for c in runner.executor.COUNTER}
@@ -395,6 +395,6 @@ def test_differences_on_rtl_are_named(small, monkeypatch):
         }
 
     runner = RtlRunner(small)
-    monkeypatch.setattr("tilewright.studies.on_rtl.simulate_program", wrong)
+    monkeypatch.setattr("tilewright.studies.rtl_token.simulate_program", wrong)
     with pytest.raises(CheckError, match=r"^token 0, decode: memory differs.*; cycles is 0, gold"):
         runner.feed([1])

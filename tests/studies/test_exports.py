@@ -12,8 +12,7 @@ from tilewright.sim.accelerator import anda, baseline, harmonia
 from tilewright.sim.llm import answer, answer_on
 from tilewright.sim.models import resolve_model
 from tilewright.sim.target import resolve_target
-from tilewright.studies.exports.serving_sim import serving_sim_files
-from tilewright.studies.exports.zigzag import zigzag_files
+from tilewright.studies.exports import serving_sim_files, zigzag_files
 
 MODEL = resolve_model("llama-3.2-1b")
 MACHINES = [anda(), harmonia(), baseline("fp-fp")]

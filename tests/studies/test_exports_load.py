@@ -18,8 +18,7 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.own_accelerator import read_accelerator
 from tilewright.sim.target import resolve_target
 from tilewright.sim.workload import Gemm
-from tilewright.studies.exports.serving_sim import serving_sim_files
-from tilewright.studies.exports.zigzag import zigzag_files
+from tilewright.studies.exports import serving_sim_files, zigzag_files
 
 pytestmark = pytest.mark.full
 OWN = Path(__file__).parents[2] / "examples" / "own_designs" / "mx_accelerator.toml"

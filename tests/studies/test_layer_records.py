@@ -4,14 +4,14 @@ The recorded runs need the language model, which few test machines have. Counter
 the weights: golden's counts with random ones must be those of the record.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from tilewright.compiler.machine import machine_of
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.measured import load_measured
+from tilewright.studies.measured import load_measured, write_measured
 from tilewright.studies.runs.machine_layer import steps_of
 from tilewright.studies.runs.paper_sizes import SMOLLM2
 from tilewright.verify.machine.accelerators import accelerator_of
@@ -50,3 +50,24 @@ def test_steps(name):
         case, found = work.step(step, tokens=words), recorded[words[0], len(words)]
         assert len(case.program) == found["instructions"]
         assert golden_counts(record, case.memory, case.line) == found["counters"]
+
+
+@dataclass(frozen=True)
+class Row:
+    cycles: int
+    shape: tuple[int, ...]
+
+
+def test_records_hold_result_objects(tmp_path):
+    write_measured("x", {"command": "c", "rows": [Row(1, (2, 3))]}, tmp_path)
+    assert load_measured("x", tmp_path) == {
+        "command": "c",
+        "rows": [{"cycles": 1, "shape": [2, 3]}],
+    }
+    assert load_measured("y", tmp_path) is None
+
+
+def test_other_objects_are_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"^set is not JSON data(\n|$)"):
+        write_measured("x", {"rows": {1}}, tmp_path)
+    assert list(tmp_path.iterdir()) == []

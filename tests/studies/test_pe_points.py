@@ -4,12 +4,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.support.smollm2 import smollm2_or_skip
 from tilewright.base.errors import CommandError
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.pe_units import UNITS
 from tilewright.sim.records import area_um2, energy_fj
+from tilewright.studies.pe import workload as pe_tensors
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, made_with
 from tilewright.studies.pe.points import (
     BASELINES,
@@ -19,6 +22,7 @@ from tilewright.studies.pe.points import (
     points_path,
     taken_point,
 )
+from tilewright.studies.pe.workload import DOTS, LENGTH, STREAMS, samples
 from tilewright.synth.record import rtlil_sha256
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "pe.md"
@@ -95,3 +99,28 @@ def test_the_documented_points_are_those_of_the_record(name):
     shown = " | ".join(f"{figure:.1f}" for figure in figures)
     row = f"| {name} | {len(points)} of {known} | `{settings}` | {shown} |"
     assert row in DOCUMENT.read_text().splitlines()
+
+
+def floats(patterns):
+    return patterns.astype(np.uint16).view(np.float16).astype(np.float64)
+
+
+def test_samples_are_what_elements_take():
+    found = samples()
+    assert found["activation"].shape == (STREAMS, DOTS, LENGTH)
+    assert np.isfinite(floats(found["activation"])).all()
+    assert found["weight"].min() >= -8 and found["weight"].max() == 7
+    assert (floats(found["scale"]) > 0).all()
+    # Nothing is constant: no stream, no dot product, no place in one.
+    for axis in range(3):
+        assert (np.ptp(floats(found["activation"]), axis=axis) > 0).all()
+    assert (np.ptp(found["weight"], axis=1) >= 7).all()
+
+
+@pytest.mark.full
+def test_samples_are_those_of_the_model():
+    smollm2_or_skip()
+    ours, anew = samples(), pe_tensors.sampled()
+    # Up to the order of summation of this machine's BLAS, which may also turn a choice of scale.
+    np.testing.assert_allclose(floats(ours["activation"]), floats(anew["activation"]), 0.02, 0.01)
+    assert (ours["weight"] == anew["weight"]).mean() > 0.99

@@ -120,3 +120,14 @@ def test_records_are_of_the_present_design(spec):
         record = load_system(spec, technology)
         assert record["system_rtlil_sha256"] == digest
         assert is_of_this_flow(record, technology)
+
+
+def test_area_between_nodes():
+    assert area_factor(16, 7) == pytest.approx(0.0092 / 0.03)
+    assert area_factor(16, 7) * area_factor(7, 16) == pytest.approx(1)
+    assert area_factor(32, 20) < area_factor(32, 28) < 1
+
+
+def test_unknown_node():
+    with pytest.raises(ValueError, match=r"^no scaling for 45 nm; nodes: 7, 16, 20, 28, 32, 130$"):
+        area_factor(45, 7)

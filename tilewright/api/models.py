@@ -236,7 +236,7 @@ class CompiledLLM(Reported):
 
         kind: type[Runner] = Runner
         if rtl:
-            from tilewright.studies.on_rtl import RtlRunner
+            from tilewright.studies.rtl_token import RtlRunner
 
             kind = RtlRunner
         runner = kind(self.folder, latency=LATENCY if latency is None else latency)

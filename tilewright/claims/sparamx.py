@@ -1,7 +1,7 @@
 """Figures of the SparAMX paper, measured with our kernels: whole models, layers, attention."""
 
 from tilewright.claims.registry import SILICON, answers
-from tilewright.sim.measured import (
+from tilewright.sim.records import (
     batch_seconds,
     layer_seconds,
     long_context_seconds,

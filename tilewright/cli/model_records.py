@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     """Measure what the command line asks for, and return the exit code."""
     from tilewright.golden.llm.model import ModelError
     from tilewright.studies.accuracy import tasks
-    from tilewright.studies.accuracy.packaged import model_path
+    from tilewright.studies.accuracy.checkpoints import model_path
     from tilewright.studies.accuracy.records import RECORDS
     from tilewright.studies.accuracy.subject import open_subject
 

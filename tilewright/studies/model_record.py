@@ -46,7 +46,7 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.step_programs import step_time
 from tilewright.sim.workload import Batch, Pass
 from tilewright.studies.accelerators import accelerator_of
-from tilewright.studies.accuracy.packaged import model_path
+from tilewright.studies.accuracy.checkpoints import model_path
 from tilewright.studies.measured import load_measured, write_measured
 from tilewright.studies.rtl_token import FAR, MODEL
 

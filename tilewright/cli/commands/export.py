@@ -94,14 +94,14 @@ def _export_system(args: argparse.Namespace) -> list[Path]:
     target = target_of(args)
     if args.subject == "serving-sim":
         from tilewright.sim.models import resolve_model
-        from tilewright.studies.exports.serving_sim import serving_sim_files
+        from tilewright.studies.exports import serving_sim_files
 
         if args.model is None:
             raise CommandError("serving-sim needs --model, whose kernels are timed")
         model = resolve_model(args.model)
         files = serving_sim_files(target, model, scheme=args.scheme, kv=args.kv)
     else:
-        from tilewright.studies.exports.zigzag import zigzag_files
+        from tilewright.studies.exports import zigzag_files
 
         for option in ("model", "kv"):
             if getattr(args, option) is not None:

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _place(args: argparse.Namespace) -> int:
-    from tilewright.studies.placement import place_and_measure, store_placed
+    from tilewright.studies.synthesis import place_and_measure, store_placed
     from tilewright.synth.flow import DEFAULT_GOAL, Goal
 
     if args.update_records and args.utilisation is not None:
@@ -67,7 +67,7 @@ def _place(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from tilewright.studies.placement import renew_placed
+    from tilewright.studies.synthesis import renew_placed
     from tilewright.synth.place.record import PLACED, stale_placed_records
     from tilewright.synth.record import load_kind
     from tilewright.synth.technology import load_technology

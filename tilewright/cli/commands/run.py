@@ -146,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
     latency = LATENCY if args.latency is None else args.latency
     runner_class: type[Runner] = Runner
     if args.rtl:
-        from tilewright.studies.on_rtl import RtlRunner
+        from tilewright.studies.rtl_token import RtlRunner
 
         runner_class = RtlRunner
     runner = runner_class(folder, latency=latency)

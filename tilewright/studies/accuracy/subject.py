@@ -31,12 +31,13 @@ from tilewright.golden.weights import dequantise
 from tilewright.sim.families import shape_of
 from tilewright.sim.models import resolve_model
 from tilewright.studies.accuracy.checkpoints import (
+    PACKAGED,
     Encoding,
     encoding_of,
+    model_path,
     read_model,
     transformers_model,
 )
-from tilewright.studies.accuracy.packaged import PACKAGED, model_path
 from tilewright.torch.config import AndaConfig, Config, HarmoniaConfig
 from tilewright.torch.recipe import Factors, Recipe
 

@@ -1,1 +1,0 @@
-"""Our systems in the forms of other tools: LLMServingSim and ZigZag."""
