@@ -7,15 +7,13 @@ hash order reaches the output.
 import json
 import re
 import tempfile
-from dataclasses import dataclass
-from importlib.metadata import version
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from amaranth.back import rtlil
 
-from tilewright.base.files import write_atomic
-from tilewright.golden.params.block import BlockParams, Port
+from tilewright.golden.params.block import BlockParams, Field, Port
 from tilewright.hw.catalog import build
 from tilewright.hw.shared import SharedModules
 from tilewright.hw.sram import BlackBoxMemories
@@ -29,6 +27,19 @@ CLOCK, RESET = "clk", "rst"  # Amaranth's names for the sync domain of a compone
 _REGISTER_VALUE = re.compile(
     r"^(  reg (?:signed )?(?:\[\d+:\d+\] )?)(\\\S+ |[^\s\\]\S*) = ([^;]+);$", re.MULTILINE
 )
+_PORT = re.compile(
+    r"^  (?:input|output) (?:signed )?(?:\[\d+:0\] )?(\S+?) ?;\n  (?:wire|reg) .*;\n"
+    r"(?:  initial .*;\n)?",
+    re.MULTILINE,
+)
+_AXI_CHANNEL = re.compile(r"(\w+_axi_)(aw|w|b|ar|r)[a-z]+")
+_AXI_CHANNELS = {
+    "aw": "write address",
+    "w": "write data",
+    "b": "write response",
+    "ar": "read address",
+    "r": "read data",
+}
 
 
 def to_rtlil(params: BlockParams, *, memory_macros: bool = False) -> str:
@@ -47,9 +58,70 @@ class _MacrosAndModules(BlackBoxMemories, SharedModules):
 
 
 def to_verilog(params: BlockParams) -> str:
-    """Verilog of the block; the top module is called ``params.slug``."""
+    """Verilog of the block; the top module is called ``params.slug`` and is the first one.
+
+    Its ports are in groups, a comment before each. Clock and reset are called as the block says.
+    """
     title = f"// {params.slug}: {params.summary}\n"
-    return title + verilog_from_rtlil(to_rtlil(params))
+    modules = re.split(r"^(?=module )", verilog_from_rtlil(to_rtlil(params)), flags=re.MULTILINE)
+    start = re.compile(rf"module \\?{re.escape(params.slug)} ?\(.*?\);\n", re.DOTALL)
+    (top,) = (text for text in modules if start.match(text))
+    modules.remove(top)
+    body = start.sub("", top, count=1)
+    ports = {match[1]: match[0] for match in _PORT.finditer(body)}
+    body = _PORT.sub("", body)
+    if params.clock != CLOCK and CLOCK in ports:
+        body = f"  wire {CLOCK} = {params.clock};\n  wire {RESET} = ~{params.reset};\n{body}"
+        for inside, outside in ((CLOCK, params.clock), (RESET, params.reset)):
+            ports[outside] = ports.pop(inside).replace(inside, outside)
+    groups: dict[str, list[str]] = {}
+    for group, name in _groups(params):
+        if name in ports:
+            groups.setdefault(group, []).append(name)
+    header = ",\n".join(f"  {', '.join(names)}" for names in groups.values())
+    declared = "".join(
+        f"  // {group}\n{''.join(ports[name] for name in names)}" for group, names in groups.items()
+    )
+    return f"{title}module {params.slug}(\n{header}\n);\n{declared}\n{body}{''.join(modules)}"
+
+
+def _groups(params: BlockParams) -> Iterator[tuple[str, str]]:
+    """Every port of the Verilog, after the title of its group."""
+    yield "clock and reset", params.clock
+    yield "clock and reset", params.reset
+    for ports, way in ((params.inputs, "in"), (params.outputs, "out")):
+        for port in ports:
+            for end in ("payload", "valid", "ready"):
+                yield f"stream {port.name}, {way}", f"{port.name}__{end}"
+    for wire in params.wires:
+        if channel := _AXI_CHANNEL.fullmatch(wire.name):
+            kind = "AXI4-Lite" if channel[1] == "s_axi_" else "AXI4"
+            yield f"{kind} {_AXI_CHANNELS[channel[2]]}, {channel[1]}", wire.name
+        else:
+            yield ("interrupt" if wire.name == "irq" else "other signals"), wire.name
+
+
+def package(params: BlockParams) -> str:
+    """A SystemVerilog package with a packed struct for the payload of every stream."""
+    lines = [f"// Payloads of the streams of {params.slug}.", f"package {params.slug}_pkg;"]
+    for ports, way in ((params.inputs, "in"), (params.outputs, "out")):
+        for port in ports:
+            members = [f"    {_member(field)};" for field in reversed(port.fields)]
+            lines += [f"  // {port.name}, {way}", "  typedef struct packed {", *members]
+            lines += [f"  }} {port.name}_payload_t;"]
+    return "\n".join([*lines, "endpackage", ""])
+
+
+def _member(field: Field) -> str:
+    """A field of a packed struct; element 0 of a vector is the lowest."""
+    words = ["logic"]
+    if field.signed and field.count is None:
+        words.append("signed")
+    if field.count is not None:
+        words.append(f"[{field.count - 1}:0]")
+    if field.bits > 1:
+        words.append(f"[{field.bits - 1}:0]")
+    return " ".join([*words, field.name])
 
 
 def verilog_from_rtlil(text: str) -> str:
@@ -83,15 +155,16 @@ def interface(params: BlockParams, verilog: str) -> dict[str, Any]:
     neither clock nor reset.
     """
     wires = _wires(verilog, params.slug)
-    clocked = any(wire["name"] == CLOCK for wire in wires)
+    clocked = any(wire["name"] == params.clock for wire in wires)
+    level = "low" if params.reset.endswith("n") else "high"
     return {
         "module": params.slug,
         "block": params.block,
         "summary": params.summary,
         "parameters": params.as_dict(),
         "timing": _timing(params),
-        "clock": {"name": CLOCK, "edge": "rising"} if clocked else None,
-        "reset": {"name": RESET, "active": "high", "synchronous": True} if clocked else None,
+        "clock": {"name": params.clock, "edge": "rising"} if clocked else None,
+        "reset": {"name": params.reset, "active": level, "synchronous": True} if clocked else None,
         "streams": [
             *(_stream(port, "input") for port in params.inputs),
             *(_stream(port, "output") for port in params.outputs),
@@ -146,7 +219,10 @@ def _stream(port: Port, direction: str) -> dict[str, Any]:
 
 
 def core_file(params: BlockParams, release: str) -> str:
-    """FuseSoC package (CAPI2) of the Verilog file and the lint waivers beside it."""
+    """FuseSoC package (CAPI2) of the Verilog, its package of payloads, and the lint waivers."""
+    payloads = f"      - {params.slug}_pkg.sv: {{file_type: systemVerilogSource}}\n"
+    if not (params.inputs or params.outputs):
+        payloads = ""
     return f"""\
 CAPI=2:
 
@@ -156,7 +232,7 @@ description: {json.dumps(params.summary)}
 filesets:
   rtl:
     files:
-      - {params.slug}.v
+{payloads}      - {params.slug}.v
     file_type: verilogSource
   waivers:
     files:
@@ -175,29 +251,3 @@ targets:
       verilator:
         mode: lint-only
 """
-
-
-@dataclass(frozen=True)
-class BlockFiles:
-    """Where the files of one block are; the waivers serve all blocks of a folder."""
-
-    verilog: Path
-    interface: Path
-    core: Path
-    waivers: Path
-
-
-def write_block(params: BlockParams, folder: Path) -> BlockFiles:
-    """Write the files of a block to ``folder``, the same bytes on every run and machine."""
-    verilog = to_verilog(params)
-    files = BlockFiles(
-        verilog=folder / f"{params.slug}.v",
-        interface=folder / f"{params.slug}.json",
-        core=folder / f"{params.slug}.core",
-        waivers=folder / LINT_WAIVERS.name,
-    )
-    write_atomic(files.verilog, verilog)
-    write_atomic(files.interface, json.dumps(interface(params, verilog), indent=2) + "\n")
-    write_atomic(files.core, core_file(params, version("tilewright")))
-    write_atomic(files.waivers, LINT_WAIVERS.read_text())
-    return files

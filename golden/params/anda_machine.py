@@ -168,6 +168,8 @@ class AndaParams(MachineParams):
     Programs, registers and the layouts of tensors: docs/anda-system.md.
     """
 
+    counters: ClassVar = Counter
+    errors: ClassVar = ERRORS
     block: ClassVar[str] = "anda"
     summary: ClassVar[str] = "Anda accelerator: matrix unit, vector unit, buffers, programs"
     PRESETS: ClassVar = {

@@ -11,7 +11,19 @@ from enum import Enum
 from fractions import Fraction
 from functools import cache
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    NamedTuple,
+    Self,
+    TypeVar,
+    get_type_hints,
+    overload,
+)
+
+if TYPE_CHECKING:
+    from tilewright.golden.params.registers import RegisterMap
 
 T = TypeVar("T")
 
@@ -71,6 +83,13 @@ def handshake(channel: str, output: bool, **bits: int) -> tuple[Wire, ...]:
     """Wires of a channel of AXI: what its sender drives, and ``ready``, which it gets."""
     driven = (Wire(f"{channel}{name}", size, output) for name, size in bits.items())
     return (*driven, Wire(f"{channel}ready", 1, not output))
+
+
+# Bits of INTERRUPT (what happened; a 1 that is written clears its bit) and of INTERRUPT_ENABLE.
+INTERRUPT_FIELDS = (
+    Field("done", 1),  # a program or a tile has ended, with or without an error
+    Field("error", 1),  # it has ended with an error
+)
 
 
 class Member(NamedTuple):
@@ -225,6 +244,9 @@ class BlockParams(Limited):
     block: ClassVar[str]  # the name the command line uses
     summary: ClassVar[str]  # one line for `tilewright list`
     PRESETS: ClassVar[dict[str, dict[str, Any]]]  # the first one is the default
+    # Ports of the emitted Verilog, if the block has registers; a name in ``n`` is active low.
+    clock: ClassVar[str] = "clk"
+    reset: ClassVar[str] = "rst"
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -237,6 +259,11 @@ class BlockParams(Limited):
     @property
     def wires(self) -> tuple[Wire, ...]:
         """Ports that are no streams."""
+        return ()
+
+    @property
+    def registers(self) -> "RegisterMap":
+        """What a host reads and writes; nothing of most blocks."""
         return ()
 
     @property

@@ -23,6 +23,16 @@ from tilewright.golden.params.block import (
     stream,
     within,
 )
+from tilewright.golden.params.registers import (
+    REGISTER_BYTES,
+    WORD,
+    RegisterGroup,
+    RegisterMap,
+    bytes_of,
+    declared,
+    interrupt_registers,
+)
+from tilewright.golden.params.registers import Register as Entry
 
 TILE_ROWS = 16
 ROW_BYTES = AMX_ROW_BYTES
@@ -52,7 +62,7 @@ class ScaleKind(Enum):
 class TileError(IntEnum):
     """How a tile ended; readable by the core."""
 
-    OK = 0
+    OK = 0  # its rows can be read
     FORMAT = 1  # unknown or contradictory configuration
     MASK_LENGTH = 2  # bitmask length disagrees with the tile
     SCALE_LENGTH = 3  # scale count disagrees with the tile
@@ -137,12 +147,14 @@ COMMAND = {
 class Register(IntEnum):
     """Byte offsets of the 64-bit registers; a loader's own are ``LOADER + k * LOADER_STRIDE``."""
 
-    IDENTITY = 0x000  # read only: lanes, luts, loaders
+    IDENTITY = 0x000  # sizes
     CONFIG = 0x008  # tile configuration, taken with each tile command
     PREFETCH = 0x010  # tiles ahead, 0 is off
-    EVENTS = 0x018  # sticky flags, write 1 to clear: bit 0 answer to no request
-    LOADER = 0x040
-    LUT = 0x800  # 256 entries, one 64-bit word each, value in the low 16 bits
+    EVENTS = 0x018  # sticky: an answer to no request
+    INTERRUPT = 0x020  # behind AXI: a tile ended, and it ended with an error
+    INTERRUPT_ENABLE = 0x028  # behind AXI: bits of INTERRUPT that raise irq
+    LOADER = 0x040  # registers of the loaders
+    LUT = 0x800  # entries of the table, a 64-bit word each
 
 
 class LoaderRegister(IntEnum):
@@ -155,10 +167,11 @@ class LoaderRegister(IntEnum):
     DATA_BASE = 0x20
     DATA_LENGTH = 0x28
     GO = 0x30  # a write starts the tile; refused while the loader still has a command to take
-    STATUS = 0x38  # read: see STATUS_FIELDS; write bit 0: squash; write bit 1: take the result
+    STATUS = 0x38  # how the tile is doing; a write squashes it or takes its result
 
 
 LOADER_STRIDE = 0x40
+PREFETCH_BITS = 4
 REGISTER_BITS = 64
 REGISTER_SPACE_BITS = 12
 AXI_TOUT = 1 << REGISTER_SPACE_BITS  # behind AXI the rows of TOut follow the registers
@@ -273,6 +286,30 @@ class DecaParams(BlockParams):
         )
 
     @property
+    def registers(self) -> RegisterMap:
+        event, degree = Field("spurious", 1), Field("tiles", PREFETCH_BITS)
+        entry, own = Field("value", 16), LoaderRegister
+        parts = {
+            field.name.upper(): Field("bytes" if "length" in field.name else "address", field.bits)
+            for field in self.command_fields
+        }
+        orders = Field("squash", 1), Field("take_result", 1)
+        loader = (
+            *(declared(own[name], (part,), part) for name, part in parts.items()),
+            declared(own.GO, (Field("waiting", 1),), Field("start", 1)),
+            declared(own.STATUS, STATUS_FIELDS, *orders, codes=tuple(TileError)),
+        )
+        text = "registers of a loader each"
+        return (
+            declared(Register.IDENTITY, bytes_of("lanes", "luts", "loaders")),
+            declared(Register.CONFIG, CONFIG_FIELDS, *CONFIG_FIELDS),
+            declared(Register.PREFETCH, (degree,), degree),
+            declared(Register.EVENTS, (event,), event, clears=True),
+            RegisterGroup("LOADER", Register.LOADER, text, self.loaders, LOADER_STRIDE, loader),
+            declared(Register.LUT, (entry,), entry, count=LUT_ENTRIES),
+        )
+
+    @property
     def command_fields(self) -> tuple[Field, ...]:
         """Metadata of one tile: base and length in bytes of each structure."""
         return self.commands[0].fields
@@ -295,7 +332,17 @@ class DecaAxiParams(DecaParams):
     block: ClassVar[str] = "deca_axi"
     summary: ClassVar[str] = "DECA processing element with AXI4 and AXI4-Lite ports"
 
+    clock: ClassVar[str] = "aclk"
+    reset: ClassVar[str] = "aresetn"
+
     inputs = outputs = Streams()
+
+    @property
+    def registers(self) -> RegisterMap:
+        text = "words of the rows in the tile outputs; a row is read once"
+        words = self.loaders * TILE_BYTES // REGISTER_BYTES
+        rows = Entry("TOUT", AXI_TOUT, text, WORD, count=words)
+        return (*super().registers, *interrupt_registers(Register), rows)
 
     @property
     def id_bits(self) -> int:

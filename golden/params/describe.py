@@ -1,6 +1,7 @@
 """A block as plain data: contract, fields, ports and timing, from the parameter object alone."""
 
 import inspect
+import re
 from dataclasses import dataclass, fields
 from enum import Enum
 from fractions import Fraction
@@ -70,6 +71,21 @@ class BlockDescription:
     outputs: tuple[PortDescription, ...]
     wires: tuple[Wire, ...]
     timing: TimingDescription
+
+
+def comments(cls: type[Enum]) -> dict[str, str]:
+    """The comment behind each member of an enumeration, also one that goes on below it."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in inspect.getsource(cls).splitlines():
+        if member := re.match(r"    (\w+) = [^#]*(?:# (.*))?$", line):
+            name = member[1]
+            found[name] = member[2] or ""
+        elif name and (more := re.match(r"    +# (.*)$", line)):
+            found[name] += f" {more[1]}"
+        else:
+            name = ""
+    return found
 
 
 def family(cls: type[BlockParams]) -> str:

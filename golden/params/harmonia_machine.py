@@ -273,6 +273,8 @@ class HarmoniaParams(MachineParams):
     multiple of a line.
     """
 
+    counters: ClassVar = Counter
+    errors: ClassVar = ERRORS
     block: ClassVar[str] = "harmonia"
     summary: ClassVar[str] = "Harmonia accelerator: array, converter, KV cache, programs"
     PRESETS: ClassVar = {

@@ -5,10 +5,20 @@ memory port that moves lines. Its own parameter file says what its instructions 
 """
 
 from enum import IntEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from tilewright.golden.params.block import BlockParams, Field, one_of, require, stream, within
+from tilewright.golden.params.describe import comments
 from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.registers import (
+    WORD,
+    RegisterMap,
+    bytes_of,
+    declared,
+)
+from tilewright.golden.params.registers import (
+    Register as Entry,
+)
 from tilewright.golden.params.vector import OPERATION_BITS, VectorParams
 
 # Instructions: the opcode lowest, then its fields; what is above the last one does not matter.
@@ -79,12 +89,14 @@ MOST_INSTRUCTIONS = ((1 << REGISTER_SPACE_BITS) - INSTRUCTION_BASE) // (INSTRUCT
 class Register(IntEnum):
     """Byte offsets of the 64-bit registers."""
 
-    IDENTITY = 0x00  # read only: rows, columns, group, scalar registers, a byte each
-    CONTROL = 0x08  # write: clear counters and status, start a program; see CONTROL_FIELDS
-    STATUS = 0x10  # read only: see STATUS_FIELDS
-    EVENTS = 0x18  # sticky, write 1 to clear: bit 0 a value saturated in compression
+    IDENTITY = 0x00  # sizes; scalars are the scalar registers
+    CONTROL = 0x08  # clears counters and status, starts a program
+    STATUS = 0x10  # how the program is doing
+    EVENTS = 0x18  # sticky: a value saturated in compression
     LIMIT = 0x20  # cycles without progress after which the watchdog stops a program; 0: never
-    COUNTERS = 0x80  # read only: 8 bytes each, in the order of the accelerator's counters
+    INTERRUPT = 0x28  # behind AXI: a program ended, and it ended with an error
+    INTERRUPT_ENABLE = 0x30  # behind AXI: bits of INTERRUPT that raise irq
+    COUNTERS = 0x80  # 8 bytes each, in the order of the accelerator's counters
 
 
 COUNTER_BITS = 48
@@ -112,7 +124,7 @@ CODE_LINES = (
 class Error(IntEnum):
     """Why a program stopped; the first that applies, in this order."""
 
-    NONE = 0
+    NONE = 0  # it halted
     OPCODE = 1  # unknown
     OPERAND = 2  # an unknown choice (operation, kind, memory, ...), or two that do not go together
     SIZE = 3  # nothing to do, such as zero rows or elements, or more than there can be
@@ -165,6 +177,9 @@ class MachineParams(BlockParams):
     instruction holds all that it touches while it runs.
     """
 
+    counters: ClassVar[type[IntEnum]]
+    errors: ClassVar[tuple[IntEnum, ...]]
+
     # Fields of every accelerator, which declares them with values of its own.
     rows: int
     columns: int
@@ -193,6 +208,27 @@ class MachineParams(BlockParams):
         + stream("code_request", line="line_address_bits", tag=CODE_TAG_BITS)
         + stream("mmio_response", data=REGISTER_BITS, error=1)
     )
+
+    @property
+    def registers(self) -> RegisterMap:
+        limit, event = Field("cycles", LIMIT_BITS), Field("saturated", 1)
+        count = (Field("count", COUNTER_BITS),)
+        text = "instructions, low half first; refused while a program runs"
+        halves = self.instructions * INSTRUCTION_BITS // REGISTER_BITS
+        return (
+            declared(Register.IDENTITY, bytes_of("rows", "columns", "group", "scalars")),
+            declared(Register.CONTROL, (), *CONTROL_FIELDS),
+            declared(Register.STATUS, STATUS_FIELDS, codes=self.errors),
+            declared(Register.EVENTS, (event,), event, clears=True),
+            declared(Register.LIMIT, (limit,), limit, reset=LIMIT),
+            *(
+                Entry(f"COUNTER_{code.name}", Register.COUNTERS + 8 * code, meaning, count)
+                for code, meaning in zip(
+                    self.counters, comments(self.counters).values(), strict=True
+                )
+            ),
+            Entry("INSTRUCTIONS", INSTRUCTION_BASE, text, WORD, WORD, count=halves),
+        )
 
     @property
     def start_cycles(self) -> int:

@@ -8,7 +8,9 @@ from tilewright.golden.params.machine import (
     REGISTER_BITS,
     REGISTER_SPACE_BITS,
     MachineParams,
+    Register,
 )
+from tilewright.golden.params.registers import RegisterMap, interrupt_registers
 
 WIDEST_AXI = 128  # bytes that AXI4 moves in a beat
 
@@ -18,10 +20,13 @@ class MachineAxiPorts(MachineParams):
 
     A channel's byte addresses are those of its own lines. The id of a read is the tag of its
     request; all writes have id 0. Instructions are read from ``code_axi_``, a master that only
-    reads; its addresses are those of all memory.
+    reads; its addresses are those of all memory. ``irq`` is high while a bit is set in
+    ``INTERRUPT`` and in ``INTERRUPT_ENABLE``.
     """
 
     MACHINE: ClassVar[type[MachineParams]]
+    clock: ClassVar[str] = "aclk"
+    reset: ClassVar[str] = "aresetn"
 
     inputs = outputs = Streams()
 
@@ -29,6 +34,10 @@ class MachineAxiPorts(MachineParams):
     def machine(self) -> MachineParams:
         """The accelerator behind the ports."""
         return self.shared(self.MACHINE)
+
+    @property
+    def registers(self) -> RegisterMap:
+        return (*super().registers, *interrupt_registers(Register))
 
     def check_ports(self) -> None:
         super().check_ports()
@@ -42,6 +51,7 @@ class MachineAxiPorts(MachineParams):
             *(wire for channel in channels for wire in channel),
             *_outputs_first(self._reads("code_axi_", CODE_TAG_BITS)),
             *_outputs_first(_slave("s_axi_")),
+            Wire("irq", 1, True),
         )
 
     @property

@@ -12,8 +12,10 @@ from tilewright.golden.params.deca import (
     DecaAxiParams,
     LoaderRegister,
     Register,
+    TileError,
 )
 from tilewright.hw.deca.pe import DecaPE
+from tilewright.hw.soc.interrupt import Interrupt
 from tilewright.hw.unit import Unit
 
 OKAY, SLVERR = 0, 2
@@ -27,8 +29,8 @@ class DecaAxi(Unit[DecaAxiParams]):
     from ``AXI_TOUT`` on come the rows of both tile outputs, a word at a time. The first word that
     is read of a row takes the whole row out of TOut; its other words come from a buffer, until
     another row is read, its loader is squashed or the result of its next tile is taken. A refused
-    access, a row that is not full and a partial write answer SLVERR. ``irq`` is high while a result
-    waits.
+    access, a row that is not full and a partial write answer SLVERR. ``irq`` is that of
+    :class:`tilewright.hw.soc.interrupt.Interrupt`, whose registers are among the element's.
 
     A prefetch is a read whose answer is dropped; the top bit of its id says so.
     """
@@ -37,9 +39,24 @@ class DecaAxi(Unit[DecaAxiParams]):
         m = Module()
         m.submodules.pe = pe = DecaPE(self.params.pe)
         self._master(m, pe)
-        self._slave(m, pe)
-        m.d.comb += self.irq.eq(pe.done0.valid | pe.done1.valid)
+        self._slave(m, pe, self._interrupt(m, pe))
         return m
+
+    def _interrupt(self, m: Module, pe: DecaPE) -> Interrupt:
+        """Events: a result begins to wait, of either loader, and it is an error."""
+        m.submodules.interrupt = interrupt = Interrupt(Register, AXI_ADDRESS_BITS)
+        results = (pe.done0, pe.done1)
+        waited = Signal(len(results))
+        m.d.sync += waited.eq(Cat(done.valid for done in results))
+        ends = [done.valid & ~waited[k] for k, done in enumerate(results)]
+        wrong = [
+            end & (done.p.error != TileError.OK) for end, done in zip(ends, results, strict=True)
+        ]
+        m.d.comb += [
+            interrupt.events.eq(Cat(Cat(ends).any(), Cat(wrong).any())),
+            self.irq.eq(interrupt.irq),
+        ]
+        return interrupt
 
     def _master(self, m: Module, pe: DecaPE) -> None:
         p = self.params
@@ -61,7 +78,7 @@ class DecaAxi(Unit[DecaAxiParams]):
             self.m_axi_rready.eq(response.ready | prefetched),
         ]
 
-    def _slave(self, m: Module, pe: DecaPE) -> None:
+    def _slave(self, m: Module, pe: DecaPE, interrupt: Interrupt) -> None:
         """One access at a time; a write goes before a read."""
         p = self.params
         mmio, row_request, row = pe.mmio_request, pe.read_request, pe.read_response
@@ -79,6 +96,8 @@ class DecaAxi(Unit[DecaAxiParams]):
             mmio.p.data.eq(word),
             row_request.p.tout.eq(wanted_tout),
             row_request.p.row.eq(wanted_row),
+            interrupt.address.eq(address),
+            interrupt.data.eq(word),
         ]
         with m.FSM():
             with m.State("IDLE"):
@@ -94,9 +113,14 @@ class DecaAxi(Unit[DecaAxiParams]):
                     m.d.sync += address.eq(self.s_axi_araddr)
                     m.next = "READ"
             with m.State("WRITE"):
-                m.d.comb += [mmio.valid.eq(1), mmio.p.write.eq(1)]
-                with m.If(mmio.ready):
-                    m.next = "WRITE_ANSWER"
+                with m.If(interrupt.mine):
+                    m.d.comb += interrupt.put.eq(1)
+                    m.d.sync += self.s_axi_bresp.eq(OKAY)
+                    m.next = "WRITTEN"
+                with m.Else():
+                    m.d.comb += [mmio.valid.eq(1), mmio.p.write.eq(1)]
+                    with m.If(mmio.ready):
+                        m.next = "WRITE_ANSWER"
                 status = Register.LOADER + LoaderRegister.STATUS
                 owner = Mux(buffered[0], status + LOADER_STRIDE, status)
                 with m.If((address == owner) & word[:2].any()):
@@ -120,6 +144,9 @@ class DecaAxi(Unit[DecaAxiParams]):
                             m.next = "ROW_ANSWER"
                 with m.Elif(address >= AXI_TOUT):
                     m.d.sync += [self.s_axi_rdata.eq(0), self.s_axi_rresp.eq(SLVERR)]
+                    m.next = "READ_DONE"
+                with m.Elif(interrupt.mine):
+                    m.d.sync += [self.s_axi_rdata.eq(interrupt.value), self.s_axi_rresp.eq(OKAY)]
                     m.next = "READ_DONE"
                 with m.Else():
                     m.d.comb += mmio.valid.eq(1)

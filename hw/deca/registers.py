@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 from tilewright.golden.params.deca import (
     LOADER_STRIDE,
     LUT_ENTRIES,
+    PREFETCH_BITS,
     STATUS_FIELDS,
     STRUCTURES,
     DecaParams,
@@ -22,7 +23,6 @@ from tilewright.hw.deca.layout import CONFIG, command_layout
 from tilewright.hw.unit import field_shape, payload_layout
 
 STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
-PREFETCH_BITS = 4
 
 
 class Registers(wiring.Component):

@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 
-from tilewright.golden.params.machine import REGISTER_BITS, REGISTER_SPACE_BITS
+from tilewright.golden.params.machine import REGISTER_BITS, REGISTER_SPACE_BITS, Error, Register
 from tilewright.golden.params.machine_axi import MachineAxiPorts
 from tilewright.hw.catalog import build
+from tilewright.hw.machine.sequencer import STATUS
+from tilewright.hw.soc.interrupt import Interrupt
 from tilewright.hw.unit import Unit
 
 OKAY, SLVERR = 0, 2
@@ -21,10 +23,12 @@ class MachineAxi(Unit[MachineAxiPorts]):
 
     The slave has the registers and the instruction memory at their offsets, 64 bits at a time; a
     refused access and a partial write answer SLVERR. An answer of memory that is not OKAY is an
-    error of its line.
+    error of its line. ``irq`` is that of :class:`tilewright.hw.soc.interrupt.Interrupt`, whose
+    registers the slave has besides the accelerator's.
 
     Timing: nothing is registered between a master and the accelerator; a register access takes
-    three cycles and those of the accelerator.
+    three cycles and those of the accelerator. An event is in ``INTERRUPT`` a cycle after ``STATUS``
+    shows it.
     """
 
     def elaborate(self, platform: object) -> Module:
@@ -35,8 +39,21 @@ class MachineAxi(Unit[MachineAxiPorts]):
             self._read(m, channel, request, response)
             self._write(m, machine, channel)
         self._read(m, "code", machine.code_request, machine.code_response)
-        self._slave(m, machine)
+        self._slave(m, machine, self._interrupt(m, machine))
         return m
+
+    def _interrupt(self, m: Module, machine: Any) -> Interrupt:
+        """Events: a program ends, and it ends with an error."""
+        m.submodules.interrupt = interrupt = Interrupt(Register, REGISTER_SPACE_BITS)
+        machine.watched = status = Signal(STATUS)
+        was_done = Signal()
+        ends = status.done & ~was_done
+        m.d.sync += was_done.eq(status.done)
+        m.d.comb += [
+            interrupt.events.eq(Cat(ends, ends & (status.error != Error.NONE))),
+            self.irq.eq(interrupt.irq),
+        ]
+        return interrupt
 
     def _wire(self, channel: int | str, name: str) -> Signal:
         prefix = channel if isinstance(channel, str) else f"m{channel}"
@@ -89,7 +106,7 @@ class MachineAxi(Unit[MachineAxiPorts]):
             self._wire(channel, "bready").eq(written.ready),
         ]
 
-    def _slave(self, m: Module, machine: Any) -> None:
+    def _slave(self, m: Module, machine: Any, interrupt: Interrupt) -> None:
         """One access at a time; a write goes before a read."""
         request, response = machine.mmio_request, machine.mmio_response
         address, word = Signal(REGISTER_SPACE_BITS), Signal(REGISTER_BITS)
@@ -98,6 +115,8 @@ class MachineAxi(Unit[MachineAxiPorts]):
             request.p.address.eq(address),
             request.p.data.eq(word),
             request.p.write.eq(writes),
+            interrupt.address.eq(address),
+            interrupt.data.eq(word),
         ]
         with m.FSM():
             with m.State("IDLE"):
@@ -117,9 +136,20 @@ class MachineAxi(Unit[MachineAxiPorts]):
                     m.d.sync += [address.eq(self.s_axi_araddr), writes.eq(0)]
                     m.next = "REQUEST"
             with m.State("REQUEST"):
-                m.d.comb += request.valid.eq(1)
-                with m.If(request.ready):
-                    m.next = "RESPONSE"
+                with m.If(interrupt.mine):
+                    m.d.comb += interrupt.put.eq(writes)
+                    m.d.sync += [
+                        self.s_axi_rdata.eq(interrupt.value),
+                        self.s_axi_rresp.eq(OKAY),
+                        self.s_axi_bresp.eq(OKAY),
+                    ]
+                    m.next = "READ"
+                    with m.If(writes):
+                        m.next = "WRITTEN"
+                with m.Else():
+                    m.d.comb += request.valid.eq(1)
+                    with m.If(request.ready):
+                        m.next = "RESPONSE"
             with m.State("RESPONSE"):
                 m.d.comb += response.ready.eq(1)
                 code = Mux(response.p.error, SLVERR, OKAY)

@@ -24,7 +24,12 @@ A = TypeVar("A", bound=MachineParams)
 
 
 class Accelerator(Unit[A]):
-    """Base of the accelerators: registers, controller, loads and stores between ports and units."""
+    """Base of the accelerators: registers, controller, loads and stores between ports and units.
+
+    ``watched``, which is not a port, shows ``STATUS`` to what is built around the accelerator.
+    """
+
+    watched: Any = None
 
     def control(
         self,
@@ -100,6 +105,8 @@ class Accelerator(Unit[A]):
             controller.fetched.eq(registers.fetched),
             registers.saturated.eq(saturated),
         ]
+        if self.watched is not None:
+            m.d.comb += self.watched.eq(controller.status)
 
     def count(self, m: Module, own: Mapping[Any, Value]) -> None:
         """Counters, which a start clears; ``own`` are those of this accelerator."""

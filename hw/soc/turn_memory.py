@@ -33,7 +33,11 @@ class TurnMemory(wiring.Component):
             raise ValueError(f"lines must be a power of two, not {lines!r}")
         self.params = params
         self.memory = Memory(shape=params.line_bits, depth=lines, init=[])
-        masters = [wire for wire in params.wires if not wire.name.startswith(REGISTERS)]
+        masters = [
+            wire
+            for wire in params.wires
+            if "_axi_" in wire.name and not wire.name.startswith(REGISTERS)
+        ]
         ports = {wire.name: (In if wire.output else Out)(wire.bits) for wire in masters}
         super().__init__(ports | {"bus": In(WORD_BUS)})
 

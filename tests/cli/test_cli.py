@@ -221,7 +221,7 @@ def test_verilog_of_all_blocks(capsys, monkeypatch, tmp_path):
     assert len(json.loads(out)) == len(slugs)
     assert {path.name for path in tmp_path.iterdir()} == {
         "lint_waivers.vlt",
-        *(f"{slug}.{end}" for slug in slugs for end in ("v", "json", "core")),
+        *(f"{slug}{end}" for slug in slugs for end in (".v", "_pkg.sv", ".json", ".core")),
     }
     code, out, _ = run(capsys, "verilog", "--all", "-o", str(tmp_path))
     assert sorted(out.split()) == sorted(map(str, tmp_path.iterdir()))  # each once

@@ -8,6 +8,7 @@ import pytest
 
 from tests.docs.pages import DOCS, pages
 from tilewright.cli import all_commands, command_parser
+from tilewright.golden.params.describe import comments
 from tilewright.golden.params.resolve import BLOCKS
 from tilewright.site.reference.api import (
     api_pages,
@@ -17,7 +18,7 @@ from tilewright.site.reference.api import (
     write_api_pages,
 )
 from tilewright.site.reference.command_line import command_reference
-from tilewright.site.reference.declarations import TABLES, comments, markdown_table
+from tilewright.site.reference.declarations import TABLES, markdown_table
 
 
 def test_public_names():

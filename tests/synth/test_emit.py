@@ -10,7 +10,8 @@ import pytest
 from amaranth import Signal, tracer
 
 from tilewright.golden.params.resolve import resolve
-from tilewright.synth.emit import core_file, interface, to_rtlil, to_verilog, write_block
+from tilewright.synth.block_files import write_block
+from tilewright.synth.emit import core_file, interface, to_rtlil, to_verilog
 from tilewright.synth.record import rtlil_sha256, sha256
 from tilewright.synth.signal_names import names_of_pairs
 
@@ -80,6 +81,48 @@ def test_interface_describes_every_wire(spec):
     assert about["parameters"] == params.as_dict()
 
 
+AXI_GROUPS = [
+    "clock and reset",
+    "AXI4 read address, m_axi_",
+    "AXI4 read data, m_axi_",
+    *(f"AXI4-Lite {name}, s_axi_" for name in ("write address", "write data", "write response")),
+    "AXI4-Lite read address, s_axi_",
+    "AXI4-Lite read data, s_axi_",
+    "interrupt",
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "groups"),
+    [
+        ("queue:odd", ["clock and reset", "stream i, in", "stream o, out"]),
+        pytest.param("deca_axi:small", AXI_GROUPS, marks=pytest.mark.full),
+    ],
+)
+def test_the_top_is_first_with_its_ports_in_groups(spec, groups):
+    params = resolve(spec)
+    title, rest = to_verilog(params).split("\n", 1)
+    assert title == f"// {params.slug}: {params.summary}"
+    header = rest[: rest.index(");")]
+    assert header.startswith(f"module {params.slug}(\n")
+    declared = rest[rest.index(");") : rest.index("\n\n")]
+    assert re.findall(r"^  // (.*)$", declared, re.M) == groups
+    ports = re.findall(r"^  (?:input|output) .*?(\w+);$", declared, re.M)
+    assert ports == re.findall(r"\w+", header)[2:]
+    assert not re.search(r"^  (input|output) ", rest[rest.index("\n\n") : rest.index("endmodule")])
+
+
+@pytest.mark.full
+def test_axi_blocks_have_the_clock_and_reset_of_axi():
+    params = resolve("deca_axi:small")
+    verilog = to_verilog(params)
+    about = interface(params, verilog)
+    assert about["clock"] == {"name": "aclk", "edge": "rising"}
+    assert about["reset"] == {"name": "aresetn", "active": "low", "synchronous": True}
+    wires = {wire["name"] for wire in about["wires"]}
+    assert wires == {"aclk", "aresetn", *(wire.name for wire in params.wires)}
+
+
 @pytest.mark.parametrize(("spec", "clocked"), [("popcount:odd", False), ("queue:odd", True)])
 def test_only_registers_need_a_clock(spec, clocked):
     params = resolve(spec)
@@ -98,6 +141,7 @@ def test_core_file_names_module_and_file():
     lines = core_file(params, "1.2.3").splitlines()
     assert lines[0] == "CAPI=2:"
     assert "name: tilewright:popcount:popcount__width_13:1.2.3" in lines
+    assert "      - popcount__width_13_pkg.sv: {file_type: systemVerilogSource}" in lines
     assert "      - popcount__width_13.v" in lines
     assert lines.count("    toplevel: popcount__width_13") == 2
     assert "      - lint_waivers.vlt" in lines
@@ -108,6 +152,7 @@ def test_written_files_are_the_same_twice(tmp_path):
     first, second = (asdict(write_block(resolve("popcount:odd"), tmp_path / k)) for k in ("a", "b"))
     assert [path.name for path in first.values()] == [
         "popcount__width_13.v",
+        "popcount__width_13_pkg.sv",
         "popcount__width_13.json",
         "popcount__width_13.core",
         "lint_waivers.vlt",

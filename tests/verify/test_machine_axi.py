@@ -22,7 +22,7 @@ def test_programs_behind_axi(spec):
         job=Job(spec).as_dict(),
     )
     assert result.passed, result.failure
-    assert len(result.tests) == 6
+    assert len(result.tests) == 7
 
 
 def test_lines_are_no_wider_than_axi():

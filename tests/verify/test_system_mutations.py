@@ -5,6 +5,7 @@ import pytest
 from tests.support.benches import names_of, run_changed_block
 from tests.support.mutate import plant_everywhere
 from tilewright.hw.anda_machine.top import Anda
+from tilewright.hw.deca.axi import DecaAxi
 from tilewright.hw.deca.loader import Loader
 from tilewright.hw.deca.lut_array import LutArray
 from tilewright.hw.deca.pe import DecaPE
@@ -21,6 +22,7 @@ from tilewright.hw.harmonia_machine.group_writer import GroupWriter
 from tilewright.hw.harmonia_machine.operands import OperandColumn
 from tilewright.hw.harmonia_machine.tiled_gemm import TiledGemmController
 from tilewright.hw.harmonia_machine.vector import CausalFeeder, VectorPath
+from tilewright.hw.machine.axi import MachineAxi
 
 # Component, its expression, what to put there, the test that must notice.
 DECA = {
@@ -188,12 +190,43 @@ ANDA = {
     ),
 }
 
-SYSTEMS = {"deca:small": DECA, "harmonia:small": HARMONIA, "anda:small": ANDA}
+INTERRUPT_OF_DECA = {
+    "an error that is reported of every tile": (
+        DecaAxi,
+        "Cat(wrong).any()",
+        "Cat(ends).any()",
+        "tiles_of_many_configurations",
+    ),
+    "an end of the second loader that is lost": (
+        DecaAxi,
+        "Cat(ends).any()",
+        "ends[0]",
+        "tiles_of_many_configurations",
+    ),
+}
+INTERRUPT_OF_ANDA = {
+    "an end that is reported again": (
+        MachineAxi,
+        "ends = status.done & ~was_done",
+        "ends = status.done",
+        "high_addresses",
+    ),
+}
+
+SYSTEMS = {
+    "deca:small": DECA,
+    "deca_axi:small": INTERRUPT_OF_DECA,
+    "harmonia:small": HARMONIA,
+    "anda:small": ANDA,
+    "anda_axi:small": INTERRUPT_OF_ANDA,
+}
 # A random program stands for a hundred cases: with three of them some errors never showed.
 JOBS = {
     "deca:small": {"cases": 400},
+    "deca_axi:small": {"cases": 8},
     "harmonia:small": {"cases": 1200, "stalls": (0.0,)},
     "anda:small": {"cases": 1200, "stalls": (0.0,)},
+    "anda_axi:small": {},
 }
 ERRORS = {
     f"{block}, {name}": (block, *error)

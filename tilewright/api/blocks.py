@@ -15,7 +15,7 @@ from tilewright.golden.params.resolve import BLOCKS, resolve
 
 if TYPE_CHECKING:
     from tilewright.studies.runs.bench import BlockRun
-    from tilewright.synth.emit import BlockFiles
+    from tilewright.synth.block_files import BlockFiles
     from tilewright.synth.jobs import JobResult
 
 __all__ = ["Block", "Simulated", "Synthesized", "block", "blocks"]
@@ -92,7 +92,7 @@ class Block(Reported):
 
     def write(self, folder: str | Path) -> BlockFiles:
         """Write Verilog, its interface as JSON, a FuseSoC core file and lint waivers."""
-        from tilewright.synth.emit import write_block
+        from tilewright.synth.block_files import write_block
 
         return write_block(self.params, Path(folder))
 

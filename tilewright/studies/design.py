@@ -14,7 +14,8 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.sim.serving import Question, ask
 from tilewright.sim.target import BLOCKS
 from tilewright.studies.runs.bench import bench_block
-from tilewright.synth.emit import to_rtlil, to_verilog, write_block
+from tilewright.synth.block_files import write_block
+from tilewright.synth.emit import to_rtlil, to_verilog
 from tilewright.synth.flow import Goal
 from tilewright.synth.jobs import Request, plan, run_jobs
 from tilewright.synth.system import Area, system_area

@@ -1,9 +1,9 @@
-"""A C header for who drives an accelerator: registers, fields, codes, and how a program is run.
+"""A C header for who drives an accelerator: sizes, codes, and how a program or a tile is run.
 
-Everything in it comes from the declarations that the hardware is built from. It is C99 and C++,
-needs ``stdint.h`` alone, and takes a pointer to the accelerator's registers. A processor of 64 bits
-accesses them whole; one of 32 bits by halves, the low one first, for a bus that joins them
-(``tilewright.hw.soc.register_halves``).
+It includes the header of registers and fields that PeakRDL writes
+(``tilewright.studies.registers``). It is C11 and C++, and takes a pointer to the accelerator's
+registers. A processor of 64 bits accesses them whole; one of 32 bits by halves, the low one first,
+for a bus that joins them (``tilewright.hw.soc.register_halves``).
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,33 +11,29 @@ from enum import IntEnum
 from pathlib import Path
 from string import Template
 
-from tilewright.golden.params import anda_machine, deca, harmonia_machine, machine
-from tilewright.golden.params.block import BlockParams, Field
-from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params import anda_machine, deca, harmonia_machine
+from tilewright.golden.params.block import BlockParams
 
 _MACHINES = {"anda": anda_machine, "harmonia": harmonia_machine}
 
 
-def driver_header(block: str) -> str:
-    """Return the header of ``block``: anda, harmonia or deca, with or without AXI, of any size."""
-    params = resolve(block)
-    name = params.block.removesuffix("_axi").removesuffix("_tepl")
+def driver_header(params: BlockParams) -> str:
+    """Return the header of anda, harmonia or deca, with or without AXI, of any size."""
+    interrupts = any(entry.name == "INTERRUPT" for entry in params.registers)
     guard = f"TILEWRIGHT_{params.slug.upper()}_H"
-    if name == "deca":
-        body = _deca(params)
-    elif name in _MACHINES and isinstance(params, machine.MachineParams):
-        body = _machine(name, params)
-    else:
-        raise ValueError(f"{block} has no registers; anda, harmonia and deca have")
+    name = params.block.split("_")[0]
     lines = [
         f"/* {params.slug}: {params.summary}.",
         "   Registers have 64 bits; where pointers have 32, low halves go first. */",
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
+        "#include <stddef.h>",
         "#include <stdint.h>",
+        f'#include "{params.slug}_registers.h"',
         "",
-        *body,
+        *(_machine(name, params) if name in _MACHINES else _deca(params)),
+        *(_functions("interrupts.h", name, params) if interrupts else ()),
         "",
         f"#endif /* {guard} */",
         "",
@@ -49,16 +45,6 @@ def _codes(prefix: str, codes: Iterable[IntEnum]) -> Iterator[str]:
     yield from (f"#define {prefix}_{code.name} {int(code):#x}" for code in codes)
 
 
-def _fields(prefix: str, fields: Iterable[Field]) -> Iterator[str]:
-    """Shift and mask of every field; the mask is that of the shifted-down value."""
-    lowest = 0
-    for field in fields:
-        name = f"{prefix}_{field.name.upper()}"
-        yield f"#define {name}_SHIFT {lowest}"
-        yield f"#define {name}_MASK {(1 << field.bits) - 1:#x}ull"
-        lowest += field.total_bits
-
-
 def _size(prefix: str, params: BlockParams) -> Iterator[str]:
     """Every parameter that is a number."""
     for field, value in params.as_dict().items():
@@ -66,45 +52,32 @@ def _size(prefix: str, params: BlockParams) -> Iterator[str]:
             yield f"#define {prefix}_{field.upper()} {value}"
 
 
-def _functions(file: str, name: str) -> Iterator[str]:
+def _functions(file: str, name: str, params: BlockParams) -> Iterator[str]:
     """Functions of a file of ``driver``, for the accelerator ``name``."""
     text = Path(__file__).with_name("driver").joinpath(file).read_text(encoding="utf-8")
-    yield "\n" + Template(text).substitute(name=name, up=name.upper()).rstrip("\n")
+    block = params.block
+    words = {"name": name, "up": name.upper(), "block": block, "fields": block.upper()}
+    yield "\n" + Template(text).substitute(words).rstrip("\n")
 
 
-def _machine(name: str, params: machine.MachineParams) -> Iterator[str]:
+def _machine(name: str, params: BlockParams) -> Iterator[str]:
     declared, up = _MACHINES[name], name.upper()
     yield "/* Size. */"
     yield from _size(up, params)
-    yield "\n/* Registers of 64 bits, by byte offset. */"
-    yield from _codes(up, machine.Register)
-    yield f"#define {up}_INSTRUCTION_BASE {machine.INSTRUCTION_BASE:#x}"
-    yield "\n/* Fields of CONTROL, to write, and of STATUS, to read. */"
-    yield from _fields(f"{up}_CONTROL", machine.CONTROL_FIELDS)
-    yield from _fields(f"{up}_STATUS", machine.STATUS_FIELDS)
     yield "\n/* Why a program stopped. */"
     yield from _codes(f"{up}_ERROR", declared.ERRORS)
-    yield "\n/* Counters: the word COUNTERS / 8 + number. */"
+    yield "\n/* Counters. */"
     yield from _codes(f"{up}_COUNTER", declared.Counter)
     yield "\n/* Opcodes, the lowest bits of an instruction of 128. */"
     yield from _codes(f"{up}_OPCODE", declared.Opcode)
-    yield from _functions("accesses.h", name)
-    yield from _functions("machine.h", name)
+    yield from _functions("accesses.h", name, params)
+    yield from _functions("machine.h", name, params)
 
 
 def _deca(params: BlockParams) -> Iterator[str]:
     yield "/* Size. */"
     yield from _size("DECA", params)
-    yield "\n/* Registers of 64 bits, by byte offset. */"
-    yield from _codes("DECA", deca.Register)
-    yield f"#define DECA_LOADER_STRIDE {deca.LOADER_STRIDE:#x}"
-    yield f"#define DECA_AXI_TOUT {deca.AXI_TOUT:#x}"
-    yield "\n/* Registers of a loader, behind DECA_LOADER + loader * DECA_LOADER_STRIDE. */"
-    yield from _codes("DECA_LOADER", deca.LoaderRegister)
-    yield "\n/* Fields of CONFIG, and of a loader's STATUS. */"
-    yield from _fields("DECA_CONFIG", deca.CONFIG_FIELDS)
-    yield from _fields("DECA_STATUS", deca.STATUS_FIELDS)
     yield "\n/* How a tile ended. */"
     yield from _codes("DECA_ERROR", deca.TileError)
-    yield from _functions("accesses.h", "deca")
-    yield from _functions("deca.h", "deca")
+    yield from _functions("accesses.h", "deca", params)
+    yield from _functions("deca.h", "deca", params)

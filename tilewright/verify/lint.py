@@ -9,10 +9,10 @@ from tilewright.verify.simulators.find import Simulator
 from tilewright.verify.simulators.verilator import with_short_top
 
 
-def lint(verilator: Simulator, top: str, verilog: str, folder: Path) -> str:
+def lint(verilator: Simulator, top: str, verilog: str, folder: Path, *, suffix: str = "v") -> str:
     """Return the warnings about the module ``top``; empty where there are none."""
+    path = folder / f"{top}.{suffix}"  # waivers name files after blocks
     verilog, top = with_short_top(verilog, top)
-    path = folder / f"{top}.v"
     path.write_text(verilog)
     options = ["--lint-only", "-Wall", "--quiet-exit", "--top-module", top]
     done = subprocess.run(

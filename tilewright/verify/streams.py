@@ -212,12 +212,15 @@ class Harness:
         self.cycle = 0  # cycles since the last reset
         self.quiet = 0  # cycles since something moved
         self.parts: Sequence[Part] = ()
-        self._clocked = hasattr(dut, "clk")
+        clock = "aclk" if hasattr(dut, "aclk") else "clk"  # an AXI block also has one inside
+        self._clocked = hasattr(dut, clock)
         # The clock toggles inside cocotb's library: Python wakes up at rising edges alone. It
         # begins low, so that there is no edge at which the reset is still undefined.
         if self._clocked:
-            Clock(dut.clk, PERIOD_NS, "ns", impl="gpi").start(start_high=False)
-        self._edge: Any = RisingEdge(dut.clk) if self._clocked else Timer(PERIOD_NS, "ns")
+            Clock(getattr(dut, clock), PERIOD_NS, "ns", impl="gpi").start(start_high=False)
+        self._edge: Any = (
+            RisingEdge(getattr(dut, clock)) if self._clocked else Timer(PERIOD_NS, "ns")
+        )
 
     async def reset(
         self, parts: Sequence[Part] = (), cycles: int = 2, *, at_once: bool = False
@@ -226,12 +229,14 @@ class Harness:
 
         They begin a cycle after the reset, or ``at_once``: in the first cycle without it.
         """
-        resets = self._clocked and hasattr(self.dut, "rst")
+        low = hasattr(self.dut, "aresetn")
+        resets = self._clocked and (low or hasattr(self.dut, "rst"))
         if resets:
-            self.dut.rst.value = 1
+            reset = self.dut.aresetn if low else self.dut.rst
+            reset.value = int(not low)
             for _ in range(cycles):
                 await self._edge
-            self.dut.rst.value = 0
+            reset.value = int(low)
         at_once = at_once and resets
         self._begin(parts, at_once)
         if not at_once:

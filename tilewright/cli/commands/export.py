@@ -10,13 +10,13 @@ from tilewright.base.files import write_atomic
 from tilewright.cli.targets import add_target_arguments, target_of
 
 NAME = "export"
-HELP = "write a system for LLMServingSim or ZigZag, or a block for a chip flow"
+HELP = "write a system for LLMServingSim or ZigZag, or a block for a chip flow or a driver"
 EXAMPLE = "tilewright export serving-sim --model llama-3.1-8b --system spr-hbm --out perf"
 MORE_EXAMPLES = (
     "tilewright export anda_apu --flow orfs --out build/anda_apu",
     "tilewright export harmonia_pe --flow librelane --clock 40MHz --out build/harmonia_pe",
     "tilewright export deca --flow orfs --tech asap7 --clock 500 --out build/deca",
-    "tilewright export anda:small --header --out build/driver",
+    "tilewright export anda_axi:small --registers --out build/driver",
 )
 TOOLS = ("serving-sim", "zigzag")
 FLOWS = ("orfs", "librelane")
@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kv", metavar="F", help="for serving-sim: format of the KV cache")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write to")
     parser.add_argument("--flow", choices=FLOWS, help="flow that takes the block to a layout")
-    text = "a C header with the registers of a block: anda, harmonia or deca"
-    parser.add_argument("--header", action="store_true", help=text)
+    text = "SystemRDL, IP-XACT and C headers of the registers of anda, harmonia or deca"
+    parser.add_argument("--registers", action="store_true", help=text)
     text = "technology of the flow: asap7 or sky130hd [the first that the flow takes]"
     parser.add_argument("--tech", metavar="T", help=text)
     text = "clock of the flow, as 800 (ps), 0.8ns or 1250MHz [1.25 times the delay of its record]"
@@ -44,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.header and args.flow:
-        raise CommandError("--header and --flow are two exports")
-    if args.header:
-        written = _export_header(args)
+    if args.registers and args.flow:
+        raise CommandError("--registers and --flow are two exports")
+    if args.registers:
+        written = _export_registers(args)
     else:
         written = _export_block(args) if args.flow else _export_system(args)
     paths = [str(path) for path in written]
@@ -62,17 +62,14 @@ def _refuse_systems(args: argparse.Namespace, taker: str) -> None:
             raise CommandError(f"--{name} is of a system; {taker} takes a block")
 
 
-def _export_header(args: argparse.Namespace) -> list[Path]:
-    from tilewright.golden.params.resolve import resolve
-    from tilewright.studies.driver_header import driver_header
+def _export_registers(args: argparse.Namespace) -> list[Path]:
+    from tilewright.studies.registers import write_registers
 
-    _refuse_systems(args, "--header")
+    _refuse_systems(args, "--registers")
     for option in ("tech", "clock"):
         if getattr(args, option) is not None:
             raise CommandError(f"--{option} is of a block that goes to a --flow")
-    path: Path = args.out / f"{resolve(args.subject).slug}.h"
-    write_atomic(path, driver_header(args.subject))
-    return [path]
+    return write_registers(args.subject, args.out)
 
 
 def _export_block(args: argparse.Namespace) -> list[Path]:

@@ -7,7 +7,7 @@ from tilewright.base.console import print_json, progress
 from tilewright.base.errors import CommandError
 
 NAME = "verilog"
-HELP = "write a block's Verilog, its interface as JSON, a FuseSoC core file and lint waivers"
+HELP = "write a block's Verilog, payloads as structs, interface as JSON, FuseSoC core and waivers"
 EXAMPLE = "tilewright verilog float_mul:fp16 -o build/verilog"
 
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from tilewright.golden.params.resolve import BLOCKS, resolve
-    from tilewright.synth.emit import write_block
+    from tilewright.synth.block_files import write_block
 
     if (args.block is None) != args.all:
         raise CommandError("name one BLOCK, or --all")
@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(written if args.all else written[0])
     else:
-        paths = (p for f in written for p in (f.verilog, f.interface, f.core, f.waivers))
-        for path in dict.fromkeys(paths):
+        for path in dict.fromkeys(
+            path for files in written for path in vars(files).values() if path
+        ):
             print(path)
     return 0

@@ -3,8 +3,6 @@
 What a number means stands in the source as a comment behind it, which is read from there.
 """
 
-import inspect
-import re
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from types import ModuleType
@@ -14,8 +12,9 @@ from tilewright.golden.bits import decode
 from tilewright.golden.deca import SCHEMES
 from tilewright.golden.params import anda_machine, deca, harmonia_machine, machine, vector
 from tilewright.golden.params.block import BlockParams, Field, Port
-from tilewright.golden.params.describe import describe
+from tilewright.golden.params.describe import comments, describe
 from tilewright.golden.params.formats import FLOAT_FORMATS
+from tilewright.golden.params.registers import Register, RegisterGroup
 from tilewright.golden.params.resolve import BLOCKS
 
 __all__ = ["TABLES"]
@@ -27,21 +26,6 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]])
 
 
-def comments(cls: type[Enum]) -> dict[str, str]:
-    """The comment behind each member of an enumeration, also one that goes on below it."""
-    found: dict[str, str] = {}
-    name = ""
-    for line in inspect.getsource(cls).splitlines():
-        if member := re.match(r"    (\w+) = [^#]*(?:# (.*))?$", line):
-            name = member[1]
-            found[name] = member[2] or ""
-        elif name and (more := re.match(r"    +# (.*)$", line)):
-            found[name] += f" {more[1]}"
-        else:
-            name = ""
-    return found
-
-
 def field_list(fields: Iterable[Field]) -> str:
     shown = (f"`{f.name}` {f'{f.count} x ' if f.count else ''}{f.bits}" for f in fields)
     return ", ".join(shown) or "none"
@@ -51,15 +35,6 @@ def enumeration(cls: type[Enum], title: str, number: Callable[[Any], str] = str)
     meanings = comments(cls)
     rows = [[number(member.value), f"`{member.name}`", meanings[member.name]] for member in cls]
     return markdown_table([title, "name", "meaning"], rows)
-
-
-def bit_ranges(fields: Iterable[Field]) -> str:
-    rows, at = [], 0
-    for field in fields:
-        last = at + field.bits - 1
-        rows.append([f"`{field.name}`", str(at) if field.bits == 1 else f"{at}..{last}"])
-        at += field.bits
-    return markdown_table(["field", "bits"], rows)
 
 
 def ports(params: BlockParams) -> str:
@@ -98,29 +73,47 @@ def vector_operations() -> str:
 
 
 def machine_registers() -> str:
-    table = enumeration(machine.Register, "offset", lambda value: f"{value:#06x}")
-    status = bit_ranges(machine.STATUS_FIELDS)
-    base = f"The instruction memory starts at {machine.INSTRUCTION_BASE:#06x}, 16 bytes for each."
-    control = bit_ranges(machine.CONTROL_FIELDS)
-    return (
-        f"{table}\n\n{base}\n\n`STATUS` holds these fields:\n\n{status}"
-        f"\n\nA write to `CONTROL` has these:\n\n{control}"
-    )
+    found = BLOCKS["anda_axi"].preset().registers
+    first = f"{machine.Register.COUNTERS:#06x}"
+    counters = f"Counters follow from {first} on, 8 bytes each, in the order of their numbers."
+    return f"{register_table(r for r in found if 'COUNTER_' not in r.name)}\n\n{counters}"
 
 
 def deca_registers() -> str:
-    parts = [
-        enumeration(deca.Register, "offset", lambda value: f"{value:#05x}"),
-        "Registers of a loader, relative to its first:",
-        enumeration(deca.LoaderRegister, "offset", lambda value: f"{value:#04x}"),
-        "`CONFIG` holds these fields:",
-        bit_ranges(deca.CONFIG_FIELDS),
-        "`STATUS` of a loader holds these fields:",
-        bit_ranges(deca.STATUS_FIELDS),
-        "A tile ends with one of these codes:",
-        enumeration(deca.TileError, "code"),
-    ]
-    return "\n\n".join(parts)
+    found = BLOCKS["deca_axi"].preset().registers
+    ends = enumeration(deca.TileError, "code")
+    return f"{register_table(found)}\n\nA tile ends with one of these codes:\n\n{ends}"
+
+
+def register_table(entries: Iterable[Register | RegisterGroup]) -> str:
+    rows = []
+    for entry in sorted(entries, key=lambda entry: entry.offset):
+        if isinstance(entry, RegisterGroup):
+            groups = [f"{entry.offset + k * entry.stride:#06x}" for k in range(entry.count)]
+            rows.append([" or ".join(groups), f"`{entry.name}`", "", entry.meaning])
+            rows += [_register(r, f"+ {r.offset:#04x}") for r in entry.registers]
+        else:
+            rows.append(_register(entry, f"{entry.offset:#06x}"))
+    return markdown_table(["offset", "name", "fields and their bits", "meaning"], rows)
+
+
+def _register(register: Register, place: str) -> list[str]:
+    ways = {"read": register.read, "written": register.write}
+    if register.read == register.write:
+        ways = {"a 1 clears" if register.clears else "read and written": register.read}
+    fields = "; ".join(f"{way}: {_bits(fields)}" for way, fields in ways.items() if fields)
+    count = f", {register.count} of them" if register.count > 1 else ""
+    return [place, f"`{register.name}`{count}", fields, register.meaning]
+
+
+def _bits(fields: Iterable[Field]) -> str:
+    parts, at = [], 0
+    for field in fields:
+        last = at + field.bits - 1
+        if field.name != "reserved":
+            parts.append(f"`{field.name}` {at if field.bits == 1 else f'{at}..{last}'}")
+        at += field.bits
+    return ", ".join(parts)
 
 
 def float_formats() -> str:

@@ -20,6 +20,7 @@ from tilewright.golden.params.deca import (
     TileConfig,
     TileError,
 )
+from tilewright.golden.params.registers import addresses
 from tilewright.verify import job
 from tilewright.verify.axi import OKAY, SLVERR, AxiLiteMaster, AxiMemory
 from tilewright.verify.deca.memory import Store
@@ -31,11 +32,12 @@ from tilewright.verify.deca.workload import (
     scatter,
     tile_jobs,
 )
-from tilewright.verify.streams import Harness
+from tilewright.verify.interrupt import DONE, ERROR, InterruptModel
+from tilewright.verify.streams import Harness, read
 
 JOB = job.load()
 PARAMS = JOB.params_as(DecaAxiParams)
-DONE = 2  # of STATUS
+RESULT = 2  # of STATUS
 SQUASH, TAKE_RESULT = 1, 2  # written to it
 WORD_BYTES = REGISTER_BITS // 8
 ROW_WORDS = PARAMS.line_bytes // WORD_BYTES
@@ -63,9 +65,18 @@ class Host:
             stall=stall,
         )
         self.master = AxiLiteMaster(dut, "s_axi_", self.random, stall=stall)
+        self.interrupt = InterruptModel()
 
     async def start(self) -> None:
-        await self.clock.reset([self.memory, self.master])
+        await self.clock.reset([self.memory, self.master, self])
+
+    def step(self, cycle: int) -> bool:
+        """A part of the bench: looks at ``irq`` in every cycle."""
+        self.interrupt.check(read(self.dut.irq, cycle))
+        return False
+
+    def progress(self) -> str:
+        return f"irq {int(self.dut.irq.value)}"
 
     async def write(self, address: int, value: int, strobes: int | None = None) -> int:
         self.master.ask_write(address, value, strobes)
@@ -87,6 +98,21 @@ class Host:
         assert response == OKAY, f"read of {address:#x} refused"
         return value
 
+    async def enable(self, bits: int) -> None:
+        self.interrupt.enables(bits)
+        await self.put(Register.INTERRUPT_ENABLE, bits)
+        self.interrupt.enabled(bits)
+
+    async def acknowledge(self) -> int:
+        """Read INTERRUPT and clear what is set, sometimes after a write that clears nothing."""
+        found = await self.get(Register.INTERRUPT)
+        self.interrupt.check_read(found)
+        for bits in (0, found)[self.random.randrange(2) :]:
+            self.interrupt.clears(bits)
+            await self.put(Register.INTERRUPT, bits)
+            self.interrupt.cleared(bits)
+        return found
+
     async def load_table(self, lut: tuple[int, ...]) -> None:
         for k in range(LUT_ENTRIES):
             self.master.ask_write(Register.LUT + 8 * k, lut[k])
@@ -99,16 +125,20 @@ class Host:
         await self.put(Register.CONFIG, tile.config_word)
         for name, value in tile.fields.items():
             await self.put(loader_register(k, LoaderRegister[name.upper()]), value)
+        self.interrupt.begins(tile.error is not TileError.OK)
         await self.put(loader_register(k, LoaderRegister.GO), 1)
 
     async def finish(self, k: int, tile: TileJob) -> None:
         """Wait for the tile, take its result, read its rows in any order."""
         status = loader_register(k, LoaderRegister.STATUS)
-        await self.clock.run(lambda: bool(int(self.dut.irq.value)))
         value = await self.get(status)
-        while not value & DONE:
+        while not value & RESULT:
+            if self.interrupt.sure_enable & DONE:
+                await self.clock.run(lambda: bool(int(self.dut.irq.value)))
+                assert await self.acknowledge() & DONE
             value = await self.get(status)
         assert TileError(value >> 2) == tile.error
+        self.interrupt.ended(tile.error is not TileError.OK)
         await self.put(status, TAKE_RESULT)
         if tile.error is TileError.OK:
             rows = list(range(TILE_ROWS))
@@ -161,7 +191,8 @@ async def tiles_of_many_configurations(host: Host) -> None:
     """Two tiles at a time, one per loader; some end with a bus error."""
     await host.put(Register.PREFETCH, 2)
     configs = all_configs(PARAMS)
-    for _ in range(max(1, JOB.cases // 4)):
+    for number in range(max(1, JOB.cases // 4)):
+        await host.enable((DONE, DONE | ERROR, ERROR, 0)[number % 4])
         config = configs[int(host.rng.integers(len(configs)))]
         first, *others = host.tiles(config, 4)
         await host.load_table(first.lut or (0,) * LUT_ENTRIES)
@@ -175,11 +206,27 @@ async def tiles_of_many_configurations(host: Host) -> None:
                 await host.give(k, tile)
             for k in host.random.sample(range(2), 2):
                 await host.finish(k, pair[k])
-            assert not int(host.dut.irq.value), "no result waits"
+            await host.acknowledge()
+            host.interrupt.check_read(await host.get(Register.INTERRUPT))
+            assert not host.interrupt.possible
 
 
 tiles_without_stalls = host_test(0.0)(tiles_of_many_configurations)
 tiles_with_stalls = host_test(0.4)(tiles_of_many_configurations)
+
+
+@host_test(0.1)
+async def registers_are_the_map(host: Host) -> None:
+    """Every register of the map can be read, what the map says can be written, nothing else."""
+    known = addresses(PARAMS.registers)
+    for address in range(0, AXI_TOUT, WORD_BYTES):
+        _, answer = await host.read(address)
+        assert answer == (OKAY if address in known else SLVERR), f"read of {address:#x}: {answer}"
+        register = known.get(address)
+        if register is None or not register.write:
+            assert await host.write(address, 0) == SLVERR, f"{address:#x} was written"
+        elif register.name != "GO":  # a write starts a tile
+            assert await host.write(address, 0) == OKAY, f"{address:#x} was not written"
 
 
 @host_test(0.2)
@@ -208,7 +255,7 @@ async def rows_are_read_once(host: Host) -> None:
     await host.load_table(first.table)
     await host.give(0, first)
     status = loader_register(0, LoaderRegister.STATUS)
-    while not await host.get(status) & DONE:
+    while not await host.get(status) & RESULT:
         pass
     await host.put(status, TAKE_RESULT)
     assert await host.get(row_address(0, 7)) == first.rows[7] & ((1 << REGISTER_BITS) - 1)

@@ -33,7 +33,9 @@ from tilewright.golden.params.machine import (
     Error,
     Register,
 )
+from tilewright.golden.params.registers import addresses
 from tilewright.verify import job
+from tilewright.verify.interrupt import DONE, ERROR, InterruptModel
 from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.machine.check import require_memory
 from tilewright.verify.machine.workload import gemm_of
@@ -74,22 +76,29 @@ class Host:
         self.dut, self.params = dut, PARAMS
         self.external = external.reshape(-1, self.params.line_bytes)
         self.random = Random(seed)
-        self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), dut.clk)
+        self.interrupt = InterruptModel()
+        self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), dut.aclk)
         channels = self.params.memory_channels
         self.lines = [Lines(self.external, c, channels) for c in range(channels)]
         self.memories = [
-            AxiSlave(AxiBus.from_prefix(dut, f"m{c}_axi"), dut.clk, target=lines)
+            AxiSlave(AxiBus.from_prefix(dut, f"m{c}_axi"), dut.aclk, target=lines)
             for c, lines in enumerate(self.lines)
         ]
         self.code_lines = Lines(self.external, 0, 1)
         self.code = AxiSlaveRead(
-            AxiReadBus.from_prefix(dut, "code_axi"), dut.clk, target=self.code_lines
+            AxiReadBus.from_prefix(dut, "code_axi"), dut.aclk, target=self.code_lines
         )
         if stall:
             ends = [end for m in (*self.memories, self.registers) for end in _channels(m)]
             ends += [self.code.ar_channel, self.code.r_channel]
             for end in ends:
                 end.set_pause_generator(self._pauses(stall))
+        cocotb.start_soon(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            await RisingEdge(self.dut.aclk)
+            self.interrupt.check(int(self.dut.irq.value))
 
     def _pauses(self, stall: float) -> Iterator[bool]:
         while True:
@@ -107,10 +116,10 @@ class Host:
         """How a read is answered."""
         return (await self.read(address))[1]
 
-    async def run(self, program: list) -> dict[str, int]:
-        """Load and start a program; its status when it is done."""
+    async def run(self, program: list, error: Error = Error.NONE) -> dict[str, int]:
+        """Load and start a program that ends with ``error``; its status when it is done."""
         await self.load(program)
-        return await self.start(stream=0, line=0)
+        return await self.start(stream=0, line=0, error=error)
 
     async def load(self, program: list) -> None:
         for k, instruction in enumerate(program):
@@ -120,18 +129,48 @@ class Host:
                 answer = await self.write(INSTRUCTION_BASE + 16 * k + 8 * half, value)
                 assert answer == AxiResp.OKAY
 
-    async def start(self, *, stream: int, line: int) -> dict[str, int]:
-        """Start a program with one write; its status when it is done."""
+    async def start(self, *, stream: int, line: int, error: Error = Error.NONE) -> dict[str, int]:
+        """Start a program with one write; its status when the interrupt says that it is done."""
         fields = {"start": 1, "stream": stream, "reserved": 0, "line": line}
+        events = DONE if error is Error.NONE else DONE | ERROR
+        enabled = self.random.choice((DONE, DONE | ERROR, events & ERROR))
+        await self.enable(enabled)
+        self.interrupt.begins(error is not Error.NONE)
         await self.write(Register.CONTROL, pack_word(Port("control", CONTROL_FIELDS), fields))
-        for _ in range(LIMIT // 200):
-            for _ in range(200):
-                await RisingEdge(self.dut.clk)
-            value, _ = await self.read(Register.STATUS)
-            status = unpack_word(Port("status", STATUS_FIELDS), value)
-            if status["done"]:
-                return status
-        raise AssertionError(f"still busy after {LIMIT} cycles")
+        if not enabled:  # the bit is set all the same, and raises irq as soon as it may
+            while not (await self.read(Register.INTERRUPT))[0]:
+                pass
+            await self.enable(DONE)
+        for _ in range(LIMIT):
+            if int(self.dut.irq.value):
+                break
+            await RisingEdge(self.dut.aclk)
+        else:
+            raise AssertionError(f"no interrupt in {LIMIT} cycles")
+        value, _ = await self.read(Register.STATUS)
+        status = unpack_word(Port("status", STATUS_FIELDS), value)
+        assert status["done"] and status["error"] == error, status
+        self.interrupt.ended(error is not Error.NONE)
+        await self._acknowledge(events)
+        return status
+
+    async def enable(self, bits: int) -> None:
+        self.interrupt.enables(bits)
+        assert await self.write(Register.INTERRUPT_ENABLE, bits) == AxiResp.OKAY
+        assert (await self.read(Register.INTERRUPT_ENABLE))[0] == bits
+        self.interrupt.enabled(bits)
+
+    async def _acknowledge(self, events: int) -> None:
+        """Clear bit by bit, after a write that clears nothing."""
+        for bits in (0, ERROR, DONE):
+            found, _ = await self.read(Register.INTERRUPT)
+            assert found == events, f"INTERRUPT is {found:#b}, not {events:#b}"
+            self.interrupt.check_read(found)
+            self.interrupt.clears(bits)
+            assert await self.write(Register.INTERRUPT, bits) == AxiResp.OKAY
+            self.interrupt.cleared(bits)
+            events &= ~bits
+        assert await self.read(Register.INTERRUPT) == (0, AxiResp.OKAY)
 
 
 def _channels(model: Any) -> Iterator[Any]:
@@ -143,15 +182,15 @@ def _channels(model: Any) -> Iterator[Any]:
 
 
 async def _host(dut: Any, external: np.ndarray, stall: float, seed: int) -> Host:
-    Clock(dut.clk, PERIOD_NS, "ns").start()
+    Clock(dut.aclk, PERIOD_NS, "ns").start()
     # Every input has a value before the models write their own first ones.
     for wire in PARAMS.wires:
         if not wire.output:
             getattr(dut, wire.name).value = 0
-    dut.rst.value = 1
+    dut.aresetn.value = 0
     for _ in range(4):
-        await RisingEdge(dut.clk)
-    dut.rst.value = 0
+        await RisingEdge(dut.aclk)
+    dut.aresetn.value = 1
     # The models begin after the reset: none of their coroutines has to survive it.
     return Host(dut, external, stall, seed)
 
@@ -176,16 +215,16 @@ async def gemms_behind_axi(dut: Any, stall: float, from_memory: bool) -> None:
         else:
             outcome = machine.run(program)
             status = await host.run(program)
-        assert (status["error"], status["instruction"]) == (Error.NONE, outcome.instruction), status
+        assert status["instruction"] == outcome.instruction, status
         for counter, count in outcome.counts.items():
             value, _ = await host.read(Register.COUNTERS + 8 * counter)
             assert value == count, f"{counter.name} is {value}, not {count}"
     require_memory(memory, wanted, params.line_bytes, None)
     lines, name = len(host.external), OWN.weights
     status = await host.run(
-        system.assemble(f"load {name}, row=0, rows=64, line={lines - 1}\nwait\nhalt")
+        system.assemble(f"load {name}, row=0, rows=64, line={lines - 1}\nwait\nhalt"), Error.BUS
     )
-    assert (status["error"], status["instruction"]) == (Error.BUS, 0)
+    assert status["instruction"] == 0
     job.report(cases=1, seconds=time.perf_counter() - start)
 
 
@@ -202,15 +241,28 @@ async def high_addresses(dut: Any) -> None:
             for move in moves:
                 lines.asked.clear()
                 text = f"{move}, row=0, rows=1, line={line}\nwait\nhalt"
-                status = await host.run(system.assemble(text))
+                await host.run(system.assemble(text), Error.BUS)
                 want = line // PARAMS.memory_channels * PARAMS.line_bytes
                 assert lines.asked == [want], f"{text}: asked {lines.asked}, not {want}"
-                assert status["error"] == Error.BUS
         host.code_lines.asked.clear()
-        status = await host.start(stream=1, line=number)
+        await host.start(stream=1, line=number, error=Error.BUS)
         asked, want = host.code_lines.asked, number * PARAMS.line_bytes
         assert asked[0] == want, f"a program was fetched from {asked[0]:#x}, not {want:#x}"
-        assert status["error"] == Error.BUS
+
+
+@cocotb.test
+async def registers_are_the_map(dut: Any) -> None:
+    """Every register of the map can be read, what the map says can be written, nothing else."""
+    host = await _host(dut, np.zeros((64, PARAMS.line_bytes), np.uint8), 0.0, JOB.seed)
+    known = addresses(PARAMS.registers)
+    last = INSTRUCTION_BASE + 16 * PARAMS.instructions - 8
+    tried = (*range(0, 0x200, 8), INSTRUCTION_BASE - 8, INSTRUCTION_BASE, last)
+    for address in (*tried, *[last + 8][: last < (1 << 16) - 8]):
+        want = AxiResp.OKAY if address in known else AxiResp.SLVERR
+        assert await host.response_of(address) == want, f"read of {address:#x} is not {want}"
+        writes = address in known and known[address].write
+        want = AxiResp.OKAY if writes else AxiResp.SLVERR
+        assert await host.write(address, 0) == want, f"write to {address:#x} is not {want}"
 
 
 @cocotb.test

@@ -1,0 +1,69 @@
+"""What ``irq`` of a block behind AXI may be, as its host knows it."""
+
+from tilewright.golden.params.block import INTERRUPT_FIELDS
+
+__all__ = ["DONE", "ERROR", "InterruptModel"]
+
+DONE, ERROR = (1 << k for k in range(len(INTERRUPT_FIELDS)))
+
+
+class InterruptModel:
+    """Bits of INTERRUPT and INTERRUPT_ENABLE that are surely set, and those that may be.
+
+    The host says when it writes and when it is answered, and when work begins and when it has seen
+    it end: in between, the bits may have either value. :meth:`check` is for every cycle.
+    """
+
+    def __init__(self) -> None:
+        self.sure = self.possible = 0  # of INTERRUPT
+        self.sure_enable = self.possible_enable = 0
+        self.work: list[tuple[int, list[int]]] = []  # events, and bits cleared since it began
+
+    def check(self, irq: int) -> None:
+        """Compare ``irq`` of a cycle."""
+        if irq:
+            assert self.possible & self.possible_enable, "irq is high without a reason"
+        else:
+            assert not self.sure & self.sure_enable, "irq is low although a bit is set and enabled"
+
+    def check_read(self, value: int) -> None:
+        """Compare what INTERRUPT was read as."""
+        assert not value & ~self.possible, f"INTERRUPT is {value:#b}, at most {self.possible:#b}"
+        assert not self.sure & ~value, f"INTERRUPT is {value:#b}, at least {self.sure:#b}"
+        self.sure |= value
+        if not self.work:  # nothing can be added to it
+            self.possible = value
+
+    def begins(self, error: bool) -> None:
+        """Work begins that will end, with an error or not."""
+        events = DONE | ERROR if error else DONE
+        self.work.append((events, [0]))
+        self.possible |= events
+
+    def ended(self, error: bool) -> None:
+        """The oldest work with this end is over."""
+        events = DONE | ERROR if error else DONE
+        entry = next(entry for entry in self.work if entry[0] == events)
+        self.work.remove(entry)
+        self.sure |= events & ~entry[1][0]
+
+    def clears(self, bits: int) -> None:
+        """A write to INTERRUPT begins."""
+        self.sure &= ~bits
+        for _, cleared in self.work:
+            cleared[0] |= bits
+
+    def cleared(self, bits: int) -> None:
+        """It is answered."""
+        self.possible &= ~bits
+        for events, _ in self.work:
+            self.possible |= events
+
+    def enables(self, bits: int) -> None:
+        """A write to INTERRUPT_ENABLE begins."""
+        self.sure_enable &= bits
+        self.possible_enable |= bits
+
+    def enabled(self, bits: int) -> None:
+        """It is answered."""
+        self.sure_enable = self.possible_enable = bits
