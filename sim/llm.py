@@ -1,55 +1,28 @@
 """One result for any system: latency, rates, what bounds it, energy and memory."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from tilewright.base.table import Reported, Table
+from tilewright.golden.formats import is_own, resolve_format
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.names import unknown
 from tilewright.sim import xeon
+from tilewright.sim.area import silicon_mm2
 from tilewright.sim.models import resolve_model
 from tilewright.sim.on_accelerator import steps_on_accelerator
 from tilewright.sim.on_server import steps_on_server
-from tilewright.sim.own_format import is_own, read_format
-from tilewright.sim.records import NoRecordError, area_um2, system_um2
+from tilewright.sim.split_batch import in_turn
 from tilewright.sim.target import Target, resolve_target, system_names
 from tilewright.sim.workload import Batch, Pass, Step
 
-
-def silicon_mm2(target: Target) -> float | None:
-    """Return the area in square millimetres, or None where it is not known.
-
-    Accelerators are those of their system records, synthesised at 7 nm and not placed; so are the
-    DECAs that are added to a server's dies.
-    """
-    return _server(target) if target.server is not None else _accelerator(target)
-
-
-def _server(target: Target) -> float | None:
-    assert target.server is not None
-    if not target.server.die_area:
-        return None
-    if target.engine != "deca":
-        return target.server.die_area
-    try:
-        deca = area_um2(target.deca.slug, "fastest") / 1e6
-    except NoRecordError:
-        return None
-    return target.server.die_area + target.server.cores * deca
-
-
-def _accelerator(target: Target) -> float | None:
-    if target.own is not None:
-        return target.own.area_mm2
-    built = target.system if target.built is None else target.built.slug
-    try:
-        return system_um2(built) / 1e6
-    except NoRecordError:
-        return None
-
+__all__ = [
+    *("PHASES", "Answer", "LlmResult", "MemoryBytes", "answer", "answer_on", "answer_pass"),
+    *("answer_passes", "compare_systems", "duration", "step_of"),
+]
 
 PHASES = ("decode", "prefill")
 PAPER_SERVERS = ("spr-ddr", "spr-hbm")
@@ -239,7 +212,7 @@ def answer_passes(
 ) -> list[LlmResult]:
     """Return the results of many passes; those on a server are computed together.
 
-    With ``turns`` sequences of an accelerator may take turns (:mod:`tilewright.sim.llm`).
+    With ``turns`` sequences of an accelerator may take turns (:mod:`tilewright.sim.split_batch`).
     """
     if not works:
         return []
@@ -354,53 +327,6 @@ def _able(engines: Iterable[str], scheme: str) -> list[str]:
     """
     if not is_own(scheme):
         return list(engines)
-    by_cores = read_format(scheme).vector_operations is not None
+    by_cores = resolve_format(scheme).vector_operations is not None
     found = [name for name in engines if name != "deca" and (by_cores or name == "optimal")]
     return found or ["optimal"]
-
-
-def in_turn(run: Callable[[Pass], Step], work: Pass, rows: int, *, spread: bool = False) -> Step:
-    """Return a step of all sequences, in one pass or in turn, whichever has more tokens a second.
-
-    An array takes whole token tiles: nine sequences on eight rows take as long as sixteen. Eight of
-    the nine in a pass, each time another one left out, have all rows at work, and every sequence
-    has its next token after 9/8 passes on average.
-
-    ``rows`` are the sequences of a whole tile; a pass has the most whole tiles, or where tokens
-    ``spread`` over experts, each with tiles of its own, any number of them. Only tokens of
-    sequences that are equally long are taken so.
-    """
-    whole = run(work)
-    ((count, tokens), *others) = work.batch.groups
-    if others or work.new != 1 or count == 1:
-        return whole
-    most = count // rows * rows or 1
-    parts = {
-        few: run(Pass(Batch(((few, tokens),))))
-        for few in (range(rows, most + 1, rows) if spread and most > 1 else (most,))
-    }
-    few = min(parts, key=lambda few: parts[few].seconds / few)
-    part = parts[few]
-    turns = count / few
-    if turns * part.seconds >= whole.seconds:
-        return whole
-
-    def scaled(values: dict[str, float]) -> dict[str, float]:
-        return {name: turns * value for name, value in values.items()}
-
-    formula = part.formula_seconds
-    return replace(
-        part,
-        seconds=turns * part.seconds,
-        formula_seconds=None if formula is None else turns * formula,
-        ms_by_part=scaled(part.ms_by_part),
-        joules_by_part=scaled(part.joules_by_part),
-        cache=whole.cache,
-        fits=whole.fits,
-        pass_batch=few,
-        remarks=(
-            f"{few} of {count} sequences in a pass, in turn: {1e3 * whole.seconds:.4g} ms if all"
-            " were in each; the latency is that of a sequence's next token on average",
-            *part.remarks,
-        ),
-    )

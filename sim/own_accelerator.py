@@ -5,8 +5,9 @@ forms that files of servers have too: a number in the base unit, a text with a u
 ``value`` and ``source``. Area and energy are given, or come from a record of a PE (``pe_record``,
 and ``pe_mode`` where it has several): one of this project by its name, or the JSON that
 ``tilewright compare pe --with ... --json`` printed, as a file beside this one, with the name of the
-PE as ``pe_mode``. Bits of activations and weights are given, or those of a format of the user's own
-(``activation_format``, ``weight_format``: ``FILE.py:CLASS``, beside this file too).
+PE as ``pe_mode``. Bits of activations and weights are given, or those of a format
+(``activation_format``, ``weight_format``: a name of ``tilewright compare format``, or
+``FILE.py:CLASS`` in this file's folder).
 """
 
 import json
@@ -15,9 +16,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tilewright.golden.formats import resolve_format
 from tilewright.golden.params.block import require
 from tilewright.sim.accelerator import ANDA_BUFFER_PJ, MEGABYTE, WEIGHT_BITS, Accelerator
-from tilewright.sim.own_format import is_own, read_format
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
 from tilewright.sim.system import Quantity, named_in_errors, read_fields
 
@@ -86,8 +87,7 @@ def _bits(path: Path, given: Mapping[str, Any]) -> dict[str, float]:
         name = given.get(word)
         if name is not None:
             require(field not in given, f"{field} is that of {word}; give one of them")
-            require(is_own(name), f"{word} is FILE.py:CLASS, not {name!r}; else give {field}")
-            found[field] = read_format(name, path.parent).bits_per_value
+            found[field] = resolve_format(str(name), path.parent).bits_per_value
     return found
 
 

@@ -1,6 +1,6 @@
 """How weights are stored: a tile format and the fraction of weights that is kept.
 
-Or a format of the user's own (``tilewright.sim.own_format``), of which a tile has as many weights.
+Or a format of the user's own (``tilewright.golden.formats``), of which a tile has as many weights.
 """
 
 import re
@@ -9,9 +9,9 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from tilewright.golden.deca.scheme import resolve_scheme
+from tilewright.golden.formats import NumberFormat, is_own, resolve_format
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TileConfig
-from tilewright.sim.own_format import OwnFormat, is_own, read_format
 
 # The twelve compressed schemes of the DECA paper, in the order of its Table 2.
 PAPER_SCHEMES = (
@@ -32,7 +32,9 @@ class WeightScheme:
     name: str
     config: TileConfig
     density: Fraction = Fraction(1)
-    own: OwnFormat | None = None  # of the user; the tile configuration is then that of plain bf16
+    own: NumberFormat | None = (
+        None  # of the user; the tile configuration is then that of plain bf16
+    )
 
     @property
     def tile_weights(self) -> int:
@@ -64,7 +66,7 @@ def resolve_weight_scheme(text: str) -> WeightScheme:
     Or ``FILE.py:CLASS``, a format of the user's own.
     """
     if is_own(text):
-        own = read_format(text)
+        own = resolve_format(text)
         return WeightScheme(name=own.name, config=TileConfig(code_bits=16), own=own)
     found = WITH_DENSITY.fullmatch(text)
     name, percent = (found["name"], Fraction(found["percent"])) if found else (text, Fraction(100))

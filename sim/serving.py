@@ -11,6 +11,7 @@ from math import isfinite
 
 from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.llm import LlmShape
+from tilewright.sim.area import silicon_mm2
 from tilewright.sim.llm import (
     Answer,
     LlmResult,
@@ -18,7 +19,6 @@ from tilewright.sim.llm import (
     answer_pass,
     answer_passes,
     duration,
-    silicon_mm2,
     step_of,
 )
 from tilewright.sim.models import resolve_model

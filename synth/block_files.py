@@ -36,6 +36,7 @@ def write_block(params: BlockParams, folder: Path) -> BlockFiles:
         core=folder / f"{params.slug}.core",
         waivers=folder / LINT_WAIVERS.name,
     )
+    folder.mkdir(parents=True, exist_ok=True)
     write_atomic(files.verilog, verilog)
     if files.package is not None:
         write_atomic(files.package, package(params))

@@ -3,7 +3,7 @@
 // Products and the sum of a block are exact; block sums are added in fixed point.
 //
 //   tilewright compare pe --tech asap7 --with mx_pe.v --top mx_pe --macs 32 --cycles 4 \
-//       --format mxfp8xmxfp4
+//       --format mxfp8_e4m3xmxfp4
 module mx_pe (
     input clk,
     input rst,

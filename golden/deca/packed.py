@@ -122,9 +122,10 @@ class PackedWriter:
         parts = {"content": Part(region.size, region.sha256)}
         return self._note(PackedTensor(name, dtype, shape, None, prod(shape), parts))
 
-    def close(self) -> None:
-        """Write manifest and header; the file is complete then."""
-        manifest = {
+    def close(self, about: dict[str, Any] | None = None) -> None:
+        """Write manifest and header; the file is complete then. ``about``: JSON of the model."""
+        manifest: dict[str, Any] = {} if about is None else {"model": about}
+        manifest |= {
             "schemes": {name: scheme.as_dict() for name, scheme in self._schemes.items()},
             "tensors": self._tensors,
         }
@@ -170,6 +171,7 @@ class PackedModel:
     """A packed model open for reading; what is read to its end is checked against its sums."""
 
     tensors: dict[str, PackedTensor]
+    about: dict[str, Any] | None  # JSON of the model, where the file has it
 
     def __init__(self, path: str | Path):
         self._file = TensorFile(path)
@@ -247,6 +249,7 @@ class PackedModel:
             manifest = json.loads(content.decode())
             schemes = {name: Scheme.from_dict(d) for name, d in manifest["schemes"].items()}
             tensors = [_tensor(entry, schemes) for entry in manifest["tensors"]]
+            self.about = manifest.get("model")
             for tensor in tensors:
                 _check_sizes(tensor, self._file)
         except (ValueError, KeyError, TypeError, OverflowError) as error:

@@ -6,6 +6,7 @@ says, or that no part of the model asks for is refused: the result would not be 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +17,7 @@ from tilewright.golden.llm.chat import Chat
 from tilewright.golden.llm.lazy import LazyLayers, LazyRows
 from tilewright.golden.llm.model import Gemma, Layer, Linear, Model, ModelError, Norm
 from tilewright.golden.llm.tokenizer import Tokenizer
-from tilewright.golden.params.llm import LlmShape
+from tilewright.golden.params.llm import OPT_POSITION_OFFSET, LlmShape
 
 Floats = NDArray[np.float32]
 GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 sees the whole context
@@ -57,6 +58,56 @@ class Reader:
 
     def __call__(self) -> NDArray:
         return self.whole()
+
+
+def named_parts(
+    model: Model, names: Names, layer: Callable[[int], Layer] | None = None
+) -> dict[str, tuple[tuple[int, ...], Callable[[], NDArray]]]:
+    """Shape of each tensor of a model, and how to read it, by the names of a kind of file.
+
+    ``layer`` gives a layer by its number. A table of positions has two rows before the first.
+    """
+    found: dict[str, tuple[tuple[int, ...], Callable[[], NDArray]]] = {}
+    get = layer or model.layers.__getitem__
+
+    def add(name: str, part: Linear | Norm, read: Callable[[], Linear | Norm]) -> None:
+        for field in ("weight", "gain", "bias"):
+            values = getattr(part, field, None)
+            if values is not None:
+                last = "bias" if field == "bias" else "weight"
+                found[f"{name}.{last}"] = values.shape, partial(_field, read, field)
+
+    found[f"{names.embedding}.weight"] = model.embedding.shape, lambda: model.embedding
+    if model.head is not model.embedding:
+        found[f"{names.head}.weight"] = model.head.shape, lambda: model.head
+    if model.positions is not None:
+        table = np.pad(model.positions, [(OPT_POSITION_OFFSET, 0), (0, 0)])
+        found[f"{names.positions}.weight"] = table.shape, lambda: table
+    add(names.final_norm, model.final_norm, lambda: model.final_norm)
+    first = _parts(get(0))
+    for number in range(len(model.layers)):
+        for part, values in first.items():
+            name = names.layer.format(number) + getattr(names, part)
+            add(name, values, partial(_part, get, number, part))
+    return found
+
+
+def _field(read: Callable[[], Linear | Norm], field: str) -> NDArray:
+    return cast(NDArray, getattr(read(), field))
+
+
+def _part(layer: Callable[[int], Layer], number: int, part: str) -> Linear | Norm:
+    return _parts(layer(number))[part]
+
+
+def _parts(layer: Layer) -> dict[str, Linear | Norm]:
+    """Projections and norms of a layer by the fields of :class:`Names`."""
+    found: dict[str, Linear | Norm] = {**layer.linears}
+    found |= {"attention_norm": layer.attention_norm, "feed_norm": layer.feed_norm}
+    if layer.gemma is not None:
+        norms = ("query_norm", "key_norm", "after_attention", "after_feed")
+        found |= {name: getattr(layer.gemma, name) for name in norms}
+    return found
 
 
 class Tensors:

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.golden.bits import decode
 from tilewright.golden.llm.assemble import Names, Reader, Tensors, assemble
 from tilewright.golden.llm.chat import chat_of_folder
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.start import start_of_folder
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
-from tilewright.golden.params.llm import LlmShape
+from tilewright.golden.params.formats import E4M3, E5M2
+from tilewright.golden.params.llm import OPT_POSITION_OFFSET, LlmShape
 from tilewright.golden.tensorfile import TensorFile, TensorFileError
 
 LLAMA = Names(
@@ -51,8 +53,19 @@ OPT = Names(
     down="fc2",
 )
 KNOWN = "llama, mistral, qwen2 and opt"
-OPT_POSITION_OFFSET = 2  # its table of positions begins with two rows that stand for none
-_DTYPES = {"F32": np.float32, "F16": np.float16, "F64": np.float64}
+FLOATS: dict[str, Callable[[NDArray[np.uint8]], NDArray]] = {  # of bytes, by a tensor's type
+    "F64": lambda raw: raw.view("<f8"),
+    "F32": lambda raw: raw.view("<f4"),
+    "F16": lambda raw: raw.view("<f2"),
+    "BF16": lambda raw: (raw.view("<u2").astype(np.uint32) << 16).view(np.float32),
+    "F8_E4M3": lambda raw: decode(E4M3, raw),
+    "F8_E5M2": lambda raw: decode(E5M2, raw),
+}
+
+
+def names_of(model_type: str) -> Names:
+    """Tensor names of a family, as Hugging Face has them."""
+    return OPT if model_type == "opt" else LLAMA
 
 
 def read_folder(path: str | Path, *, lazy: bool = False) -> Model:
@@ -176,11 +189,8 @@ def _json(path: Path, name: str) -> dict[str, Any]:
 
 def _readers(path: Path) -> dict[str, Callable[[], NDArray]]:
     """Every tensor of the folder; buffers that follow from the configuration are passed over."""
-    files = sorted(path.glob("*.safetensors"))
-    if not files:
-        raise ModelError(f"{path}: no *.safetensors in this folder")
     readers = {}
-    for file in files:
+    for file in shards(path):
         try:
             with TensorFile(file) as tensors:
                 names = [n for n in tensors.entries if not n.endswith("rotary_emb.inv_freq")]
@@ -194,20 +204,32 @@ def _reader(file: Path, name: str) -> Reader:
     def rows(chosen: slice = slice(None)) -> NDArray:
         with TensorFile(file) as tensors:
             entry = tensors.entries[name]
+            if entry.dtype not in FLOATS:
+                raise ModelError(f"{file}: tensor {name} is {entry.dtype}, which has no reader")
             count = entry.shape[0] if entry.shape else 1
             first, end, _ = chosen.indices(count)
             each = (entry.stop - entry.start) // max(1, count)
             content = tensors.read(name, first * each, end * each)
         shape = (end - first, *entry.shape[1:]) if entry.shape else ()
-        if entry.dtype == "BF16":
-            wide = content.view(np.uint16).astype(np.uint32)
-            wide <<= 16
-            return wide.view(np.float32).reshape(shape)
-        if entry.dtype not in _DTYPES:
-            raise ModelError(f"{file}: tensor {name} is {entry.dtype}, which has no reader")
-        return content.view(_DTYPES[entry.dtype]).reshape(shape)
+        return FLOATS[entry.dtype](content).reshape(shape)
 
     return Reader(rows, rows)
+
+
+def shards(path: Path) -> list[Path]:
+    """The safetensors files of a folder: those of its index, or all."""
+    index = path / "model.safetensors.index.json"
+    if index.is_file():
+        named = _json(path, index.name).get("weight_map")
+        names = set(named.values()) if isinstance(named, dict) else set()
+        for name in sorted(names):
+            if not (path / str(name)).is_file():
+                raise ModelError(f"{path}: {name}, which {index.name} names, is missing")
+        return [path / name for name in sorted(names)]
+    files = sorted(path.glob("*.safetensors"))
+    if not files:
+        raise ModelError(f"{path}: no *.safetensors in this folder")
+    return files
 
 
 def _tokenizer(path: Path) -> Tokenizer | None:
@@ -224,6 +246,9 @@ def _tokenizer(path: Path) -> Tokenizer | None:
 def _from_tokenizer_json(path: Path) -> Tokenizer:
     content = _json(path, "tokenizer.json")
     model = content.get("model", {})
+    for name in ("vocab", "merges"):
+        if name not in model:
+            raise ModelError(f"{path}: the model of tokenizer.json has no {name}")
     if model.get("type", "BPE") != "BPE":
         raise ModelError(f"{path}: tokenizer {model['type']!r} is not supported; BPE is")
     vocabulary = dict(model["vocab"])

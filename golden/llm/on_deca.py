@@ -7,23 +7,35 @@ the residual) is the engine's float32, as a CPU's vector units would have it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.bits import encode
 from tilewright.golden.deca.decompression import decompress_tiles
-from tilewright.golden.deca.matrix import CompressedMatrix, NonFiniteWeightError, compress
-from tilewright.golden.deca.scheme import Scheme
+from tilewright.golden.deca.matrix import CompressedMatrix, NonFiniteWeightError, compress, restore
+from tilewright.golden.deca.packed import PackedModel
+from tilewright.golden.deca.scheme import Scheme, resolve_scheme
 from tilewright.golden.deca.tile_product import TileProduct
+from tilewright.golden.llm.assemble import Tensors, assemble
+from tilewright.golden.llm.chat import Chat
 from tilewright.golden.llm.engine import Session
+from tilewright.golden.llm.folder import FLOATS, names_of
 from tilewright.golden.llm.model import Linear, Model, ModelError
 from tilewright.golden.llm.sites import Floats, Format, Site
+from tilewright.golden.llm.tokenizer_file import tokenizer_data, tokenizer_of
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BF16
+from tilewright.golden.params.llm import OPT_POSITION_OFFSET, LlmShape
 
-__all__ = ["HEAD", "DecaFormat", "DecaSession", "Storage", "compressed_model"]
+__all__ = [
+    *("HEAD", "DecaFormat", "DecaSession", "Storage", "about_model", "compressed_model"),
+    "read_packed",
+]
 
 HEAD = "head"
 Tick = Callable[[str], None]
@@ -62,6 +74,78 @@ def compressed_model(
             add(f"layers.{number}.{name}", linear.weight, layers)
     add(HEAD, model.head, head)
     return found
+
+
+def about_model(model: Model) -> dict[str, Any]:
+    """What a packed file has besides tensors, for :func:`read_packed`: JSON data."""
+    factors = model.rope_factors
+    return {
+        "shape": asdict(model.config),
+        "tokenizer": tokenizer_data(model.tokenizer),
+        "chat": asdict(model.chat),
+        "start": model.start,
+        "rope_factors": None if factors is None else factors.tolist(),
+    }
+
+
+def read_packed(
+    path: Path, tick: Tick = lambda _: None
+) -> tuple[Model, dict[str, CompressedMatrix]]:
+    """The model of a packed file, and its matrices as of :func:`compressed_model`.
+
+    Matrices that the file has as they were are compressed to bf16.
+    """
+    found: dict[str, CompressedMatrix] = {}
+    readers: dict[str, Callable[[], NDArray]] = {}
+    with PackedModel(path) as packed:
+        about = packed.about
+        if about is None:
+            raise ModelError(
+                f"{path}: tensors alone, without the model's shape and tokenizer; pack a Hugging"
+                " Face folder or a GGUF file of the LLaMA family"
+            )
+        for name, tensor in packed.tensors.items():
+            if name.endswith("rotary_emb.inv_freq"):
+                continue
+            tick(name)
+            if tensor.scheme is None:
+                raw = np.concatenate([*packed.kept(name), np.empty(0, np.uint8)])
+                values = FLOATS[tensor.dtype](raw).reshape(tensor.shape)
+            else:
+                found[name] = packed.matrix(name)
+                Storage(scheme=found[name].scheme)  # which refuses int8
+                values = restore(found[name]).reshape(tensor.shape)
+            readers[name] = partial(_same, values)
+    shape = LlmShape(**about["shape"])
+    names = names_of(shape.model_type)
+    factors = about["rope_factors"]
+    made = assemble(
+        shape,
+        names,
+        Tensors(path, readers),
+        tied=shape.tie_word_embeddings,
+        tokenizer=tokenizer_of(about["tokenizer"]),
+        start=about["start"],
+        chat=Chat.of(about["chat"]),
+        rope_factors=None if factors is None else np.array(factors, np.float32),
+        position_offset=OPT_POSITION_OFFSET if names.positions else 0,
+    )
+    model = replace(made, name=shape.name, config=shape)
+    head = names.embedding if model.head is model.embedding else names.head
+    wanted = {HEAD: (f"{head}.weight", model.head)}
+    for number, layer in enumerate(model.layers):
+        for part, linear in layer.linears.items():
+            name = f"{names.layer.format(number)}{getattr(names, part)}.weight"
+            wanted[f"layers.{number}.{part}"] = name, linear.weight
+    plain = resolve_scheme("bf16")
+    return model, {
+        own: found[name] if name in found else compress(weights, plain)
+        for own, (name, weights) in wanted.items()
+    }
+
+
+def _same(values: NDArray) -> NDArray:
+    return values
 
 
 def bf16_rows(values: Floats) -> NDArray[np.uint16]:

@@ -21,6 +21,8 @@ from unicodedata import category
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tilewright.golden.params.block import require
+
 # Patterns of words, one after the other on what the one before gave. L and N stand for the classes
 # of letters and numbers, which Python's regular expressions do not know.
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?[<L>]+| ?[<N>]+| ?[^\s<L><N>]+|\s+(?!\S)|\s+"
@@ -53,6 +55,11 @@ class Tokenizer(ABC):
     @abstractmethod
     def content(self, token: int) -> bytes:
         """What a token stands for."""
+
+    def _number(self, token: str) -> int:
+        """The number of a token that the text needs."""
+        require(token in self.numbers, f"the tokenizer has no token for {token!r} of this text")
+        return self.numbers[token]
 
     def decode(self, ids: ArrayLike) -> str:
         """The text; bytes that are no UTF-8, such as half a character, become U+FFFD."""
@@ -104,7 +111,7 @@ class BytePairs(Tokenizer):
                 break
             _, k = min(ranked)
             parts[k : k + 2] = [parts[k] + parts[k + 1]]
-        return [self.numbers[part] for part in parts]
+        return [self._number(part) for part in parts]
 
 
 class Pieces(Tokenizer):
@@ -160,7 +167,7 @@ class Pieces(Tokenizer):
             if piece in self.numbers:
                 ids.append(self.numbers[piece])
             else:
-                ids += [self.numbers[f"<0x{byte:02X}>"] for byte in piece.encode()]
+                ids += [self._number(f"<0x{byte:02X}>") for byte in piece.encode()]
         return ids
 
     def content(self, token: int) -> bytes:

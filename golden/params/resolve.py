@@ -38,6 +38,8 @@ P = TypeVar("P", bound=BlockParams)
 BLOCKS: dict[str, type[BlockParams]] = {cls.block: cls for cls in _ALL}
 
 
+MOST = 1 << 20  # of any field: a block of more is written for hours
+
 # Modules that register further blocks, separated by commas; child processes read it too.
 MODULES_VARIABLE = "TILEWRIGHT_BLOCKS"
 
@@ -116,9 +118,12 @@ def _parse(key: str, kind: Any, text: str) -> Any:
         raise ValueError(f"{key} must be true or false, not {text!r}")
     if kind is int:
         try:
-            return int(text, 0)
+            number = int(text, 0)
         except ValueError:
             raise ValueError(f"{key} must be a whole number, not {text!r}") from None
+        if abs(number) > MOST:
+            raise ValueError(f"{key} must be at most {MOST}, not {number}")
+        return number
     if kind is str:
         return text
     raise TypeError(f"{key}: no way to read a {kind} from text")

@@ -223,5 +223,6 @@ def export_block(
     """
     files = flow_files(block, flow, technology=technology, period=period)
     for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / name, content)
     return [folder / name for name in files]

@@ -12,8 +12,13 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if path.name != MARK)
 
 
-def test_write_makes_folders_and_replaces(tmp_path):
+def test_write_replaces_and_makes_no_folder(tmp_path):
     path = tmp_path / "a" / "b.txt"
+    with pytest.raises(FileNotFoundError) as refusal:
+        write_atomic(path, "one")
+    assert refusal.value.filename == str(path.parent)
+    assert not path.parent.exists()
+    path.parent.mkdir()
     write_atomic(path, "one\r\n")
     write_atomic(path, b"two\n")
     assert path.read_bytes() == b"two\n"

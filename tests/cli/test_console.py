@@ -1,10 +1,13 @@
 """What the commands print with."""
 
+import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.spinner import SPINNERS
 
 from tilewright.base.console import print_json, print_table, progress
 
@@ -44,6 +47,23 @@ def test_progress_says_nothing_where_nobody_watches(capsys):
         tick("first")
         tick()
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("total", [1, 3])
+def test_progress_where_somebody_watches(monkeypatch, total):
+    """A spinner turns during a step; a count is shown where there is one to show."""
+    output = io.StringIO()
+    monkeypatch.setattr(
+        "rich.console.Console",
+        lambda **_: Console(file=output, force_terminal=True, width=80, force_interactive=True),
+    )
+    with progress("work", total) as tick:
+        tick("done")
+        tick("next", steps=0)
+    text = output.getvalue()
+    assert "work: next" in text
+    assert ("1/3" in text) is (total == 3)
+    assert any(frame in text for frame in SPINNERS["dots"]["frames"])
 
 
 @dataclass(frozen=True)

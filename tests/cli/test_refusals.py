@@ -129,6 +129,13 @@ roofsurface --rows 0 | rows must be 1..1048576, not 0
 roofsurface --system anda | anda is no server with a matrix unit
 roofsurface --system turin | turin is no server with a matrix unit
 roofsurface --vectors 0 | vectors must be above 0, not 0.0
+run tiny-llama --on harmonia:small --prompt Hi --group 0 | --group must be a multiple of
+run tiny-llama --prompt Hi --seed -1 | --seed must be at least 0, not -1
+run tiny-llama --prompt Hi --sequences 999999999 | sequences must be 1..65536, not 999999999
+run tiny-llama --prompt Hi --temperature -5 | temperature must be at least 0 and finite, not -5
+run tiny-llama --prompt Hi --temperature nan | temperature must be at least 0 and finite, not nan
+run tiny-llama --prompt Hi --trace no/such.json | no: there is no such folder
+run tiny-llama --prompt Hi --weights 5 | --weights must be 4, 8 or FILE.py:CLASS, not '5'
 simulat | unknown command 'simulat'; did you mean simulate?
 simulate deca.gem | unknown workload 'deca.gem'; did you mean deca.gemm
 sweep --frontier deca --tech sky130hd | frontier deca is of asap7, not sky130hd
@@ -155,6 +162,7 @@ synth anda_mxu:small --system --no-gating | --system does not go with --no-gatin
 synth anda_mxu:small --system --path | --system does not go with --path
 synth anda_mxu:small --system --prove | --system does not go with --prove
 synth popcount --all | name one BLOCK, or --all
+synth popcount,width=999999999 | width must be at most 1048576, not 999999999
 synth popcount --clock '3 furlongs' | '3 furlongs' is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25
 synth popcount --clock 0 | '0' is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25GHz
 synth popcount --clock 0MHz | '0MHz' is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25GHz

@@ -17,6 +17,7 @@ from tilewright.compiler.compile import Options, compile_model, compiled_folder
 from tilewright.compiler.folder import FORMAT, open_folder
 from tilewright.compiler.host import Runner
 from tilewright.compiler.quantise import quantised_model
+from tilewright.golden.formats import resolve_format
 from tilewright.golden.harmonia_machine.reference import Reference
 from tilewright.golden.llm.folder import LLAMA, read_folder
 from tilewright.golden.llm.load import load_model
@@ -388,6 +389,66 @@ def test_tokenizers_as_data():
         assert again is not None
         assert again.encode(text).tolist() == tokenizer.encode(text).tolist()
     assert tokenizer_of(tokenizer_data(None)) is None
+
+
+# Formats of the user's own.
+
+MINE = """import numpy as np
+class Mine:
+    bits, scale_bits, group = 4, 16, {group}
+    def encode(self, values):
+        groups = values.reshape(*values.shape[:-1], -1, self.group)
+        scales = ({share} * np.abs(groups).max(-1) / 7).astype(np.float16)
+        ratio = groups / scales.astype(float)[..., None]
+        codes = 8 + np.clip(np.rint(ratio), -8, 7).astype(int)
+        return codes.reshape(values.shape), scales.view(np.uint16)
+    def decode(self, codes, scales):
+        steps = np.repeat(scales.view(np.float16).astype(float), self.group, axis=-1)
+        return (codes - {zero}) * steps
+"""
+
+
+def mine(folder, group, share=1.0, zero=8):
+    path = folder / f"mine_{share}_{zero}.py"
+    path.write_text(MINE.format(group=group, share=share, zero=zero))
+    return f"{path}:Mine"
+
+
+def test_a_format_of_ones_own_is_compiled(small, tmp_path):
+    """The same integers and scales give the same image; clipped groups give another."""
+    words = ["compile", "tiny-llama", "--on", small.target, "--context", "8"]
+    images = []
+    for weights in (["4", "--group", str(small.group)], *((share,) for share in (1.0, 0.75))):
+        if len(weights) == 1:
+            weights = [mine(tmp_path, small.group, *weights)]
+        assert main([*words, "--weights", *weights, "-o", str(tmp_path / "own")]) == 0
+        images.append((tmp_path / "own" / "image.bin").read_bytes())
+    assert images[0] == images[1] != images[2]
+    model = open_folder(tmp_path / "own")
+    assert (model.manifest["weight_bits"], model.manifest["weight_format"]) == (4, "Mine")
+    form = resolve_format(weights[0])
+    clipped, _ = quantised_model(
+        load_model("tiny-llama"), weight_bits=4, head_bits=8, group=small.group, form=form
+    )
+    weight = load_model("tiny-llama").layers[0].query.weight
+    expected = form.through(weight).astype(np.float32)
+    assert np.array_equal(clipped.layers[0].query.weight, expected)
+
+
+def test_a_format_that_no_array_multiplies_is_refused(small, tmp_path, capsys):
+    words = ["compile", "tiny-llama", "--on", small.target, "-o", str(tmp_path / "own")]
+    for weights, message in (
+        (
+            mine(tmp_path, small.group, zero=7.5),
+            "Mine cannot be compiled: arrays multiply integers",
+        ),
+        (mine(tmp_path, 12, share=0.5), "--group must be a multiple of"),
+        ("5", "--weights must be 4, 8 or FILE.py:CLASS, not '5'"),
+        ("none.py:X", "there is no file"),
+    ):
+        assert main([*words, "--weights", weights]) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "own").exists()
 
 
 # Views.

@@ -1,17 +1,35 @@
 """Figures of the pages about models on the hardware are those of the committed records."""
 
+import re
+from html import unescape
 from pathlib import Path
 
 from tilewright.cli import main
 from tilewright.compiler.compile import Options, compile_model
+from tilewright.site.gallery import COMMAND
 from tilewright.site.real_model import KINDS
 from tilewright.studies.measured import load_measured
-from tilewright.studies.model_record import CONTEXTS, NAMES
+from tilewright.studies.model_record import CONTEXTS, NAMES, QUESTION
 
 RAW = (Path(__file__).parents[2] / "docs" / "models-on-harmonia.md").read_text()
 PAGE = " ".join(RAW.split())
 RECORDS = {on: load_measured(name) for on, name in NAMES.items()}
 RECORD = RECORDS["harmonia"]
+
+
+def test_one_run_is_shown_everywhere():
+    """The same command, with the defaults of all options, and its figures."""
+    made, docs = RECORD["generation"], Path(__file__).parents[2] / "docs"
+    terminal = unescape((docs / "gallery" / "terminal.svg").read_text()).replace("\xa0", " ")
+    for shown in (RAW, terminal):
+        for phase in ("prefill", "decode"):
+            assert f"{made[phase]['cycles']:,}" in shown
+            assert f"{made[phase]['tokens_per_second']:.1f}" in shown
+    assert f"\n{made['text']}\n" in RAW and made["text"].endswith(".")
+    assert made["text_of_prompt"] == QUESTION and QUESTION in COMMAND
+    for page in ("models-on-harmonia.md", "results/real-model.md", "../README.md"):
+        (command,) = re.findall(r"tilewright run smollm2 .*?\"(?=[`\n])", (docs / page).read_text())
+        assert command == COMMAND
 
 
 def test_perplexities():

@@ -55,7 +55,9 @@ def test_energy_and_area_are_given_or_those_of_a_record(tmp_path):
 
 
 def test_bits_are_given_or_those_of_a_format(tmp_path):
-    (tmp_path / "f.py").write_text('class F:\n    name, bits, scale_bits, group = "f", 3, 16, 64\n')
+    (tmp_path / "f.py").write_text(
+        'class F:\n    name, bits, scale_bits, group = "f", 3, 16, 64\n    encode = decode = 0\n'
+    )
     path = write(tmp_path, LIKE_FP16 + 'weight_format = "f.py:F"\n')
     assert resolve_target(path).accelerator(None).weight_bits == 3.25
     same = write(tmp_path, LIKE_FP16 + "weight_bits = 3.25\n")
@@ -68,13 +70,15 @@ def test_bits_are_given_or_those_of_a_format(tmp_path):
     ("lines", "message"),
     [
         ('weight_format = "f.py:F"\nweight_bits = 4\n', "weight_bits is that of weight_format"),
-        ('weight_format = "int4"\n', "weight_format is FILE.py:CLASS, not 'int4'; else give"),
+        ('weight_format = "int5"\n', "unknown format 'int5'; did you mean int"),
         ('weight_format = "g.py:F"\n', "there is no file 'g.py'"),
         ('activation_format = "f.py:F"\n', "bits of f must be 1..64, not 0"),
     ],
 )
 def test_formats_that_are_refused(tmp_path, lines, message):
-    (tmp_path / "f.py").write_text('class F:\n    name, bits, scale_bits, group = "f", 0, 0, 1\n')
+    (tmp_path / "f.py").write_text(
+        'class F:\n    name, bits, scale_bits, group = "f", 0, 0, 1\n    encode = decode = 0\n'
+    )
     with pytest.raises(ValueError, match=re.escape(message)):
         resolve_target(write(tmp_path, LIKE_FP16 + lines))
 

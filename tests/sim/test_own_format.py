@@ -18,6 +18,7 @@ LEVELS = Path(__file__).parents[2] / "examples" / "own_designs" / "lut_format.py
 LIKE = """class Like:
     name, bits, scale_bits, group = "like", 4, 8, 32
     vector_operations = {operations}
+    encode = decode = None
 """
 
 
@@ -61,8 +62,9 @@ def test_fewer_operations_move_a_kernel_out_of_the_vector_region(tmp_path):
             "like does not say what a core takes to decompress it; give its class vector_",
         ),
         (LIKE.replace("4, 8", "4, -8"), {}, "scale_bits of like must be 0..64, not -8"),
-        (LIKE.replace("name, ", "no, "), {}, "has no name; a format has name, bits"),
+        (LIKE.replace("bits, ", "no, ", 1), {}, "has no bits; a format has bits, encode, decode"),
         (LIKE.replace("Like", "Other"), {}, "has no class Like"),
+        (LIKE.replace("encode = ", ""), {}, "has no encode; a format has bits, encode, decode"),
         (LIKE + "    x = 1 / 0\n", {}, "cannot be used: ZeroDivisionError: division by zero"),
         ("class Like(:\n", {}, "cannot be used: SyntaxError"),
     ],
@@ -104,6 +106,6 @@ def test_a_format_stands_in_the_table_of_all_systems(capsys):
 
 def test_without_a_count_of_operations_a_format_has_its_roofline_alone(tmp_path):
     path = tmp_path / "silent.py"
-    path.write_text("class F:\n    name, bits, scale_bits, group = 'silent', 4, 8, 32\n")
-    found = compare_systems("opt-125m", "mxfp4", 1, 64, "decode", [f"{path}:F"])
+    path.write_text("class silent:\n    bits = 4\n    encode = decode = None\n")
+    found = compare_systems("opt-125m", "mxfp4", 1, 64, "decode", [f"{path}:silent"])
     assert {row.engine for row in found if row.scheme == "silent"} == {"optimal"}

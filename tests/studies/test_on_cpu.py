@@ -2,14 +2,18 @@
 
 import json
 
+import ml_dtypes
 import numpy as np
 import pytest
+import safetensors.numpy
 
+from tests.golden.llm.test_files import llama_folder
 from tests.support.smollm2 import smollm2_or_skip
 from tilewright.base.errors import CommandError
 from tilewright.cli import main
 from tilewright.golden.bits import encode
 from tilewright.golden.deca import gemm, resolve_scheme, restore
+from tilewright.golden.deca.packed import PackedModel
 from tilewright.golden.llm.engine import Session
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.on_deca import DecaFormat, DecaSession, Storage, compressed_model
@@ -77,6 +81,90 @@ def test_command(capsys):
     assert data["core_cycles_per_token"] == round(total)
 
 
+def _tokens(capsys, *words):
+    assert main(["run", *map(str, words), "--prompt", "Hi", "--tokens", "3", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("family", ["tiny-llama", "tiny-opt"])
+@pytest.mark.parametrize("scheme", ["mxfp4", "bf8_50%"])
+def test_a_packed_file_runs_as_the_model_does(family, scheme, tmp_path, capsys):
+    """Embeddings that stay as they are make a head of bf16; all fields of the answer agree."""
+    name, _, share = scheme.partition("_")
+    words = ["--scheme", name, *(["--density", f"0.{share[:-1]}"] if share else [])]
+    packed = str(tmp_path / "p.safetensors")
+    kept = ["--keep", "*embed*", "--keep", "*head*"] if "head" in family else ["--keep", "*embed*"]
+    assert main(["pack", family, *words, *kept, "-o", packed]) == 0
+    capsys.readouterr()
+    found = _tokens(capsys, packed)
+    assert found == _tokens(capsys, family, "--on", "deca", "--scheme", scheme)
+    assert _tokens(capsys, packed, "--on", "deca") == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "tied"), [(np.float32, True), (np.float16, False), (ml_dtypes.bfloat16, True)]
+)
+def test_a_folder_is_packed_and_runs(kind, tied, tmp_path, capsys):
+    """Tensors of two files; those of 16 bits are the values that they have."""
+    folder = llama_folder(tmp_path / "model", lambda values: values.astype(kind))
+    if not tied:
+        head = {"lm_head.weight": np.eye(128, 64).astype(kind)}
+        safetensors.numpy.save_file(head, folder / "model-2.safetensors")
+    packed = tmp_path / "p.safetensors"
+    words = ["--scheme", "bf8", "--keep", "*embed*"]
+    assert main(["pack", str(folder), *words, "-o", str(packed)]) == 0
+    capsys.readouterr()
+    head = "bf16" if tied else "bf8"
+    words = ["--on", "deca", "--scheme", "bf8", "--head-scheme", head]
+    assert _tokens(capsys, packed) == _tokens(capsys, folder, *words)
+    with PackedModel(packed) as opened:
+        assert ("lm_head.weight" in opened.tensors) is not tied
+        assert {t.dtype for t in opened.tensors.values()} == {
+            {np.float32: "F32", np.float16: "F16"}.get(kind, "BF16")
+        }
+    assert main(["unpack", str(packed), "--reference", str(folder)]) == 0
+
+
+def test_packed_files_that_cannot_run(tmp_path, capsys):
+    folder = llama_folder(tmp_path / "model")
+    index = {"weight_map": {"a": "model-0.safetensors", "b": "model-9.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    packed, bare = str(tmp_path / "p.safetensors"), str(tmp_path / "bare.safetensors")
+    assert main(["pack", "tiny-llama", "--scheme", "int8_tile", "-o", packed]) == 0
+    assert main(["pack", "synthetic:32x64", "--scheme", "bf8", "-o", bare]) == 0
+    plain = str(folder / "model-0.safetensors")
+    for words, line in (
+        (["pack", str(folder), "--scheme", "bf8", "-o", packed], "model-9.safetensors, which"),
+        (
+            ["pack", str(folder), "--scheme", "bf8", "-o", plain],
+            "cannot take the place of the model",
+        ),
+        (["run", packed, "--prompt", "Hi"], "int8_tile: int8 tiles need activations"),
+        (["run", bare, "--prompt", "Hi"], f"{bare}: tensors alone, without the model's shape"),
+        (["run", plain, "--prompt", "Hi"], "no packed model: tilewright pack makes one of it"),
+        (["run", bare, "--prompt", "Hi", "--on", "anda"], "has tiles of DECA; leave out"),
+        (
+            ["run", bare, "--prompt", "Hi", "--scheme", "bf8"],
+            "--scheme and --head-scheme are",
+        ),
+        (["run", "no.safetensors", "--prompt", "Hi"], "no.safetensors: No such file"),
+    ):
+        capsys.readouterr()
+        assert main(words) == 2
+        err = capsys.readouterr().err
+        assert line in err and err.count("\n") == 1
+
+
+def test_an_answer_stops_at_its_end():
+    session = CpuSession("tiny-llama", "Hi", CpuOptions())
+    whole = session.generate(3)
+    told = []
+    session = CpuSession("tiny-llama", "Hi", CpuOptions())
+    done = session.generate(3, ends=whole.tokens[1:2], tell=told.append)
+    assert done.tokens == whole.tokens[:2]
+    assert (told, done.text) == (whole.tokens[:1], f" {whole.tokens[0]}")
+
+
 def test_refusals(capsys):
     """One line that says what to do."""
     for words, line in (
@@ -86,6 +174,13 @@ def test_refusals(capsys):
         (["--on", "deca", "--scheme", "int8_tile"], "int8_tile: int8 tiles need activations"),
         (["--scheme", "bf8"], "--scheme goes with --on deca"),
         (["--on", "deca", "--tokens", "0"], "tokens must be at least 1, not 0"),
+        (
+            ["--on", "deca", "--temperature", "-5"],
+            "temperature must be at least 0",
+        ),
+        (["--on", "deca", "--chat"], "--chat: the model's files have no chat template"),
+        (["--temperature", "nan"], "temperature must be at least 0 and finite, not nan"),
+        (["--on", "deca", "--tokens", "300"], "301 tokens exceed the model's context of 256"),
     ):
         assert main(["run", "tiny-llama", "--prompt", "Hi", *words]) == 2
         assert line in capsys.readouterr().err

@@ -11,11 +11,12 @@ import pytest
 
 from tests.cli.test_cli import run
 from tilewright.base.errors import CommandError
+from tilewright.golden.formats import FORMATS, resolve_format
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.studies.pe.compare import compare_in
-from tilewright.studies.pe.formats import FORMATS, compare_formats, find_format, find_formats
-from tilewright.studies.pe.own_pe import OwnPE, _synthesised, measure_own
+from tilewright.studies.pe.format_accuracy import compare_formats
+from tilewright.studies.pe.own_pe import OwnPE, _synthesised, find_formats, measure_own
 from tilewright.synth.activity import Simulator
 from tilewright.synth.technology import load_technology
 
@@ -60,7 +61,7 @@ def packed(codes, bits):
     ("top", "formats"),
     [
         ("lut_pe", "int8xint4"),
-        pytest.param("mx_pe", "mxfp8xmxfp4", marks=pytest.mark.full),  # twice as large
+        pytest.param("mx_pe", "mxfp8_e4m3xmxfp4", marks=pytest.mark.full),  # twice as large
     ],
 )
 def test_the_examples_records_are_what_the_flow_gives(top, formats):
@@ -90,9 +91,10 @@ def test_the_look_up_pe_computes_dot_products():
 def test_the_microscaling_pe_computes_dot_products():
     rng = np.random.default_rng(2)
     a, b = rng.normal(size=(2, 3, 64))
-    codes = [FORMATS[name].encode(x) for name, x in (("mxfp8", a), ("mxfp4", b))]
+    codes = [FORMATS[name].encode(x) for name, x in (("mxfp8_e4m3", a), ("mxfp4", b))]
     exact = [
-        FORMATS[name].decode(*code) for name, code in zip(("mxfp8", "mxfp4"), codes, strict=True)
+        FORMATS[name].decode(*code)
+        for name, code in zip(("mxfp8_e4m3", "mxfp4"), codes, strict=True)
     ]
     steps = []
     for dot in range(3):
@@ -108,7 +110,7 @@ def test_the_microscaling_pe_computes_dot_products():
                     "start": block == 0,
                 }
             )
-    pe = OwnPE(path=DESIGNS / "mx_pe.v", top="mx_pe", macs=32, cycles=4, formats="mxfp8xmxfp4")
+    pe = OwnPE(path=DESIGNS / "mx_pe.v", top="mx_pe", macs=32, cycles=4, formats="mxfp8_e4m3xmxfp4")
     found = outputs(pe, [*steps, {"first": 1, "start": 1}, {}])
     # The sum of the last block is added when the next one begins; units are 2^-10, scales 2^-30.
     want = (exact[0] * exact[1]).sum(-1) * 2.0**40
@@ -175,7 +177,7 @@ def test_pes_that_are_refused(tmp_path, changes, message):
 
 def test_microscaling_is_that_of_ml_dtypes():
     values = np.random.default_rng(3).normal(size=(4, 64))
-    for name, kind in (("mxfp8", ml_dtypes.float8_e4m3fn), ("mxfp4", ml_dtypes.float4_e2m1fn)):
+    for name, kind in (("mxfp8_e4m3", ml_dtypes.float8_e4m3fn), ("mxfp4", ml_dtypes.float4_e2m1fn)):
         fmt = FORMATS[name]
         codes, scales = fmt.encode(values)
         scale = 2.0 ** (np.repeat(scales, 32, axis=-1) - 127)
@@ -186,7 +188,7 @@ def test_microscaling_is_that_of_ml_dtypes():
 
 def test_wider_formats_lose_less_and_ones_own_is_beside_them(capsys):
     found = {row.name: row for row in compare_formats([f"{DESIGNS / 'lut_format.py'}:Levels"])}
-    order = ["fp16", "bf16", "int8", "mxfp8", "mxfp4"]
+    order = ["fp16", "bf16", "int8", "mxfp8_e4m3", "mxfp4"]
     errors = [found[name].dot_error_percent for name in order]
     assert errors == sorted(errors)
     assert found["levels"].bits_per_value == 4.25
@@ -201,8 +203,8 @@ def test_formats_that_are_refused(tmp_path):
         ("int5", "unknown format 'int5'"),
         ("nothing.py:X", "a format of your own is FILE.py:CLASS; there is no file 'nothing.py'"),
         (f"{path}:Other", "mine.py has no class Other"),
-        (f"{path}:Bare", "has no bits, scale_bits, group, encode, decode; a format has name"),
+        (f"{path}:Bare", "has no bits, encode, decode; a format has bits"),
     ):
-        with pytest.raises(CommandError, match=re.escape(message)):
-            find_format(name)
-    assert [fmt.name for fmt in find_formats("mxfp8xmxfp4")] == ["mxfp8", "mxfp4"]
+        with pytest.raises(ValueError, match=re.escape(message)):
+            resolve_format(name)
+    assert [fmt.name for fmt in find_formats("mxfp8_e4m3xmxfp4")] == ["mxfp8_e4m3", "mxfp4"]

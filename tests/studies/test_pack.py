@@ -272,8 +272,19 @@ def test_refused_arguments(tmp_path, model, capsys):
     assert refused(capsys, "pack", model, "--scheme", "bf8", "--density", "2", *out) == (
         "density must be 0..1, not 2.0"
     )
+    assert refused(capsys, "pack", model, "--scheme", "bf8", "--density", "0", *out) == (
+        "--density must be above 0: with 0 no weight is left"
+    )
+    assert refused(capsys, "pack", model, "--scheme", "bf8", "-o", tmp_path / "no" / "p") == (
+        f"{tmp_path / 'no'}: there is no such folder"
+    )
+    huge = "synthetic:99999999x99999999"
+    assert refused(capsys, "pack", huge, "--scheme", "bf8", *out) == (
+        f"{huge}: a matrix has at most 1048576 columns and 17179869184 weights"
+    )
     assert refused(capsys, "pack", tmp_path / "m.bin", "--scheme", "bf8", *out) == (
-        f"{tmp_path / 'm.bin'}: a model file ends in .safetensors, .gguf, not '.bin'"
+        f"{tmp_path / 'm.bin'}: a model is a folder, a file that ends in .safetensors, .gguf, or"
+        " smollm2, tiny-llama, tiny-opt"
     )
     assert refused(capsys, "pack", tmp_path / "no.gguf", "--scheme", "bf8", *out) == (
         f"{tmp_path / 'no.gguf'}: no such file"
@@ -345,7 +356,7 @@ def test_unpack_refuses(tmp_path, model, capsys):
 
 
 def test_an_interrupted_pack_leaves_nothing(tmp_path, model, monkeypatch, capsys):
-    def interrupted(self):
+    def interrupted(self, about):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tilewright.golden.deca.packed.PackedWriter.close", interrupted)

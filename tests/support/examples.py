@@ -3,6 +3,7 @@
 import doctest
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,7 +48,8 @@ def run_page(text: str, name: str, capsys: Any) -> dict[str, Any]:
     """Run every ``console``, ``python`` and ``pycon`` block of a page in its order; the names left.
 
     Blocks of one page share their names, as when a reader types them one after the other. What a
-    command or an expression gives is the one shown, where ``...`` stands for what differs.
+    command or an expression gives is the one shown, where ``...`` stands for what differs. A block
+    of Python that begins with ``# FILE.py`` is that file, too.
     """
     names: dict[str, Any] = {"__name__": name}
     pattern = r"^```(console|python|pycon)\n(.*?)^```$"
@@ -56,6 +58,10 @@ def run_page(text: str, name: str, capsys: Any) -> dict[str, Any]:
             parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
             run_examples([part.split("\n", 1) for part in parts], capsys)
         elif kind == "python":
+            if file := re.match(r"# (\w+\.py)\n", block):
+                Path(file[1]).write_text(block)
+            if "from tilewright.torch" in block:
+                torch_or_skip("tilewright search")
             exec(compile(block, name, "exec"), names)
         else:
             flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

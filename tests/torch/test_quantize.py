@@ -25,9 +25,9 @@ from tilewright.golden.params.harmonia import HarmoniaNumerics
 from tilewright.torch import (
     AndaConfig,
     DecaConfig,
+    FormatConfig,
     HarmoniaConfig,
     ModuleError,
-    MxConfig,
     Recipe,
     RecipeError,
     quantize_,
@@ -63,8 +63,8 @@ CONFIGS = {
     "deca": DecaConfig("mxfp4"),
     "deca, pruned": DecaConfig("bf8", density=0.5),
     "nf4": DecaConfig("nf4"),
-    "mx": MxConfig("mxfp4", "mxfp8_e4m3"),
-    "mxint8": MxConfig("mxint8", "mxint8"),
+    "mx": FormatConfig("mxfp4", "mxfp8_e4m3"),
+    "mxint8": FormatConfig("mxint8", "mxint8"),
 }
 IDS = torch.arange(1, 91)[None] % 99
 
@@ -144,7 +144,7 @@ def test_compile_sees_one_graph(name):
         AndaConfig(5, 5, 5, 5, straight_through=True),
         HarmoniaConfig(straight_through=True),
         DecaConfig("mxfp4", straight_through=True),
-        MxConfig("mxfp4", "mxfp4", straight_through=True),
+        FormatConfig("mxfp4", "mxfp4", straight_through=True),
     ],
     ids=lambda c: c.method,
 )
@@ -333,7 +333,7 @@ def test_a_recipe_of_another_model_is_refused():
         (lambda: DecaConfig("mxfp5"), "mxfp5"),
         (lambda: DecaConfig("int4_tile"), "int8"),
         (lambda: DecaConfig("mxfp4", 1.5), "density must be 0..1, not 1.5"),
-        (lambda: MxConfig("nf4"), "nf4"),
+        (lambda: FormatConfig("nf4"), "nf4"),
         (lambda: AndaConfig("7", 6, 7, 7), "^qkv must be a whole number, not '7'$"),
         (lambda: AndaConfig(7, 6, 7, 7, pad=1), "^pad must be True or False, not 1$"),
         (lambda: AndaConfig(7, 6, 7, 7, 64, True), "^weight_bits must be a whole number or None"),

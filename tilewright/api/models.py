@@ -131,7 +131,7 @@ def compile(
     to: str | Path | None = None,
     context: int | None = None,
     sequences: int = 1,
-    weights: int = 8,
+    weights: int | str = 8,
     head: int = 8,
     mantissas: str | None = None,
     recipe: str | Path | None = None,
@@ -149,7 +149,8 @@ def compile(
     context, sequences
         Tokens of a sequence in the cache, and sequences at a time.
     weights, head
-        Bits of the layers' weights and of the vocabulary head: 4 or 8.
+        Bits of the layers' weights and of the vocabulary head: 4 or 8; or for weights a format of
+        your own, ``FILE.py:CLASS``, if it is integers times fp16 scales.
     mantissas
         Bits of Anda's activations before QKV, O, U and D, such as ``8,5,7,6``.
     recipe
@@ -174,18 +175,24 @@ def compile(
         target=on,
         context=context,
         sequences=sequences,
-        weight_bits=weights,
+        **({"weight_bits": weights} if isinstance(weights, int) else _own(weights)),
         head_bits=head,
         mantissas=mantissas,
         recipe=chosen,
     )
-    with progress("compiling", 1) as tick:
+    with progress("compiling") as tick:
         if to is None:
             folder = compiled_folder(str(model), options, lambda doing: tick(doing, steps=0))
         else:
             folder = Path(to)
             compile_model(str(model), folder, options, lambda doing: tick(doing, steps=0))
     return CompiledLLM(open_folder(folder))
+
+
+def _own(weights: str) -> dict[str, Any]:
+    from tilewright.golden.formats import resolve_format
+
+    return {"weight_format": resolve_format(weights)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,6 +87,7 @@ def load(key: str) -> Any | None:
 def store(key: str, result: Any) -> None:
     """Put ``result``, which is JSON data, into the cache under ``key``."""
     path = result_path(key)
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, gzip.compress(json.dumps(result).encode(), compresslevel=1))
     _remove_unused(path.parent)
 

@@ -70,24 +70,36 @@ def remark(text: str) -> None:
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator["Ticker"]:
-    """A bar on stderr, only where a person watches; ``tick("next thing")`` moves it by one."""
+def progress(what: str, total: int = 1) -> Iterator["Ticker"]:
+    """A bar on stderr, only where a person watches; ``tick("next thing")`` moves it by one.
+
+    A spinner and the time move during each step. A single step has no count to show: its bar
+    pulses.
+    """
     # rich is imported here because most commands end before a bar would be seen.
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     console = Console(stderr=True)
     bar = Progress(
+        SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        *([MofNCompleteColumn()] if total > 1 else []),
         TimeElapsedColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
     with bar:
-        yield Ticker(bar, bar.add_task(what, total=total), what)
+        yield Ticker(bar, bar.add_task(what, total=total if total > 1 else None), what)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Writing so that an interruption leaves the old file or the new one, never half of either."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -8,22 +9,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["open_atomic", "replace_directory", "write_atomic"]
+__all__ = ["open_atomic", "replace_directory", "require_folder", "write_atomic"]
 
 MARK = ".written-by-tilewright"
 
 
 def write_atomic(path: str | Path, content: str | bytes) -> None:
-    """Write ``content`` (text as UTF-8, newlines as they are) to ``path``, folders made."""
+    """Write ``content`` (text as UTF-8, newlines as they are) to a ``path`` whose folder exists."""
     with open_atomic(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def require_folder(path: Path) -> None:
+    """Refuse a file to be written whose folder does not exist."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
 
 
 @contextmanager
 def open_atomic(path: str | Path) -> Iterator[BinaryIO]:
     """A new file to write; it takes the place of ``path`` when the block ends well."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    require_folder(path)
     with _said_of(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

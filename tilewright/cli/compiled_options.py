@@ -31,7 +31,9 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--sequences", type=int, metavar="N", help="sequences in the cache [1, or the prompts]"
     )
     parser.add_argument(
-        "--weights", type=int, choices=(4, 8), help="bits of the weights of the layers [8]"
+        "--weights",
+        metavar="BITS",
+        help="bits of the weights of the layers, 4 or 8, or FILE.py:CLASS of yours [8]",
     )
     parser.add_argument(
         "--head", type=int, choices=(4, 8), help="bits of the weights of the vocabulary head [8]"
@@ -59,11 +61,26 @@ def options_of(args: argparse.Namespace, target: str) -> "Options":
     for option in ("weights", "group", "mantissas"):
         if "recipe" in given and _FIELDS[option] in given:
             raise CommandError(f"--{option} is what --recipe says; leave one of them out")
+    if "weight_bits" in given:
+        given |= _weights(given.pop("weight_bits"), "group" in given)
     if "recipe" in given:
         from tilewright.studies.recipes import RecipeFile
 
         given["recipe"] = RecipeFile(given["recipe"])
     return Options(target=target, **given)
+
+
+def _weights(text: str, has_group: bool) -> dict[str, Any]:
+    """What ``--weights`` asks for: bits, or a format of the user's own, which has a group."""
+    from tilewright.golden.formats import is_own, resolve_format
+
+    if text in ("4", "8"):
+        return {"weight_bits": int(text)}
+    if not is_own(text):
+        raise CommandError(f"--weights must be 4, 8 or FILE.py:CLASS, not {text!r}")
+    if has_group:
+        raise CommandError(f"--group is that of {text}; leave it out")
+    return {"weight_format": resolve_format(text)}
 
 
 def refuse_compile_options(args: argparse.Namespace, why: str) -> None:

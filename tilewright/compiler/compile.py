@@ -26,6 +26,7 @@ from tilewright.compiler.plan import Plan, step_sizes
 from tilewright.compiler.program import Program, head_program, step_program
 from tilewright.compiler.quantise import quantised_model
 from tilewright.compiler.sizes import Step
+from tilewright.golden.formats import NumberFormat
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.tokenizer_file import tokenizer_data
@@ -67,6 +68,12 @@ class Options:
     group: int = GROUP
     mantissas: str | None = None  # of Anda's activations: qkv, o, u, d, such as 8,5,7,6
     recipe: Recipe | None = None
+    weight_format: NumberFormat | None = None  # of the user's own; it has bits and group
+
+    def __post_init__(self) -> None:
+        if self.weight_format is not None:
+            object.__setattr__(self, "weight_bits", self.weight_format.bits)
+            object.__setattr__(self, "group", self.weight_format.group)
 
 
 @dataclass(frozen=True)
@@ -101,8 +108,8 @@ def compile_model(
 def compiled_folder(source: str, options: Options, tick: Tick = lambda _: None) -> Path:
     """The folder of a compiled model in the user's cache, made if it does not exist."""
     ingredients = [
-        json.dumps(asdict(replace(options, recipe=None))),
-        "" if options.recipe is None else options.recipe.digest,
+        json.dumps(asdict(replace(options, recipe=None, weight_format=None))),
+        *(own.digest for own in (options.recipe, options.weight_format) if own is not None),
         __version__,
         str(FORMAT),
         instruction_set(machine_for(options.target)),
@@ -142,7 +149,7 @@ def plan_of(shape: LlmShape, options: Options) -> Plan:
     """A model's shape on the machine that the options name."""
     machine = machine_for(options.target)
     params = machine.params
-    if options.group % params.group:
+    if options.group < 1 or options.group % params.group:
         raise CommandError(
             f"--group must be a multiple of {params.group}, the group of {params.slug}, not"
             f" {options.group}"
@@ -209,11 +216,12 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         weight_bits=plan.weight_bits,
         head_bits=plan.head_bits,
         group=options.group,
+        form=options.weight_format,
         lazy=True,
     )
     with ImageFile(folder / IMAGE, lines.end, params.line_bytes) as image:
         for name, line, data in constants(lines, quantised, head):
-            tick(name)
+            tick(f"{name} of {plan.shape.num_hidden_layers} layers")
             image.put(name, line, data)
         constant_bytes = sum(tensor["bytes"] for tensor in image.tensors)
         image.zeros("programs and state", lines.programs)
@@ -234,6 +242,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         "head_bits": plan.head_bits,
         "scale_group": options.group,
         "recipe": None if options.recipe is None else options.recipe.digest,
+        "weight_format": None if options.weight_format is None else options.weight_format.name,
         "activations": machine.activations,
         "formats": machine.about(),
         "start": model.start,

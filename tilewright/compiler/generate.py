@@ -11,7 +11,7 @@ from tilewright.base.errors import CommandError
 from tilewright.compiler.energy import Powered, energy
 from tilewright.compiler.host import ProgramRun, Runner
 from tilewright.compiler.states import SavedRun, load_state, save_state
-from tilewright.compiler.text import chosen, decoded, prompt_tokens
+from tilewright.compiler.text import check_temperature, chosen, decoded, prompt_tokens
 from tilewright.compiler.timing import LayerTime, Timing
 
 __all__ = ["Cost", "Generation", "Session"]
@@ -180,8 +180,7 @@ class Session:
         complete = max(map(len, self.begun))
         if tokens <= complete:
             raise CommandError(f"tokens must be at least {complete + 1}, not {tokens}")
-        if temperature < 0:
-            raise CommandError(f"temperature must be at least 0, not {temperature:g}")
+        check_temperature(temperature)
         if memory_error is not None and memory_error < complete:
             raise CommandError(f"token {memory_error} is complete already")
         context, longest = self.runner.plan.context, max(map(len, self.prompts))

@@ -15,6 +15,7 @@ __all__ = ["Plan", "step_sizes"]
 SPLIT_PARTS = 4  # of a product with long work after it, which runs while the next is multiplied
 PART = 512  # outputs of a part: more take room, fewer take instructions
 HEAD_PART = 1024
+MOST_SEQUENCES = 1 << 16  # beyond it an image is larger than any memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,10 @@ class Plan(Sizes):
             1 <= self.context <= shape.max_position_embeddings,
             f"context must be 1..{shape.max_position_embeddings}, not {self.context!r}",
         )
-        require(self.sequences >= 1, f"sequences must be at least 1, not {self.sequences!r}")
+        require(
+            1 <= self.sequences <= MOST_SEQUENCES,
+            f"sequences must be 1..{MOST_SEQUENCES}, not {self.sequences!r}",
+        )
         self.machine.check_shape(shape)
         _ = self.matrices
 

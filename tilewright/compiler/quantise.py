@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.bits import decode, encode
+from tilewright.golden.formats import NumberFormat
 from tilewright.golden.llm.lazy import LazyLayers
 from tilewright.golden.llm.model import Layer, Model
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, IntFormat
 from tilewright.golden.weights import Weights, dequantise, quantise
 
-__all__ = ["LARGEST_CODE", "codes", "halved", "quantised_model"]
+__all__ = ["LARGEST_CODE", "codes", "halved", "own_codes", "quantised_model"]
 
 LARGEST_CODE = 7 * 16 + 7  # of a weight of 8 bits
 _PIECE = 1 << 20  # weights that are quantised at a time
@@ -45,18 +46,45 @@ def codes(matrix: NDArray[np.float32], group: int) -> Weights:
     return Weights(_INT8, values, scales, group)
 
 
+def own_codes(matrix: NDArray[np.float32], form: NumberFormat) -> Weights:
+    """Weights in a format of the user's own, if it is integers times fp16 scales."""
+    inputs = matrix.shape[1]
+    padded = np.pad(matrix.astype(np.float64), [(0, 0), (0, -inputs % form.group)])
+    patterns, scales = form.encode(padded)
+    decoded = form.decode(patterns, scales)
+    if form.scale_bits == 16:
+        steps = np.repeat(decode(FP16, scales), form.group, axis=-1)
+        values = np.rint(np.divide(decoded, steps, out=np.zeros_like(decoded), where=steps > 0))
+        most = LARGEST_CODE if form.bits == 8 else 1 << (form.bits - 1)
+        if np.array_equal(values * steps, decoded) and np.abs(values).max(initial=0) <= most:
+            scales = np.where(scales == 0, encode(FP16, 1.0), scales).astype(np.uint16)
+            integers = values[:, :inputs].astype(np.int8)
+            return Weights(_INT8 if form.bits == 8 else _INT4, integers, scales, form.group)
+    raise ValueError(
+        f"{form.name} cannot be compiled: arrays multiply integers of 4 bits, or of 8 up to"
+        f" {LARGEST_CODE}, times one fp16 scale for each group, whose pattern encode returns"
+    )
+
+
 def quantised_model(
-    model: Model, *, weight_bits: int, head_bits: int, group: int, lazy: bool = False
+    model: Model,
+    *,
+    weight_bits: int,
+    head_bits: int,
+    group: int,
+    form: NumberFormat | None = None,
+    lazy: bool = False,
 ) -> tuple[Model, Weights]:
     """The model whose projections and head are what the image holds, and the head's integers.
 
-    Its embedding and norms stay as they are. ``lazy``: layers are quantised when they are asked
+    Its embedding and norms stay as they are. ``form`` is the projections' format, if it is one of
+    the user's own. ``lazy``: layers are quantised when they are asked
     for, every time, and have integers alone; the head stays as it is.
     """
     number, whole = len(model.layers), model.layers
 
     def quantised_layer(k: int) -> Layer:
-        return _layer(whole[k], weight_bits, group, dequantised=not lazy)
+        return _layer(whole[k], weight_bits, group, form, dequantised=not lazy)
 
     head = _by_rows(model.head, head_bits, group)
     if lazy:
@@ -65,16 +93,20 @@ def quantised_model(
     return replace(model, layers=layers, head=dequantise(head).astype(np.float32)), head
 
 
-def _layer(layer: Layer, bits: int, group: int, *, dequantised: bool) -> Layer:
+def _layer(
+    layer: Layer, bits: int, group: int, form: NumberFormat | None, *, dequantised: bool
+) -> Layer:
     parts: dict[str, Any] = {}
     for name, linear in layer.linears.items():
-        weights = _by_rows(linear.weight, bits, group)
+        weights = _by_rows(linear.weight, bits, group, form)
         values = dequantise(weights).astype(np.float32) if dequantised else _NOTHING
         parts[name] = replace(linear, weight=values, integers=weights)
     return replace(layer, **parts)
 
 
-def _by_rows(matrix: NDArray[np.float32], bits: int, group: int) -> Weights:
+def _by_rows(
+    matrix: NDArray[np.float32], bits: int, group: int, form: NumberFormat | None = None
+) -> Weights:
     """Integers of a matrix, some of its outputs at a time: the temporaries are several times it."""
     outputs, inputs = matrix.shape
     values = np.empty((outputs, inputs), np.int8)
@@ -83,7 +115,10 @@ def _by_rows(matrix: NDArray[np.float32], bits: int, group: int) -> Weights:
     for first in range(0, outputs, step):
         rows = slice(first, first + step)
         part = matrix[rows]
-        piece = codes(part, group) if bits == 8 else quantise(part, 4, group)
+        if form is not None:
+            piece = own_codes(part, form)
+        else:
+            piece = codes(part, group) if bits == 8 else quantise(part, 4, group)
         values[rows], scales[rows] = piece.values, piece.scales
     return Weights(_INT8 if bits == 8 else _INT4, values, scales, group)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tilewright.base.errors import CommandError
 from tilewright.golden.llm.tokenizer import Tokenizer
 
-__all__ = ["Text", "chosen", "decoded", "prompt_tokens"]
+__all__ = ["Text", "check_temperature", "chosen", "decoded", "prompt_tokens"]
 
 
 def prompt_tokens(
@@ -37,6 +37,12 @@ def decoded(tokenizer: Tokenizer | None, tokens: Sequence[int]) -> str:
     if tokenizer is None:
         return "".join(f" {token}" for token in tokens)
     return tokenizer.decode(tokens)
+
+
+def check_temperature(temperature: float) -> None:
+    """Refuse what :func:`chosen` cannot divide by."""
+    if not 0 <= temperature < np.inf:
+        raise CommandError(f"temperature must be at least 0 and finite, not {temperature:g}")
 
 
 def chosen(logits: NDArray[np.float32], temperature: float, rng: np.random.Generator) -> int:

@@ -17,7 +17,10 @@ from tilewright.site import accuracy, claims, pes, real_model, servers
 
 __all__ = ["PICTURES", "standalone", "terminal"]
 
-COMMAND = 'tilewright run smollm2 --on harmonia --prompt "The capital of France is" --tokens 2'
+COMMAND = (
+    "tilewright run smollm2 --on harmonia --chat --tokens 24"
+    ' --prompt "Why is the sky blue? Answer in one sentence."'
+)
 SERIES = ("#0b6bb3", "#c4511d", "#2c7d4a", "#8a4fa8", "#a67c00", "#a8325e", "#1d7f86", "#6b6157")
 # The colours of the site in daylight; a picture in README.md has no style sheet.
 _COLOURS = {"currentColor": "#1d1f21", "var(--line)": "#d9dad5"} | {
@@ -68,6 +71,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--terminal", action="store_true", help=f"the terminal too: {COMMAND}")
     args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
     for name, drawn in PICTURES.items():
         write_atomic(args.folder / f"{name}.svg", standalone(drawn()))
     if args.terminal:

@@ -6,7 +6,7 @@ from functools import cache
 
 from tilewright.base.table import Column, Table
 from tilewright.studies.own_designs import OwnDesigns, read_designs
-from tilewright.studies.pe.formats import compare_formats
+from tilewright.studies.pe.format_accuracy import compare_formats
 
 __all__ = ["DESIGNS", "MODEL", "accelerators", "answers", "formats", "kernels", "pes"]
 

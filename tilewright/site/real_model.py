@@ -36,9 +36,9 @@ def _made(block: str) -> dict[str, Any]:
 
 
 def text(block: str) -> str:
-    """The prompt and what the model has written."""
+    """The question and the model's answer."""
     made = _made(block)
-    return f"{made['text_of_prompt']}{made['text']}"
+    return f"{made['text_of_prompt']}\n{made['text']}"
 
 
 def cost(block: str) -> Table:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,6 +48,7 @@ from tilewright.sim.step_programs import step_time
 from tilewright.sim.workload import Batch, Pass
 from tilewright.studies.accelerators import accelerator_of
 from tilewright.studies.accuracy.checkpoints import model_path
+from tilewright.studies.chat import chat_tokens
 from tilewright.studies.measured import load_measured, write_measured
 from tilewright.studies.rtl_token import FAR, MODEL
 
@@ -55,7 +57,8 @@ COMMAND = "python -m tilewright.studies.model_record"
 PHASES = ("decode", "prefill")
 SHAPE = "smollm2-135m"
 PROMPT = "The capital of France is"
-TOKENS = 16  # of the text that is shown
+QUESTION = "Why is the sky blue? Answer in one sentence."  # whose answer is shown
+TOKENS = 24  # of the answer, which then ends with a sentence
 CONTEXTS = (16, 64, 256, 1024)
 LONGEST_RUN = {"harmonia": 1024, "anda": 64}  # tokens of a prompt that the golden machine runs
 COMPARED = 64  # tokens that are compared with the engine's
@@ -87,17 +90,21 @@ def predicted_cycles(context: int, phase: str, on: str = "harmonia") -> int:
 
 
 def generation(on: str) -> Record:
-    """A prompt and the text that follows, with costs, the layers of a step and one on the clock."""
+    """A question and its answer, with costs, the layers of a step and one on the clock.
+
+    All options are the defaults of ``tilewright run --chat``.
+    """
     folder = open_folder(compiled_folder(MODEL, Options(target=on)), check=False)
-    runner = Runner(folder, latency=FAR)
-    session = Session(runner, PROMPT, accelerator_of(runner.machine))
+    runner = Runner(folder)
+    encode = partial(chat_tokens, folder.chat, folder.tokenizer)
+    session = Session(runner, QUESTION, accelerator_of(runner.machine), encode=encode)
     timing = session.timing()
-    (done,) = session.generate(TOKENS)
+    (done,) = session.generate(TOKENS, ends=folder.chat.ends)
     section = asdict(done)
     for name in ("prefill", "decode"):
         section[name] |= {"tokens_per_second": getattr(done, name).tokens_per_second}
     return section | {
-        "text_of_prompt": PROMPT,
+        "text_of_prompt": QUESTION,
         "context": folder.plan.context,
         "weight_bits": folder.plan.weight_bits,
         "head_bits": folder.plan.head_bits,

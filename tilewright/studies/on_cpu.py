@@ -1,12 +1,14 @@
 """A prompt and what follows it on a CPU with AMX and a DECA beside every core."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from math import prod
+from pathlib import Path
 
 import numpy as np
 
 from tilewright.base.errors import CheckError, CommandError
-from tilewright.compiler.text import chosen, prompt_tokens
+from tilewright.compiler.text import check_temperature, chosen, decoded, prompt_tokens
 from tilewright.golden.bits import encode
 from tilewright.golden.deca.matrix import CompressedMatrix
 from tilewright.golden.deca.scheme import resolve_scheme
@@ -14,8 +16,7 @@ from tilewright.golden.deca.stream import stream_by_tepls
 from tilewright.golden.deca.tile_timing import tiles_in_order
 from tilewright.golden.deca.tiles import tile_columns
 from tilewright.golden.llm.load import load_model
-from tilewright.golden.llm.model import Model
-from tilewright.golden.llm.on_deca import HEAD, DecaSession, Storage, compressed_model
+from tilewright.golden.llm.on_deca import HEAD, DecaSession, Storage, compressed_model, read_packed
 from tilewright.golden.params.deca import TILE_ROWS, DecaParams
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.resolve import resolve_as
@@ -25,6 +26,7 @@ from tilewright.sim.scheme import OTHER_NAMES, WITH_DENSITY, resolve_weight_sche
 from tilewright.sim.system import Server
 from tilewright.sim.target import Target, resolve_target
 from tilewright.sim.workload import Batch, Pass, Step
+from tilewright.studies.chat import chat_tokens
 from tilewright.studies.runs.deca_gemm import run_matrix
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
 
@@ -76,6 +78,7 @@ def matrix_tiles(
     )
 
 
+PACKED = ".safetensors"  # what tilewright pack writes
 RTL_TILES = 32  # of every matrix of the first layer
 PRODUCTS = ("q", "k", "v", "o", "gate", "up", "down")  # of a step, as the model of a server has it
 Tick = Callable[[str], None]
@@ -87,8 +90,8 @@ class CpuOptions:
 
     block: str = "deca"
     system: str | None = None  # of ``tilewright list systems``; by default spr-hbm
-    scheme: str = "mxfp4"  # NAME[,OPTION=VALUE]...[_DENSITY%]
-    head: str = "bf16"  # of the vocabulary head
+    scheme: str | None = None  # NAME[,OPTION=VALUE]...[_DENSITY%]; by default mxfp4
+    head: str | None = None  # of the vocabulary head; by default bf16
 
 
 @dataclass(frozen=True)
@@ -138,30 +141,57 @@ class CpuGeneration:
 
 
 class CpuSession:
-    """One prompt on one socket; every weight is read through its compressed tile."""
+    """One prompt on one socket; every weight is read through its compressed tile.
 
-    def __init__(self, source: str, prompt: str, options: CpuOptions, tick: Tick = lambda _: None):
+    ``source`` names a model, whose weights are compressed, or a file of ``tilewright pack``.
+    ``tokens`` that exceed the model's context are refused before anything is compressed. With
+    ``chat`` the model's template lays the prompt out.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        prompt: str,
+        options: CpuOptions,
+        tick: Tick = lambda _: None,
+        tokens: int = 1,
+        chat: bool = False,
+    ):
         params = resolve_as(DecaParams, options.block)
-        self.options, self.params = options, params
+        self.params, self.block = params, options.block
         self.target = _server(options, params)
-        layers, head = _storage(options.scheme, params), _storage(options.head, params)
         tick("reading")
-        self.model: Model = load_model(source)
-        self.matrices = compressed_model(self.model, layers, head, tick)
-        self.prompt = prompt_tokens(
-            prompt,
-            self.model.tokenizer,
-            start=self.model.start,
-            vocabulary=self.model.config.vocab_size,
-        )
+        packed = Path(source).suffix == PACKED
+        if packed:
+            if options.scheme or options.head:
+                raise CommandError(f"--scheme and --head-scheme are those of {source}")
+            self.model, self.matrices = read_packed(Path(source), tick)
+            self.scheme, self.head = _schemes_of(self.matrices, params)
+        else:
+            self.scheme, self.head = options.scheme or "mxfp4", options.head or "bf16"
+            layers, head = _storage(self.scheme, params), _storage(self.head, params)
+            self.model = load_model(source)
+        model = self.model
+        if chat:
+            self.prompt = chat_tokens(model.chat, model.tokenizer, prompt)
+        else:
+            words = model.config.vocab_size
+            self.prompt = prompt_tokens(
+                prompt, model.tokenizer, start=model.start, vocabulary=words
+            )
+        self.check(tokens)
+        if not packed:
+            self.matrices = compressed_model(self.model, layers, head, tick)
         tick("decompressing")
         self.session = DecaSession(self.model, self.matrices)
 
-    def text_of(self, tokens: list[int]) -> str:
-        """The text of tokens; of a model without a tokenizer their numbers."""
-        if self.model.tokenizer is None:
-            return "".join(f" {token}" for token in tokens)
-        return self.model.tokenizer.decode(tokens)
+    def check(self, tokens: int) -> None:
+        """Refuse what exceeds the model's context."""
+        if tokens < 1:
+            raise CommandError(f"tokens must be at least 1, not {tokens}")
+        end, longest = len(self.prompt) + tokens - 1, self.model.config.max_position_embeddings
+        if end > longest:
+            raise CommandError(f"{end} tokens exceed the model's context of {longest}")
 
     def check_on_rtl(
         self, simulation: Simulation = DEFAULT, tick: Tick = lambda _: None
@@ -179,7 +209,7 @@ class CpuSession:
             )
             rng = np.random.default_rng(simulation.seed)
             values = encode(BF16, rng.normal(0, 1, (part.shape[1], 1)))
-            run = run_matrix(self.options.block, part, values, simulation=simulation)
+            run = run_matrix(self.block, part, values, simulation=simulation)
             if not run.equal:
                 raise CheckError(
                     f"layers.0.{name}: {run.wrong} products with tiles of the RTL differ from"
@@ -194,26 +224,31 @@ class CpuSession:
         *,
         temperature: float = 0.0,
         seed: int = 0,
+        ends: Collection[int] = (),
         rtl: list[RtlTiles] | None = None,
         tell: Callable[[int], None] = lambda token: None,
     ) -> CpuGeneration:
-        """Feed the prompt, then token after token; ``tell`` hears of each as it is chosen."""
-        if tokens < 1:
-            raise CommandError(f"tokens must be at least 1, not {tokens}")
-        end, longest = len(self.prompt) + tokens - 1, self.model.config.max_position_embeddings
-        if end > longest:
-            raise CommandError(f"{end} tokens exceed the model's context of {longest}")
+        """Feed the prompt, then token after token, up to one of ``ends``.
+
+        ``tell`` is called with each token as it is chosen, except the end.
+        """
+        self.check(tokens)
+        check_temperature(temperature)
         logits = self.session.feed(self.prompt)
         found: list[int] = []
         while True:
             found.append(chosen(logits, temperature, np.random.default_rng((seed, len(found)))))
-            tell(found[-1])
-            if len(found) == tokens:
+            ended = found[-1] in ends
+            if not ended:
+                tell(found[-1])
+            if ended or len(found) == tokens:
                 break
             logits = self.session.feed(found[-1:])
-        return self._result(found, rtl)
+        return self._result(found, found[: -1 if ended else None], rtl)
 
-    def _result(self, found: list[int], rtl: list[RtlTiles] | None) -> CpuGeneration:
+    def _result(
+        self, found: list[int], shown: list[int], rtl: list[RtlTiles] | None
+    ) -> CpuGeneration:
         machine = self.target.server
         assert machine is not None
         prompt = len(self.prompt)
@@ -226,11 +261,11 @@ class CpuSession:
             block=self.params.slug,
             system=machine.name,
             clock_ghz=machine.clock / 1e9,
-            scheme=self.options.scheme,
-            head=self.options.head,
+            scheme=self.scheme,
+            head=self.head,
             prompt=self.prompt,
             tokens=found,
-            text=self.text_of(found),
+            text=decoded(self.model.tokenizer, shown),
             matrices=kinds,
             core_cycles_per_token=round(sum(m.tiles * m.cycles_per_tile for m in kinds)),
             prefill=first,
@@ -269,7 +304,22 @@ class CpuSession:
         return cost, steps[-1].remarks
 
     def _step(self, one: Pass) -> Step:
-        return step_on_server(self.model.config, self.target, self.options.scheme, one, None)
+        return step_on_server(self.model.config, self.target, self.scheme, one, None)
+
+
+def _schemes_of(matrices: dict[str, CompressedMatrix], params: DecaParams) -> tuple[str, str]:
+    """Schemes of the layers and of the head, as ``tilewright llm`` writes them."""
+    found = []
+    for some in ([m for name, m in matrices.items() if name != HEAD], [matrices[HEAD]]):
+        config, name = some[0].scheme.config, some[0].scheme.name
+        if not params.supports(config):
+            raise CommandError(f"{params.slug} cannot scale groups of {config.group} elements")
+        if config.sparse:
+            stored = sum(int(np.bitwise_count(m.tiles.masks).sum()) for m in some)
+            share = 100 * stored / sum(prod(m.shape) for m in some)
+            name = f"{name}_{share:.4g}%"
+        found.append(name)
+    return found[0], found[1]
 
 
 def _server(options: CpuOptions, params: DecaParams) -> Target:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.errors import CommandError
+from tilewright.golden.formats import is_own, resolve_format
 from tilewright.sim.accelerator import Accelerator
 from tilewright.sim.llm import LlmResult, answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.own_accelerator import is_accelerator, pe_of, read_accelerator
-from tilewright.sim.own_format import is_own, read_format
 from tilewright.sim.roofsurface import Diagram, diagram
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.target import resolve_target
@@ -40,7 +40,7 @@ class OwnDesigns:
     @property
     def cores_can(self) -> tuple[str, ...]:
         """Formats that say what a core takes to decompress them."""
-        return tuple(f for f in self.formats if read_format(f).vector_operations is not None)
+        return tuple(f for f in self.formats if resolve_format(f).vector_operations is not None)
 
     def surface(self, rows: int = 16) -> Diagram:
         """Return the Roof-Surface of a server with these formats, and all accelerators."""
@@ -84,7 +84,7 @@ def read_designs(names: Sequence[str]) -> OwnDesigns:
     for name in names:
         path = Path(name)
         if is_own(name):
-            read_format(name)
+            resolve_format(name)
             formats.append(name)
         elif not path.is_file():
             raise CommandError(

@@ -8,7 +8,7 @@ asked for, and then needs ``pip install 'tilewright[torch]'``.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tilewright.torch.config import AndaConfig, DecaConfig, HarmoniaConfig, MxConfig
+from tilewright.torch.config import AndaConfig, DecaConfig, FormatConfig, HarmoniaConfig
 from tilewright.torch.recipe import Recipe, RecipeError
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ _LAZY = {
 __all__ = [
     "AndaConfig",
     "DecaConfig",
+    "FormatConfig",
     "HarmoniaCache",
     "HarmoniaConfig",
     "ModuleError",
-    "MxConfig",
     "Recipe",
     "RecipeError",
     "learn_factors",

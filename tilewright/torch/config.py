@@ -4,11 +4,13 @@ None of this needs PyTorch: a recipe can be read and checked without it.
 """
 
 from dataclasses import MISSING, asdict, dataclass, fields
+from functools import cached_property
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeAlias, get_args, get_origin
 
 from tilewright.golden.deca.scheme import resolve_scheme
+from tilewright.golden.formats import FORMATS, NumberFormat, is_own, name_of, resolve_format
 from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import ScaleKind
@@ -58,11 +60,18 @@ class SchemeWeight:
 
 
 @dataclass(frozen=True)
+class OwnFormat:
+    """Either operand in a format that numpy converts, such as the user's own."""
+
+    form: NumberFormat
+
+
+@dataclass(frozen=True)
 class LinearFormat:
     """What one linear layer does: both operands, and how they are multiplied."""
 
-    activation: BlockActivation | SchemeActivation | None
-    weight: IntegerWeight | SchemeWeight | None
+    activation: BlockActivation | SchemeActivation | OwnFormat | None
+    weight: IntegerWeight | SchemeWeight | OwnFormat | None
     exact: bool = False
     straight_through: bool = False
     pad: bool = False
@@ -74,6 +83,8 @@ class LinearFormat:
             return None
         if isinstance(self.activation, BlockActivation):
             return self.activation.group
+        if isinstance(self.activation, OwnFormat):
+            return self.activation.form.group
         return resolve_scheme(self.activation.scheme).config.group
 
 
@@ -263,40 +274,55 @@ class DecaConfig(_Config):
 
 
 @dataclass(frozen=True)
-class MxConfig(_Config):
-    """Microscaling formats of the OCP specification: groups of 32 along the inputs share a scale.
+class FormatConfig(_Config):
+    """A number format by its name, the user's own among them; groups lie along the inputs.
 
     Parameters
     ----------
     weights, activations
-        ``mxfp8_e5m2``, ``mxfp8_e4m3``, ``mxfp6_e3m2``, ``mxfp6_e2m3``, ``mxfp4`` or ``mxint8``;
-        None leaves the operand as it is.
+        A format of the OCP specification (``mxfp8_e5m2``, ``mxfp8_e4m3``, ``mxfp6_e3m2``,
+        ``mxfp6_e2m3``, ``mxfp4`` or ``mxint8``), another of ``tilewright compare format``, or a
+        class with ``bits``, ``encode`` and ``decode``: itself, or named as ``FILE.py:CLASS`` or
+        ``MODULE:CLASS``. None leaves the operand as it is.
     straight_through, pad
         As of ``AndaConfig``.
     """
 
-    method: ClassVar[str] = "mx"
+    method: ClassVar[str] = "format"
     weights: str | None = "mxfp4"
     activations: str | None = None
     straight_through: bool = False
     pad: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         for name in ("weights", "activations"):
             chosen = getattr(self, name)
-            if chosen is not None and chosen not in MX_SCHEMES:
-                raise ValueError(unknown(f"format of {name}", chosen, MX_SCHEMES))
+            if isinstance(chosen, type):
+                object.__setattr__(self, name, name_of(chosen))
+        super().__post_init__()
+        self._operands  # noqa: B018  refuses what is no format
+
+    @cached_property  # a file is read once
+    def _operands(
+        self,
+    ) -> tuple[SchemeActivation | OwnFormat | None, SchemeWeight | OwnFormat | None]:
+        found: list[Any] = []
+        for chosen, kind in (
+            (self.activations, SchemeActivation),
+            (self.weights, SchemeWeight),
+        ):
+            if chosen is None:
+                found.append(None)
+            elif chosen in MX_SCHEMES:
+                found.append(kind(MX_SCHEMES[chosen]))
+            elif chosen in FORMATS or is_own(chosen):
+                found.append(OwnFormat(resolve_format(chosen)))
+            else:
+                raise ValueError(unknown("format", chosen, [*MX_SCHEMES, *FORMATS]))
+        return found[0], found[1]
 
     def linear(self, kind: str) -> LinearFormat:
-        activation = weight = None
-        if self.activations is not None:
-            activation = SchemeActivation(MX_SCHEMES[self.activations])
-        if self.weights is not None:
-            weight = SchemeWeight(MX_SCHEMES[self.weights])
-        return LinearFormat(
-            activation, weight, straight_through=self.straight_through, pad=self.pad
-        )
+        return LinearFormat(*self._operands, straight_through=self.straight_through, pad=self.pad)
 
 
 # Names of the specification -> schemes; an MXINT8 element is an integer of 2^-6 under its scale.
@@ -304,9 +330,9 @@ MX_SCHEMES = {
     **{name: name for name in ("mxfp8_e5m2", "mxfp8_e4m3", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4")},
     "mxint8": f"int8,scale={ScaleKind.E8M0.value},group={MX_GROUP}",
 }
-Config: TypeAlias = AndaConfig | HarmoniaConfig | DecaConfig | MxConfig
+Config: TypeAlias = AndaConfig | HarmoniaConfig | DecaConfig | FormatConfig
 CONFIGS: dict[str, type[Config]] = {
-    config.method: config for config in (AndaConfig, HarmoniaConfig, DecaConfig, MxConfig)
+    config.method: config for config in (AndaConfig, HarmoniaConfig, DecaConfig, FormatConfig)
 }
 
 

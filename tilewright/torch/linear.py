@@ -6,10 +6,18 @@ weights are converted on the way into the product, unless they were converted on
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from tilewright.golden.deca.scheme import resolve_scheme
-from tilewright.torch.config import BlockActivation, IntegerWeight, LinearFormat, SchemeWeight
+from tilewright.golden.formats import NumberFormat
+from tilewright.torch.config import (
+    BlockActivation,
+    IntegerWeight,
+    LinearFormat,
+    OwnFormat,
+    SchemeWeight,
+)
 from tilewright.torch.convert import (
     Book,
     IntegerWeights,
@@ -43,6 +51,7 @@ class FormatLinear(torch.nn.Linear):
     rows: Tensor | None  # factors of the outputs, folded into the weights before conversion
     weight_book: Book | None
     activation_book: Book | None
+    in_own: tuple[int, Tensor] | None  # version of the weights, and they in a format of numpy
 
     def forward(self, input: Tensor) -> Tensor:
         form = self.format
@@ -65,6 +74,8 @@ class FormatLinear(torch.nn.Linear):
             long = activation.bits > BF16_BITS and input.dtype == torch.bfloat16
             dtype = torch.float32 if long else input.dtype
             found = to_block_float(input.detach(), activation.group, activation.bits, dtype)
+        elif isinstance(activation, OwnFormat):
+            found = _by_numpy(activation.form, input.detach()).to(input.dtype)
         else:
             found = along_inputs(self._book("activation"), input.detach(), input.dtype)
         return straight_through(input, found) if self.format.straight_through else found
@@ -77,10 +88,20 @@ class FormatLinear(torch.nn.Linear):
             return weight.to(kind)
         if isinstance(form, IntegerWeight):
             found = integer_values(weight.detach(), form.bits, form.group, kind)
+        elif isinstance(form, OwnFormat):
+            found = self._own_weight(weight, form.form).to(kind)
         else:
             book = self._book("weight")
             found = compressed_weights(book, weight.detach(), form.density).to(kind)
         return straight_through(weight, found).to(kind) if self.format.straight_through else found
+
+    def _own_weight(self, weight: Tensor, form: NumberFormat) -> Tensor:
+        """Converted once for each version of the parameter: numpy is slow."""
+        if self.rows is not None:
+            return _by_numpy(form, weight.detach())
+        if self.in_own is None or self.in_own[0] != weight._version:
+            self.in_own = weight._version, _by_numpy(form, weight.detach())
+        return self.in_own[1].to(weight.device)
 
     def integers(self) -> IntegerWeights:
         """The weights as integers and scales."""
@@ -132,7 +153,7 @@ def convert_linear(module: torch.nn.Linear, form: LinearFormat, *, bake: bool = 
     module.format = form
     module.baked = False
     module.rows = None
-    module.weight_book = module.activation_book = None
+    module.weight_book = module.activation_book = module.in_own = None
     device = device_of(module)
     for operand, part in (("weight", form.weight), ("activation", form.activation)):
         scheme = getattr(part, "scheme", None)
@@ -153,7 +174,7 @@ def restore_linear(module: FormatLinear) -> None:
         if getattr(module, f"{operand}_book") is not None:
             for name in _TABLES:
                 delattr(module, f"{operand}_{name}")
-    for name in ("format", "baked", "rows", "weight_book", "activation_book"):
+    for name in ("format", "baked", "rows", "weight_book", "activation_book", "in_own"):
         if name in module._buffers:
             delattr(module, name)
         else:
@@ -180,4 +201,16 @@ def weights_problem(module: torch.nn.Linear, form: LinearFormat) -> str | None:
             return "a group of weights is too large for an fp16 scale"
     if isinstance(form.weight, SchemeWeight) and weight.dtype == torch.float64:
         return "weights must be of at most 32 bits, not float64"
+    if isinstance(form.weight, OwnFormat):
+        try:
+            _by_numpy(form.weight.form, weight[:1])
+        except ValueError as error:
+            return str(error)
     return None
+
+
+@torch.compiler.disable
+def _by_numpy(form: NumberFormat, values: Tensor) -> Tensor:
+    """What a format of numpy makes of values, as float32 on their device."""
+    found = form.through(values.float().cpu().numpy())
+    return torch.from_numpy(found.astype(np.float32)).to(values.device)

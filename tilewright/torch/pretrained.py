@@ -26,7 +26,7 @@ class TilewrightConfig(QuantizationConfigMixin):
     Parameters
     ----------
     settings
-        An ``AndaConfig``, ``HarmoniaConfig``, ``DecaConfig`` or ``MxConfig``, or its plain data.
+        An ``AndaConfig``, ``HarmoniaConfig``, ``DecaConfig`` or ``FormatConfig``, or its data.
     modules, skip
         As of ``quantize_``.
     """

@@ -40,7 +40,7 @@ def quantize_(
     model
         A model of Transformers, or any module whose layers are ``torch.nn.Linear``.
     config
-        An ``AndaConfig``, ``HarmoniaConfig``, ``DecaConfig`` or ``MxConfig``; or a ``Recipe``,
+        An ``AndaConfig``, ``HarmoniaConfig``, ``DecaConfig`` or ``FormatConfig``; or a ``Recipe``,
         which refuses a model that it was not made for.
     modules
         Kinds (qkv, o, u, d) of modules by the last part of their names, beside those known.

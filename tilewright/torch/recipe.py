@@ -5,8 +5,9 @@ not made for. Files end in ``.toml`` or ``.json``.
 """
 
 import json
+import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ class Recipe:
             config = dict(data["config"])
             if config.get("method") in ("anda", "harmonia"):
                 config.setdefault("weight_bits", None)
-            if config.get("method") == "mx":
+            if config.get("method") == "format":
                 config.setdefault("weights", None)
             modules = {
                 name: (str(kind), int(outputs), int(inputs))
@@ -72,10 +73,12 @@ class Recipe:
     def save(self, path: str | Path) -> None:
         """Write the recipe, all of it or nothing."""
         path = Path(path)
+        data = self.as_dict()
+        _name_files(data, lambda file: os.path.relpath(file, path.parent))
         if path.suffix == ".json":
-            text = json.dumps(self.as_dict(), indent=1) + "\n"
+            text = json.dumps(data, indent=1) + "\n"
         elif path.suffix == ".toml":
-            text = _toml(self.as_dict())
+            text = _toml(data)
         else:
             raise RecipeError(f"{path}: a recipe's name ends in .toml or .json")
         draft = path.with_name(f".{path.name}.part")
@@ -96,9 +99,21 @@ class Recipe:
             kind = "JSON" if path.suffix == ".json" else "TOML"
             raise RecipeError(f"{path}: no {kind}: {error}") from None
         try:
+            _name_files(data, lambda file: os.path.normpath(path.parent / file))
             return Recipe.from_dict(data)
         except ValueError as error:
             raise RecipeError(f"{path}: {error}") from None
+
+
+def _name_files(data: Mapping[str, Any], named: Callable[[str], str]) -> None:
+    """Rename files of formats: in a recipe they are relative to its folder."""
+    config = data.get("config")
+    if not isinstance(config, dict) or config.get("method") != "format":
+        return
+    for operand in ("weights", "activations"):
+        file, colon, kind = str(config.get(operand)).rpartition(":")
+        if file.endswith(".py"):
+            config[operand] = f"{named(file)}{colon}{kind}"
 
 
 def _plain(value: Any) -> Any:

@@ -80,6 +80,14 @@ def test_byte_pairs_merge_in_the_order_of_the_merges():
     assert byte_pairs().encode("").tolist() == []
 
 
+def test_a_byte_without_a_token_is_named():
+    """Byte pairs without the token of a space, pieces without those of bytes."""
+    with pytest.raises(ValueError, match=r"^the tokenizer has no token for '\u0120' of this text$"):
+        BytePairs(["a", "b"], [], "gpt-2").encode("a b")
+    with pytest.raises(ValueError, match=r"^the tokenizer has no token for '<0xC3>' of this text$"):
+        Pieces(["a"], {}, space_first=False).encode("a\u00e9")
+
+
 def test_half_a_character_is_replaced():
     euro = byte_pairs().encode("\u20ac")
     assert len(euro) == 3

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("-o DIR, --show VIEW or --svg FILE says what to make of the model")
     if args.output is None:
         return 0
-    with progress("compiling", 1) as tick:
+    with progress("compiling") as tick:
         done = compile_model(
             args.model,
             Path(args.output),

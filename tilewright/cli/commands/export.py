@@ -107,5 +107,6 @@ def _export_system(args: argparse.Namespace) -> list[Path]:
             raise CommandError(f"zigzag takes accelerators; {target.system} is a server")
         files = zigzag_files(target.accelerator(args.scheme))
     for name, text in files.items():
+        (args.out / name).parent.mkdir(parents=True, exist_ok=True)
         write_atomic(args.out / name, text)
     return [args.out / name for name in files]

@@ -18,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="file ending in .safetensors or .gguf, or synthetic:ROWSxCOLUMNS[:SEED]",
+        help="a Hugging Face folder, a file ending in .safetensors or .gguf, smollm2, tiny-llama,"
+        " or synthetic:ROWSxCOLUMNS[:SEED]",
     )
     parser.add_argument(
         "--scheme",
@@ -68,4 +69,5 @@ def _print(packed: "PackedFile") -> None:
             for tensor in packed.tensors
         ],
     )
-    remark(f"{packed.output}: {packed.bytes} bytes")
+    use = f"tilewright run {packed.output} runs it" if packed.runs else "tensors alone"
+    remark(f"{packed.output}: {packed.bytes} bytes; {use}")

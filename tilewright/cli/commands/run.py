@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.console import growing_text, print_json, print_table, progress, remark
 from tilewright.base.errors import CommandError
+from tilewright.base.files import require_folder
 from tilewright.cli.compiled_options import (
     add_compile_options,
     model_name,
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
     from tilewright.compiler.folder import ModelFolder
     from tilewright.compiler.generate import Cost, Generation, Session
     from tilewright.compiler.timing import LayerTime
+    from tilewright.golden.llm.tokenizer import Tokenizer
     from tilewright.studies.on_cpu import CpuCost, CpuGeneration
 
 NAME = "run"
 HELP = "generate text with a language model on Harmonia, on Anda, or on a CPU with a DECA"
 EXAMPLE = "tilewright run tiny-llama --on harmonia:small --context 32 --prompt Hello --tokens 3"
 _OF_CPUS = {"scheme": "scheme", "head-scheme": "head_scheme", "system": "system"}
-_OF_ACCELERATORS = (*("latency", "layers", "trace", "state", "memory_error", "chat", "ignore_end"),)
+_OF_ACCELERATORS = ("latency", "layers", "trace", "state", "memory_error")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,14 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         type=model_name,
-        metavar="DIR|MODEL",
-        help="a folder that tilewright compile has written, or a model, which is compiled first",
+        metavar="MODEL",
+        help="a model, which is compiled first, a folder that tilewright compile has written, or a"
+        " file of tilewright pack",
     )
     parser.add_argument(
         "--on",
         metavar="BLOCK",
         help="harmonia, anda, or deca: a CPU whose weight tiles a DECA decompresses [harmonia, or"
-        " what DIR was compiled for]",
+        " what MODEL was compiled or packed for]",
     )
     prompts = parser.add_mutually_exclusive_group(required=True)
     prompts.add_argument(
@@ -131,7 +134,20 @@ def _add_cpu_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from tilewright.compiler.text import check_temperature
+
     prompts = _prompts(args)
+    if args.tokens < 1:
+        raise CommandError(f"--tokens must be at least 1, not {args.tokens}")
+    if args.seed < 0:
+        raise CommandError(f"--seed must be at least 0, not {args.seed}")
+    check_temperature(args.temperature)
+    for output in filter(None, (args.trace, args.state)):
+        require_folder(output)
+    if args.model.endswith(".safetensors"):
+        if not _is_cpu(args.on or "deca"):
+            raise CommandError(f"{args.model} has tiles of DECA; leave out --on {args.on}")
+        args.on = args.on or "deca"
     if _is_cpu(args.on):
         if len(prompts) > 1:
             raise CommandError("on a CPU there is one --prompt")
@@ -155,8 +171,7 @@ def run(args: argparse.Namespace) -> int:
         from tilewright.studies.chat import chat_tokens
 
         encode = partial(chat_tokens, folder.chat, folder.tokenizer)
-    if folder.tokenizer is None:
-        remark("tilewright: the model has no tokenizer: bytes of the prompt are its tokens")
+    _remark_on(folder.tokenizer)
     accelerator = accelerator_of(runner.machine)
     session = Session(runner, prompts, accelerator, encode=encode, state=args.state)
     timing = session.timing(trace=args.trace is not None) if args.layers or args.trace else None
@@ -182,6 +197,11 @@ def _prompts(args: argparse.Namespace) -> list[str]:
     if not found:
         raise CommandError(f"{args.prompts} has no prompts")
     return found
+
+
+def _remark_on(tokenizer: "Tokenizer | None") -> None:
+    if tokenizer is None:
+        remark("tilewright: the model has no tokenizer: bytes of the prompt are its tokens")
 
 
 def _generated(
@@ -233,8 +253,6 @@ def _folder(args: argparse.Namespace, sequences: int) -> "ModelFolder":
     from tilewright.compiler.compile import CONTEXT, compiled_folder
     from tilewright.compiler.folder import open_folder
 
-    if args.tokens < 1:
-        raise CommandError(f"--tokens must be at least 1, not {args.tokens}")
     path = Path(args.model)
     if (path / "manifest.json").is_file():
         refuse_compile_options(args, f"{path} is compiled already")
@@ -247,7 +265,7 @@ def _folder(args: argparse.Namespace, sequences: int) -> "ModelFolder":
         )
     if args.sequences is None:
         options = replace(options, sequences=sequences)
-    with progress("compiling", 1) as tick:
+    with progress("compiling") as tick:
         path = compiled_folder(args.model, options, lambda doing: tick(doing, steps=0))
     return open_folder(path, target=args.on)
 
@@ -321,16 +339,25 @@ def _run_on_cpu(args: argparse.Namespace) -> int:
             raise CommandError(f"--{name.replace('_', '-')} goes with an accelerator's programs")
     given = {"scheme": args.scheme, "head": args.head_scheme, "system": args.system}
     options = CpuOptions(block=args.on, **{k: v for k, v in given.items() if v is not None})
-    with progress("compressing", 1) as tick:
-        session = CpuSession(args.model, args.prompt, options, lambda name: tick(name, steps=0))
+    with progress("compressing") as tick:
+        session = CpuSession(
+            args.model,
+            args.prompt,
+            options,
+            lambda name: tick(name, steps=0),
+            tokens=args.tokens,
+            chat=args.chat,
+        )
         rtl = session.check_on_rtl(tick=lambda name: tick(name, steps=0)) if args.rtl else None
+    _remark_on(session.model.tokenizer)
     shown, text = sys.stderr if args.json else sys.stdout, Text(session.model.tokenizer)
-    print(args.prompt, end="", flush=True, file=shown)
+    print("" if args.chat else args.prompt, end="", flush=True, file=shown)
     try:
         done = session.generate(
             args.tokens,
             temperature=args.temperature,
             seed=args.seed,
+            ends=() if args.ignore_end else session.model.chat.ends,
             rtl=rtl,
             tell=lambda token: print(text.add(token), end="", flush=True, file=shown),
         )

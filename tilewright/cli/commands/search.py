@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     require(args.iterations >= 1, f"--iterations must be at least 1, not {args.iterations}")
     subject = open_from(args)
     with progress("searching", args.iterations + 1) as tick:
+        subject.tell = lambda done, count: tick(f"window {done} of {count}", steps=0)
         tick("full precision", steps=0)
         reference(subject)
         tick()

@@ -24,11 +24,11 @@ import numpy as np
 
 from tilewright.base.cache import cache_folder
 from tilewright.base.errors import CommandError
-from tilewright.golden.llm.assemble import GEMMA_WINDOW_THETA, Names
-from tilewright.golden.llm.folder import LLAMA, OPT, OPT_POSITION_OFFSET
+from tilewright.golden.llm.assemble import GEMMA_WINDOW_THETA, Names, named_parts
+from tilewright.golden.llm.folder import LLAMA, OPT
 from tilewright.golden.llm.gguf_file import gguf_tokenizer, read_gguf
 from tilewright.golden.llm.load import SMOLLM2, smollm2_path
-from tilewright.golden.llm.model import Linear, Model, ModelError, Norm
+from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.start import Start, start_of_folder
 from tilewright.golden.params.block import require
 
@@ -251,26 +251,7 @@ def transformers_model(model: Model) -> Any:
 
 def _state(model: Model) -> Iterator[tuple[str, np.ndarray]]:
     """The tensors by the names that Transformers has for them."""
-    names = NAMES[model.config.model_type]
-    shift = np.float32(model.config.model_type == "gemma3_text")  # gains less the 1 in them
-
-    def of(name: str, part: Linear | Norm) -> Iterator[tuple[str, np.ndarray]]:
-        yield f"{name}.weight", part.weight if isinstance(part, Linear) else part.gain - shift
-        if part.bias is not None:
-            yield f"{name}.bias", part.bias
-
-    yield f"{names.embedding}.weight", model.embedding
-    if model.head is not model.embedding:
-        yield f"{names.head}.weight", model.head
-    if model.positions is not None:
-        rows = np.pad(model.positions, ((OPT_POSITION_OFFSET, 0), (0, 0)))
-        yield f"{names.positions}.weight", rows
-    yield from of(names.final_norm, model.final_norm)
-    for number, layer in enumerate(model.layers):
-        parts: dict[str, Linear | Norm] = {**layer.linears}
-        parts |= {"attention_norm": layer.attention_norm, "feed_norm": layer.feed_norm}
-        if layer.gemma is not None:
-            norms = ("query_norm", "key_norm", "after_attention", "after_feed")
-            parts |= {name: getattr(layer.gemma, name) for name in norms}
-        for name, part in parts.items():
-            yield from of(names.layer.format(number) + getattr(names, name), part)
+    of_gemma = model.config.model_type == "gemma3_text"
+    for name, (shape, read) in named_parts(model, NAMES[model.config.model_type]).items():
+        is_gain = len(shape) == 1 and name.endswith(".weight")
+        yield name, read() - np.float32(1) if of_gemma and is_gain else read()  # gains less 1

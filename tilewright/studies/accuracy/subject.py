@@ -119,6 +119,7 @@ class Subject:
     identity: Identity
     reopened: Callable[[str], "Subject"]  # with weights of another kind
     evaluations: Evaluations = field(init=False)
+    tell: Callable[[int, int], None] | None = None  # windows that are measured, and all
     shared: dict[str, Any] = field(default_factory=dict)  # what several experiments need
 
     def __post_init__(self) -> None:
@@ -151,7 +152,8 @@ class Subject:
             from tilewright.torch import perplexity
 
             with in_format(self.model, config, factors() if factors else None, skip):
-                return perplexity(self.model, sequences.reshape(-1), sequences.shape[1])
+                ids = sequences.reshape(-1)
+                return perplexity(self.model, ids, sequences.shape[1], self.tell)
 
         return float(self.evaluations(f"{part}: {name}", perplexity))
 

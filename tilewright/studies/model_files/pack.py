@@ -19,9 +19,12 @@ from tilewright.golden.deca import (
 )
 from tilewright.golden.deca.packed import PackedTensor, PackedWriter, as_matrix
 from tilewright.golden.deca.tiles import tile_columns
+from tilewright.golden.llm.on_deca import about_model
 from tilewright.golden.params.deca import TILE_ROWS
 from tilewright.golden.tensorfile import DTYPE_BITS
-from tilewright.studies.model_files import Tensor, Tensors, open_model
+from tilewright.studies.model_files import Tensor, Tensors, known_model, open_model
+
+__all__ = ["PackedFile", "PackedSize", "pack_model"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class PackedFile:
 
     output: Path
     bytes: int
+    runs: bool  # it has what tilewright run needs: the model's shape and tokenizer
     tensors: tuple[PackedSize, ...]
 
 
@@ -60,8 +64,12 @@ def pack_model(
     stores all of them. Tensors whose name matches a pattern of ``keep`` are written as they are,
     and so is everything that does not fill a tile. An error leaves ``output`` as it was.
     """
+    if density == 0:
+        raise CommandError("--density must be above 0: with 0 no weight is left")
     chosen = effective_scheme(resolve_scheme(scheme), density)
-    if output.exists() and Path(model).exists() and output.samefile(model):
+    source, places = Path(model), (output, output.parent)
+    # A further file in a model's folder would be taken for a part of the model.
+    if any(path.exists() and source.exists() and path.samefile(source) for path in places):
         raise CommandError(f"{output}: the packed file cannot take the place of the model")
     with open_model(model) as tensors:
         compressed, others = _divide(model, tensors, chosen, keep)
@@ -75,8 +83,9 @@ def pack_model(
             for tensor in others:
                 packed.append(writer.keep(tensor.name, tensor.dtype, tensor.shape, tensor.raw()))
                 tick(tensor.name)
-            writer.close()
-    return PackedFile(output, output.stat().st_size, tuple(map(_size, packed)))
+            known = known_model(model)
+            writer.close(None if known is None else about_model(known))
+    return PackedFile(output, output.stat().st_size, known is not None, tuple(map(_size, packed)))
 
 
 def _divide(

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
+from tilewright.golden.formats import FORMATS, NumberFormat, resolve_format
 from tilewright.studies.pe.energy import CLOCK_MHZ
-from tilewright.studies.pe.formats import OperandFormat, find_formats, real_operands
+from tilewright.studies.pe.format_accuracy import real_operands
 from tilewright.studies.pe.workload import DOTS, KINDS, LENGTH, SEED, STREAMS
 from tilewright.synth.activity import Simulator
 from tilewright.synth.energy import energy_of
@@ -78,7 +79,7 @@ def _synthesised(pe: OwnPE, technology: Technology) -> Synthesis:
 
 
 def _run(
-    pe: OwnPE, result: Synthesis, operands: tuple[OperandFormat, OperandFormat], kind: str
+    pe: OwnPE, result: Synthesis, operands: tuple[NumberFormat, NumberFormat], kind: str
 ) -> dict[str, float]:
     netlist = result.netlist
     codes = _codes(operands, kind)
@@ -116,7 +117,7 @@ def _run(
     return {"macs_per_cycle": pe.macs / pe.cycles, "total": round(energy.total / macs, 4)}
 
 
-def _lanes(pe: OwnPE, netlist: Netlist, operands: tuple[OperandFormat, OperandFormat]) -> int:
+def _lanes(pe: OwnPE, netlist: Netlist, operands: tuple[NumberFormat, NumberFormat]) -> int:
     """Return how many operands come at a time; what does not fit together is refused."""
     inputs = netlist.inputs
     other = [name for name in inputs if name not in (*MARKS, *OPERANDS)]
@@ -146,7 +147,7 @@ def _lanes(pe: OwnPE, netlist: Netlist, operands: tuple[OperandFormat, OperandFo
     return count
 
 
-def _codes(operands: tuple[OperandFormat, OperandFormat], kind: str) -> dict[str, NDArray]:
+def _codes(operands: tuple[NumberFormat, NumberFormat], kind: str) -> dict[str, NDArray]:
     """Return codes and scales of all operands by port: (streams, dots, values)."""
     activations, weights = real_operands()
     rng = np.random.default_rng(SEED)
@@ -167,7 +168,7 @@ def _port(
     dot: int,
     at: int,
     lanes: int,
-    operands: tuple[OperandFormat, OperandFormat],
+    operands: tuple[NumberFormat, NumberFormat],
     name: str,
 ) -> list[int]:
     """Return one integer for each bit of a port, a bit of it for each stream."""
@@ -180,3 +181,18 @@ def _port(
     taken = (words[..., np.newaxis] >> np.arange(bits)) & 1
     packed = np.packbits(taken.reshape(len(words), -1).T.astype(np.uint8), 1, bitorder="little")
     return [int.from_bytes(row.tobytes(), "little") for row in packed]
+
+
+def find_formats(text: str) -> tuple[NumberFormat, NumberFormat]:
+    """Return the formats of activations and weights that ``AxB`` names."""
+    for at, letter in enumerate(text):
+        if letter == "x" and _is_format(text[:at]) and _is_format(text[at + 1 :]):
+            return resolve_format(text[:at]), resolve_format(text[at + 1 :])
+    raise CommandError(
+        f"a PE's formats are ACTIVATIONSxWEIGHTS, such as int8xint4, of {', '.join(FORMATS)} or"
+        f" FILE.py:CLASS, not {text[:60]!r}"
+    )
+
+
+def _is_format(name: str) -> bool:
+    return name in FORMATS or (".py:" in name and Path(name.rpartition(":")[0]).is_file())

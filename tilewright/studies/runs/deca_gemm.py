@@ -108,7 +108,7 @@ def gemm_on_deca(
         weights = (0.02 * rng.standard_t(4, (m, k))).astype(np.float32)
     matrix = compress(weights, resolve_scheme(scheme), density)
     activations = _random_activations(matrix.scheme.config.int8, (matrix.shape[1], n), rng)
-    with progress("deca.gemm", 1) as tick:
+    with progress("deca.gemm") as tick:
         tick("simulation", steps=0)
         found = run_matrix(
             block, matrix, activations, density=density, memory=memory, simulation=simulation

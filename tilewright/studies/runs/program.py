@@ -95,7 +95,7 @@ def program_on_machine(
     else:
         instructions, content = own_program(params, simulation.seed)
     name = str(program) if program else OWN
-    with progress(machine, 1) as tick:
+    with progress(machine) as tick:
         tick("simulation", steps=0)
         done = run_program(
             name,
@@ -249,7 +249,7 @@ def _simulate_natively(
     line: int | None,
 ) -> tuple[Memory, dict[str, Any]]:
     memory = memory.copy()
-    with progress(block, 1) as tick:
+    with progress(block) as tick:
         tick("building the simulation", steps=0)
         model = build_native(block)
         tick("simulation", steps=0)

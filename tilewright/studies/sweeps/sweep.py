@@ -222,6 +222,8 @@ def run_jobs(
     """
     outcomes: dict[Job, Outcome] = {}
     failed = 0
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
     with progress("sweep", len(jobs)) as tick:
         for job, outcome in _run(jobs, workers or available_cores()):
             outcomes[job] = outcome

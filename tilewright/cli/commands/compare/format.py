@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.studies.pe.formats import compare_formats
+    from tilewright.studies.pe.format_accuracy import compare_formats
 
     found = compare_formats(args.further)
     if args.json:
