@@ -63,6 +63,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = [(name, {"defer": "defer"}) for name in ("tables.js", "lab.js")]
 html_copy_source = False
+# Guides before modules of the API; Sphinx opens it from its own working directory.
+html_search_scorer = str(Path(__file__).parent / "_static" / "search_scorer.js")
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 nb_merge_streams = True

@@ -63,7 +63,7 @@ def test_verdicts_of_the_other_classes(results):
 
 
 def test_counts(results):
-    """A change is meant, and told in docs/model.md with before and after."""
+    """A change is meant, and told in docs/model-accuracy.md with before and after."""
     total = Summary.of(every(results))
     assert (total.within, total.evaluated, total.reproduced) == (95, 152, 61)
     assert (total.trends_within, total.trends) == (16, 18)

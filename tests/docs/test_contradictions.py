@@ -6,7 +6,7 @@ import pytest
 
 from tests.docs.pages import DOCS
 
-LINES = (DOCS / "contradictions.md").read_text().splitlines()
+LINES = (DOCS / "results" / "contradictions.md").read_text().splitlines()
 ROWS = [line.strip("| ").split(" | ") for line in LINES if line.startswith("| ") and "`" in line]
 
 

@@ -1,4 +1,4 @@
-"""The page about the Harmonia accelerator: its memories and cycles."""
+"""The pages about the Harmonia accelerator: its memories and cycles."""
 
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from tilewright.golden.params.harmonia_machine import (
 )
 from tilewright.synth.record import load_records
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "harmonia-system.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, TIMING = ((DOCS / f"harmonia-{name}.md").read_text() for name in ("system", "timing"))
 
 
 def test_memories():
@@ -33,7 +33,7 @@ def test_beats():
     p = HarmoniaParams()
     memories = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS, Memory.SCALES)
     assert [p.beat_rows(memory) for memory in memories] == [4, 16, 64, 32]
-    page = " ".join(PAGE.split())
+    page = " ".join(TIMING.split())
     said = "4 rows of operands, 16 of their signs, 64 of their exponents and 32 of scales"
     assert said in page and f"{p.beat_bits / 8 * 300e6 / 1e9:.0f} GB/s" in page
 
@@ -65,7 +65,7 @@ def columns_of(time):
 
 
 def test_area_of_a_wide_converter():
-    page = " ".join(PAGE.split())
+    page = " ".join(TIMING.split())
     areas = []
     for name in ("harmonia_converter__width_4.asap7", "harmonia_converter.asap7"):
         metrics = load_records()[name]["metrics"]
@@ -88,7 +88,7 @@ STEPS = {  # heads, those of keys, step
 
 @pytest.mark.parametrize("block", ["paper", "wide"])
 def test_cycles_of_attention(block):
-    rows = [row for row in table(PAGE, "attention") if row[0] == block]
+    rows = [row for row in table(TIMING, "attention") if row[0] == block]
     assert [row[1] for row in rows] == list(STEPS)
     for row, (heads, kv_heads, step) in zip(rows, STEPS.values(), strict=True):
         time = attention_time(f"harmonia:{block}", heads, kv_heads, 128, step, 30)

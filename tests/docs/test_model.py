@@ -1,29 +1,15 @@
-"""The page about the performance model: its examples run, and it counts what there is."""
+"""Pages about the performance model show every option of ``llm`` and count the models."""
 
 import argparse
 import re
 
-import pytest
-
 from tests.docs.pages import DOCS
-from tests.support.examples import blocks, console_examples, run_examples
+from tests.support.examples import console_examples
 from tilewright.cli.commands import llm
 from tilewright.sim.families import FAMILIES
 from tilewright.sim.models import model_names
 
 PAGE = (DOCS / "model.md").read_text()
-
-
-@pytest.mark.parametrize("examples", console_examples(PAGE), ids=lambda block: block[0][0])
-def test_commands_of_the_page(examples, capsys):
-    run_examples(examples, capsys)
-
-
-def test_programs_of_the_page():
-    names = {}
-    for program in blocks(PAGE, "python"):
-        exec(compile(program, "docs/model.md", "exec"), names)
-    assert len(names["rows"]) == 64
 
 
 def test_every_option_of_llm_is_in_an_example_that_runs():

@@ -71,7 +71,7 @@ def test_a_run_that_is_continued(tmp_path, capsys):
 def test_the_same_on_anda():
     """Agreement with the engine as it is, and cycles that are those predicted."""
     record = RECORDS["anda"]
-    page = " ".join((Path(__file__).parents[2] / "docs" / "anda-system.md").read_text().split())
+    page = " ".join((Path(__file__).parents[2] / "docs" / "anda-models.md").read_text().split())
     found = record["agreement"]
     (tie,) = found["near_ties"]
     assert f"of {found['tokens']} greedy tokens" in page and f"{found['equal']} are the" in page
@@ -95,7 +95,7 @@ def test_the_same_on_anda():
 
 def test_cycles_on_anda():
     """The table is the record's, of which predicted and run are the same."""
-    page = (Path(__file__).parents[2] / "docs" / "anda-system.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "anda-models.md").read_text()
     rows = {(row["phase"], row["context"]): row for row in RECORDS["anda"]["cycles"]["rows"]}
     assert rows.keys() == {(p, n) for p in ("decode", "prefill") for n in CONTEXTS}
     for context in CONTEXTS:

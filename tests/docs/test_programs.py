@@ -1,4 +1,4 @@
-"""The pages about accelerators that run programs: their tables are the declarations."""
+"""The pages about accelerators that run programs: their assembly assembles."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 import tilewright.golden.params.anda_machine
 import tilewright.golden.params.harmonia_machine
-from tests.support.examples import blocks, console_examples, run_examples
+from tests.support.examples import blocks
 from tilewright.golden.params.resolve import resolve
 from tilewright.verify.machine.accelerators import accelerator_of
 
@@ -29,16 +29,3 @@ def test_assembly(name):
     lines = [code for code in codes if code and code != "end"]
     assert len(program) == len(lines)
     assert program[-1].opcode is DECLARED[name].Opcode.HALT
-
-
-EXAMPLES = {
-    f"{name}, {examples[0][0]}": examples
-    for name, page in PAGES.items()
-    for examples in console_examples(page)
-}
-
-
-@pytest.mark.parametrize("examples", EXAMPLES.values(), ids=EXAMPLES)
-def test_commands(examples, monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
-    run_examples(examples, capsys)

@@ -4,6 +4,8 @@
 second.
 """
 
+import re
+
 import pytest
 
 from tests.docs.pages import DOCS, GENERATED, ROOT, broken_links, contents, pages
@@ -14,6 +16,15 @@ PAGES = [*pages(DOCS), *sorted(ROOT.glob("*.md"))]
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     assert broken_links(page) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_sentence_begins_with_of_or_who(page):
+    text = page.read_text(encoding="utf-8")
+    assert (
+        re.findall(r"(?:^(?: *[-*:] )?|[.!?] |\| )(?:Of|Who|Whoever) [^|\n]{0,40}", text, re.M)
+        == []
+    )
 
 
 def test_every_page_is_in_a_table_of_contents():

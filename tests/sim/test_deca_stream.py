@@ -85,7 +85,7 @@ def test_the_record_of_the_rtl_is_what_the_model_says():
 
 
 def documented_rows():
-    """Paper, RTL and model, as docs/model.md has them."""
+    """Paper, RTL and model, as docs/model-accuracy.md has them."""
     published = load_claims("deca")
     for kind, degree in PREFETCHERS:
         name = kind if kind != "deca" else f"deca{degree}"
@@ -103,7 +103,7 @@ def documented_rows():
 
 
 def documented_streams():
-    """Cycles from tile to tile of the record, as docs/model.md has them."""
+    """Cycles from tile to tile of the record, as docs/model-accuracy.md has them."""
     rows = {
         row["name"]: row["cycles_per_tile"]
         for row in json.loads((MEASURED / f"{RECORD}.json").read_text())["rates"]
@@ -115,7 +115,7 @@ def documented_streams():
 
 
 def test_the_documented_rates_are_ours():
-    text = (Path(__file__).parents[2] / "docs" / "model.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "model-accuracy.md").read_text()
     for row in (*documented_rows(), *documented_streams()):
         assert row in text, row
 

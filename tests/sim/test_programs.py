@@ -159,7 +159,7 @@ def test_transfers_hide_behind_the_matrix_unit():
 )
 @pytest.mark.parametrize("block", ["anda", "harmonia"])
 def test_the_formula_for_a_port_stays_near_the_programs(block, port, most):
-    """All projections of a layer, for decoding and a prompt; docs/model.md has the first limit."""
+    """All projections of a layer, decoding and prompt; docs/model-accelerators.md has a limit."""
     params = resolve(block + port)
     machine = as_built(params)
     for tokens in (1, 16, 512):

@@ -130,7 +130,7 @@ ONE_LAYER_STEPS = {
     "prompt of 512": one(512, prompt=True),
     "prompt of 2048": one(2048, prompt=True),
 }
-BEYOND = {  # what docs/model.md documents above the criterion
+BEYOND = {  # what docs/model-accelerators.md documents above the criterion
     ("anda", "16 tokens"): "1.30 times the bound",
     ("harmonia", "16 tokens"): "1.45 times the bound",
 }

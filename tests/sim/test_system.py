@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.sim.gemm import gemm_results
 from tilewright.sim.area import silicon_mm2
+from tilewright.sim.gemm import gemm_results
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import area_um2

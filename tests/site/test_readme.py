@@ -136,15 +136,6 @@ def test_program_of_the_readme(capsys):
     assert all(word in shown for word in ("passed", "area (um2)", "tokens/s", "SNR", "prefill"))
 
 
-def test_program_of_the_tour():
-    (program,) = blocks(TOUR, "python")
-    names = {}
-    exec(compile(program, "tour.md", "exec"), names)
-    assert 0 < abs(names["error"]).max() < 5
-    assert names["rate"] > 1
-    assert "module float_mul__latency_2" in names["verilog"]
-
-
 def test_classes_are_counted_apart_and_duplicates_once():
     result = replace(evaluate(["sparamx"])["sparamx"][0], compare=Compare.RELATIVE)
     kept = [

@@ -45,5 +45,5 @@ def test_the_documented_picture_is_a_whole_layer():
     assert {w.unit for w in inside} == set(UnitOfWork)
     text = (Path(__file__).parents[2] / "docs" / "harmonia-timeline.svg").read_text()
     assert draw(work, cycles, ET.fromstring(text)[0].text) == text
-    page = (Path(__file__).parents[2] / "docs" / "harmonia-system.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "harmonia-timing.md").read_text()
     assert f"{len(cycles):,} cycles of a layer" in " ".join(page.split())

@@ -56,7 +56,7 @@ def test_the_page_has_the_means(by_distance, text):
     ]
     fitted = fmean(abs(row.fitted) for row in rows)
     left = fmean(abs(row.left_out) for row in rows)
-    page = " ".join((DOCS / "model.md").read_text().split())
+    page = " ".join((DOCS / "model-accuracy.md").read_text().split())
     worst = max(rows, key=lambda row: abs(row.left_out))
     assert f"The {len(rows)} figures" in page or f"the {len(rows)} that are compared" in page
     assert text.format(fitted=fitted, left=left) in page
@@ -82,7 +82,7 @@ def test_every_constant_is_read_and_nothing_else_is():
 
 
 def test_documented_residuals_are_ours():
-    text = (DOCS / "model.md").read_text()
+    text = (DOCS / "model-accuracy.md").read_text()
     for row in residual_table(residuals(evaluate())).rows:
         assert f"| {' | '.join(str(value) for value in row)} |" in text
 

@@ -21,7 +21,7 @@ from tilewright.verify.machine.model_workload import layer_shape
 from tilewright.verify.native import compare
 
 PAGES = {
-    name: (Path(__file__).parents[2] / "docs" / f"{page}-system.md").read_text()
+    name: (Path(__file__).parents[2] / "docs" / f"{page}-timing.md").read_text()
     for name, page in (("harmonia", "harmonia"), ("wide", "harmonia"), ("anda", "anda"))
 }
 MEASURED = {run["name"]: run for run in load_measured(RECORD)["runs"]}

@@ -25,7 +25,7 @@ from tilewright.studies.pe.points import (
 from tilewright.studies.pe.workload import DOTS, LENGTH, STREAMS, samples
 from tilewright.synth.record import rtlil_sha256
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "pe.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "pe-comparison.md"
 A = Point("A", True, 4, "balanced", False, "a,stages=4", 100.0, 3000.0, 50.0, "")
 
 

@@ -56,7 +56,7 @@ def test_the_record_has_a_token_on_anda():
     cycles, busy = (
         [run["counters"][name] for run in ANDA["programs"]] for name in ("cycles", "matrix_busy")
     )
-    page = " ".join((DOCS / "anda-system.md").read_text().split())
+    page = " ".join((DOCS / "anda-models.md").read_text().split())
     assert f"the RTL takes {cycles[0]:,} cycles and {cycles[1]:,} cycles" in page
     assert f"{sum(cycles) / 285e3:.1f} ms at 285 MHz" in page
     assert f"works in {100 * sum(busy) / sum(cycles):.0f}% of them" in page

@@ -99,7 +99,7 @@ def test_the_page_has_harmonias_area():
     )
     paper = claim("harmonia.area")
     scaled = paper * area_factor(PAPER_NODES["harmonia"], ASAP7.node)
-    page = " ".join((Path(__file__).parents[2] / "docs" / "synthesis.md").read_text().split())
+    page = " ".join((Path(__file__).parents[2] / "docs" / "sweeps.md").read_text().split())
     assert f"Harmonia has {ours:.2f} mm² in asap7" in page
     assert f"the paper's {paper} mm² at 28 nm are {scaled:.2f} mm² at 7 nm" in page
 

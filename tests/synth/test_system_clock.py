@@ -160,7 +160,7 @@ def test_the_command_says_whether_the_clock_is_met(capsys):
 @pytest.mark.parametrize("spec", SYSTEMS)
 def test_the_page_has_the_clocks(spec):
     record, areas = load_clock(spec, "asap7"), load_system(spec, "asap7")
-    page = " ".join((Path(__file__).parents[2] / "docs" / "synthesis.md").read_text().split())
+    page = " ".join((Path(__file__).parents[2] / "docs" / "sweeps.md").read_text().split())
     assert record["goal"] == "balanced" and record["period_ps"] <= record["wanted_ps"]
     megahertz = 1e6 / record["period_ps"]
     cells = f"{spec.capitalize()}'s {record['cells']:,} cells"

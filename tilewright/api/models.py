@@ -118,7 +118,7 @@ class Predicted(Reported):
 
     @property
     def report(self) -> Table:
-        """What ``tilewright llm`` prints: latency, rate, energy, memory, bounds and remarks."""
+        """The output of ``tilewright llm``: latency, rate, energy, memory, bounds and remarks."""
         told = self.result.report
         remarks = [("remark", remark) for remark in self.result.remarks]
         return Table(told.header, [*told.rows, *remarks])
@@ -271,7 +271,7 @@ class CompiledLLM(Reported):
 
     @property
     def report(self) -> Table:
-        """What was compiled, for which accelerator."""
+        """The compiled model and its accelerator."""
         manifest = self.folder.manifest
         names = ("model", "target", "context", "sequences", "weight_bits", "head_bits")
         rows = [(name.replace("_", " "), manifest[name]) for name in names]

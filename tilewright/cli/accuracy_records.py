@@ -34,8 +34,10 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("model", help="smollm2, a GGUF file or a Hugging Face folder")
     parser.add_argument("--text", type=Path, help="prose; that of the Python reference if absent")
-    parser.add_argument("--tokens", type=int, default=8192, help="of calibration [%(default)s]")
-    parser.add_argument("--window", type=int, default=2048, help="of a sequence [%(default)s]")
+    parser.add_argument("--tokens", type=int, default=8192, help="for calibration [%(default)s]")
+    parser.add_argument(
+        "--window", type=int, default=2048, help="tokens per sequence [%(default)s]"
+    )
     parser.add_argument("--device", choices=DEVICES, default="cpu", help="[%(default)s]")
     parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the records")
     parser.add_argument(

@@ -29,11 +29,11 @@ def main(argv: list[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     add = parser.add_argument
-    add("name", help="of the record")
+    add("name", help="name of the record")
     add("model", help="a GGUF file, or a name of one")
     add("--text", type=Path, help="prose; that of the Python reference if absent")
-    add("--tokens", type=int, default=2048, help="of the text [%(default)s]")
-    add("--window", type=int, default=512, help="of a sequence [%(default)s]")
+    add("--tokens", type=int, default=2048, help="tokens of the text [%(default)s]")
+    add("--window", type=int, default=512, help="tokens in a sequence [%(default)s]")
     names, these = list(tasks.FORMATS), "these alone; none: no perplexities"
     add("--formats", nargs="*", choices=names, default=names, help=these)
     floors = "formats whose noise floor is measured, of those with a perplexity"
@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     add("--only", nargs="+", choices=known, default=known, help="these tasks alone")
     asked, default = "formats that the tasks are asked in", list(tasks.TASK_FORMATS)
     add("--task-formats", nargs="+", choices=names, default=default, help=asked)
-    add("--questions", type=int, default=1000, help="of a task [%(default)s]")
+    add("--questions", type=int, default=1000, help="questions per task [%(default)s]")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="[%(default)s]")
     add("--log", type=Path, help="log every result here, and go on from those it has")
     add("-o", "--out", type=Path, default=RECORDS / "models", help="folder")
@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def device_name(device: str) -> str:
-    """What a record says of the device: a GPU's name, or that it was a processor."""
+    """Return the device's name for a record: the GPU's, or that it was a processor."""
     import torch
 
     return torch.cuda.get_device_name() if device == "cuda" else "CPU"

@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
 def command_parser(*words: str) -> Parser:
     """Return the parser of the command ``words``, without words that of ``tilewright`` itself.
 
-    It parses what stands beside these words. Subcommands are only listed in its help, as each has
+    It parses the arguments after these words. Subcommands are only listed in its help, as each has
     a parser of its own.
     """
     if not words:
@@ -55,7 +55,7 @@ def command_parser(*words: str) -> Parser:
 def unknown_argument(words: tuple[str, ...], rest: list[str], argument: str) -> CommandError:
     """Return the refusal of an argument of ``rest`` that the command ``words`` does not take.
 
-    It names the subcommands beside this command, or below it, that do take the option.
+    It names the subcommands next to this command, or below it, that do take the option.
     """
     parser, option = command_parser(*words), argument.partition("=")[0]
     family = words if command_names(*words) else words[:-1]

@@ -1,4 +1,4 @@
-"""What ``tilewright synth`` can do, a function each: it reads its options, calls and prints."""
+"""Tasks of ``tilewright synth``, a function each: it reads its options, calls and prints."""
 
 import argparse
 from collections.abc import Sequence

@@ -34,7 +34,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         metavar="E",
-        help="what decompresses on a server: deca, software, optimal, ... [deca]",
+        help="decompressor on a server: deca, software, optimal, ... [deca]",
     )
     parser.add_argument(
         "--scheme",

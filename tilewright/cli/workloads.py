@@ -1,4 +1,4 @@
-"""What the workloads of ``tilewright simulate`` have in common: options, and how they end."""
+"""Common parts of the workloads of ``tilewright simulate``: options, and how they end."""
 
 import argparse
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def add_simulation(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
         "--simulator",
         choices=("verilator", "icarus"),
-        help="Verilator where there is one, else Icarus Verilog, unless told here",
+        help="simulator to use [Verilator if installed, else Icarus Verilog]",
     )
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="random seed [1]")
     parser.add_argument(

@@ -68,7 +68,7 @@ class Tail:
         return keys[:, : self.tokens, : self.dim], values[:, : self.tokens, : self.dim]
 
     def structures(self) -> tuple[Array[CWeights], Array[CWeights]]:
-        """What the kernel needs: arrays of structures of keys and of values, kept alive here."""
+        """Arrays of structures of keys and values for the kernel; this object keeps them alive."""
         if self._told == self.tokens:
             return self._c_keys, self._c_values
         self._told = self.tokens

@@ -118,7 +118,7 @@ class SparseLayer(DynamicLayer):
         self.keys = self.values = self.keys[:, :, :0].clone()  # its memory goes
 
     def append(self, keys: Tensor, values: Tensor) -> None:
-        """More tokens behind the packed ones."""
+        """Append tokens after the packed ones."""
         assert self.packed is not None
         shape = (-1, *keys.shape[2:])
         self.packed.append(bits_of(keys.reshape(shape)), bits_of(values.reshape(shape)))
@@ -146,7 +146,7 @@ class SparseLayer(DynamicLayer):
         return int(super().get_seq_length())
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Forget the last tokens: so many, negative, or all but so many, as Transformers has it."""
+        """Drop the last tokens: -N drops N, N keeps the first N, as in Transformers."""
         tokens = -tokens_to_remove
         if tokens < 0:
             tokens = max(0, self.get_seq_length() - tokens_to_remove)
@@ -178,7 +178,7 @@ class SparseLayer(DynamicLayer):
 
 
 class DensePlace:
-    """Room for new tokens behind those of a growing cache of Transformers.
+    """Room for new tokens after those of a growing cache of Transformers.
 
     Such a cache copies all of its tokens for every new one; here they keep their place, and room
     for more lies behind them.

@@ -34,7 +34,7 @@ class CodedMatrix(Multiplier):
     """
 
     def __init__(self, weights: CodedWeights | CompressedMatrix, *, copy: bool = True):
-        """From coded or compressed weights, copied into aligned memory on large pages.
+        """Take coded or compressed weights, copied into aligned memory on large pages.
 
         Without a copy, coded weights stay where they are.
         """

@@ -24,7 +24,7 @@ class DecaMatrix(Multiplier):
     """
 
     def __init__(self, compressed: CompressedMatrix, *, copy: bool = True):
-        """From a compressed matrix, checked, and copied into aligned memory on large pages.
+        """Take a compressed matrix, checked, and copied into aligned memory on large pages.
 
         Without a copy, ``memory.SLACK`` readable bytes must follow each of its three arrays.
         """

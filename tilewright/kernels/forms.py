@@ -1,4 +1,4 @@
-"""Forms in which a layer keeps its weights: names, packing, and the arrays that a kernel reads.
+"""Storage forms of a layer's weights: names, packing, and the arrays that a kernel reads.
 
 A form is "bf16" or "int8", packed with a bitmap of the nonzero weights (SparAMX), or the name of a
 scheme of DECA such as "bf8" or "mxfp4", laid out for vector registers where that is possible. The

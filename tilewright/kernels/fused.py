@@ -114,7 +114,7 @@ class FusedAttention(nn.Module):
         past_key_values: Any = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """As that of Transformers: the result and, from some implementations, the weights."""
+        """Compute as in Transformers: the result and, from some implementations, the weights."""
         shape, dim = hidden_states.shape[:-1], self.head_dim
         keys = self.config.num_key_value_heads
         queries = keys * self.num_key_value_groups
@@ -213,7 +213,7 @@ class FusedStack(nn.Module):
         use_cache: bool | None = None,
         **kwargs: Any,
     ) -> Any:
-        """As that of Transformers."""
+        """Compute as in Transformers."""
         if (
             input_ids is not None
             and inputs_embeds is None
@@ -267,7 +267,7 @@ class FusedLayer(nn.Module):
         position_embeddings: tuple[Tensor, Tensor] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """As that of Transformers."""
+        """Compute as in Transformers."""
         if (
             hidden_states.shape[1] == 1
             and attention_mask is None

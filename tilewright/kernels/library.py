@@ -203,7 +203,7 @@ def _joined(torch_is_loaded: bool) -> bool:
 
 
 def default_threads() -> int:
-    """As many as PyTorch uses, where it is loaded; else one per processor of this process."""
+    """The number that PyTorch uses, where it is loaded; else one per processor of this process."""
     if shares_pool():
         return int(sys.modules["torch"].get_num_threads())
     return processors()
@@ -218,7 +218,7 @@ def processors() -> int:
 
 
 def has_room(threads: int) -> bool:
-    """Whether so many threads have a processor each, as the process may use them now."""
+    """Whether each of these threads has a processor that the process may use now."""
     if threads > processors():
         return False
     return not hasattr(os, "sched_getaffinity") or threads <= len(os.sched_getaffinity(0))

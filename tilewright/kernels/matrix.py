@@ -184,7 +184,7 @@ class Matrix(Multiplier):
     """A packed (outputs, inputs) matrix in memory of its own."""
 
     def __init__(self, packed: PackedWeights):
-        """From any packed weights, checked and copied into aligned memory on large pages."""
+        """Take any packed weights, checked and copied into aligned memory on large pages."""
         packed.check()
         metadata, values = as_weight_bytes(packed.metadata), as_weight_bytes(packed.values)
         self._set(packed.format, packed.shape, metadata, values)

@@ -173,7 +173,7 @@ ROOM = 256  # tokens by which a cache's memory grows, at least
 
 
 def grow(cached: Tensor, tokens: int) -> Tensor:
-    """Room for more tokens behind (batch, heads, tokens, dim), at least twice as many as before."""
+    """Room for more tokens after (batch, heads, tokens, dim), at least twice as many as before."""
     batch, heads, before, dim = cached.shape
     wanted = max(2 * before, before + tokens + ROOM)
     room = cached.new_empty(batch, heads, wanted, dim)

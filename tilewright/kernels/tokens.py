@@ -212,7 +212,7 @@ def token(model: Any, hidden: Tensor, cache: Any, position_ids: Tensor | None) -
 def angles_for(
     model: Any, hidden: Tensor, before: int, position_ids: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of a token behind ``before`` others, or at the positions given."""
+    """Cosines and sines of a token after ``before`` others, or at the positions given."""
     module = model.rotary_emb
     if position_ids is not None and position_ids.numel() > 1:
         cosines, sines = module(hidden, position_ids=position_ids)

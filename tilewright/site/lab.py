@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.base.table import Table
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve_as
 from tilewright.sim.llm import LlmResult
@@ -23,7 +24,7 @@ from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.serving import Question
 from tilewright.sim.sweep import sweep
 from tilewright.sim.xeon import ROWS_PER_TILE, SYSTEMS
-from tilewright.site.html import Markup, Table
+from tilewright.site.html import Markup
 from tilewright.studies.sweeps.frontiers import load_frontier
 
 __all__ = ["AXES", "COLUMNS", "START", "grid", "lab", "page_data", "question"]

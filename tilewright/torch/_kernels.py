@@ -33,7 +33,7 @@ def _offsets(group: tl.constexpr, groups: tl.constexpr):
 
 @triton.jit
 def _patterns(source, at, inside, half: tl.constexpr):
-    """Values as patterns of float32, and those of a NaN beyond infinity's, signs kept."""
+    """Values as patterns of float32, and those of a NaN beyond infinity's, with their signs."""
     raw = tl.load(source + at, mask=inside, other=0)
     if source.dtype.element_ty == tl.int32:
         bits = raw

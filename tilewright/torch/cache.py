@@ -166,7 +166,7 @@ class HarmoniaCacheLayer(DynamicLayer):
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of the tensors that are kept."""
+        """Bytes of the stored tensors."""
         kept = (self._first, self._recent, self._first_values, self._recent_values, self._residual)
         tensors = [*self.old_keys.tensors, *self.old_values.tensors]
         tensors += [t for t in kept if t is not None]

@@ -36,7 +36,7 @@ E8M0_BIAS = 127
 
 
 def to_fp16(values: Tensor) -> Tensor:
-    """fp16 values as float32; beyond fp16, and NaN, its largest magnitude, signs kept."""
+    """fp16 values as float32; beyond fp16, and NaN, its largest magnitude, with their signs."""
     # By their bits: a cast of a NaN may lose its sign, and a minimum may keep a signalling NaN.
     negative = values.view(torch.int32 if values.dtype == torch.float32 else torch.int16) < 0
     magnitude = values.float().view(torch.int32) & MAGNITUDE

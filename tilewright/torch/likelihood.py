@@ -18,7 +18,7 @@ HEAD_ROWS = 512  # tokens whose logits are held at a time in float32
 
 
 class Likelihood(NamedTuple):
-    """Of a continuation after its context."""
+    """Likelihood of a continuation after its context."""
 
     logprob: float  # natural logarithm
     greedy: bool  # every token of it is the likeliest

@@ -77,7 +77,7 @@ class TilewrightQuantizer(HfQuantizer):
 
     @property
     def is_qat_trainable(self) -> bool:
-        """As ``is_trainable``."""
+        """The same as ``is_trainable``."""
         return self.is_trainable
 
     @property

@@ -12,7 +12,7 @@ from tilewright.synth.fpga.record import (
 from tilewright.synth.record import load_kind, table_path
 
 ALL = load_kind(FPGA)
-PAGE = Path(__file__).parents[3] / "docs" / "physical.md"
+PAGE = Path(__file__).parents[3] / "docs" / "fpga.md"
 
 
 def test_no_record_is_stale():

@@ -1,4 +1,4 @@
-"""``tilewright claims``: the papers' figures beside ours."""
+"""``tilewright claims``: the papers' figures and ours."""
 
 import argparse
 

@@ -213,7 +213,7 @@ def _print_records(records: Sequence[dict[str, Any]], *, as_csv: bool) -> None:
 
 
 def _print_path(path: "RoutedPath") -> None:
-    """Every cell on the longest path, with its delay and that of the wires behind it."""
+    """Every cell on the longest path, with its delay and that of the wires after it."""
     print(
         f"\n{path.start} -> {path.end}: {path.delay_ns:.2f} ns,"
         f" {path.logic_ns:.2f} in cells and {path.routing_ns:.2f} on wires"

@@ -170,7 +170,7 @@ def _print_systems(as_json: bool) -> None:
 
 
 def _print_server(name: str, as_json: bool) -> None:
-    """Print every field of a server, with its unit and where its value comes from."""
+    """Print every field of a server, with its unit and the source of its value."""
     from tilewright.sim.system import QUANTITIES, servers, sources
 
     server, told = servers()[name], sources(name)

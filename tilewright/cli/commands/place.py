@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "NAME[:PRESET][,FIELD=VALUE]... to place; without one, the committed records are shown"
     parser.add_argument("block", nargs="?", metavar="BLOCK", help=text)
     parser.add_argument("--tech", metavar="T", help="asap7 or sky130hd [asap7; of records, both]")
-    text = "what synthesis strives for [area]"
+    text = "goal of synthesis [area]"
     parser.add_argument("--goal", choices=("area", "balanced", "fastest"), help=text)
     text = "share of the rows that cells fill [0.7]"
     parser.add_argument("--utilisation", metavar="U", type=float, help=text)

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="DESIGN",
         dest="own",
-        help="a design of your own beside ours, on a page of its own: FILE.toml of an accelerator,"
+        help="your own design, compared with ours on a page: FILE.toml of an accelerator,"
         " FILE.py:CLASS of a format, or the FILE.json that compare pe printed; repeatable",
     )
     parser.add_argument(

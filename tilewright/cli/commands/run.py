@@ -123,14 +123,12 @@ def _add_cpu_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheme",
         metavar="X",
-        help="with --on deca: how weights are compressed, such as bf8, int4 or bf8_50%% [mxfp4]",
+        help="with --on deca: compression of weights, such as bf8, int4 or bf8_50%% [mxfp4]",
     )
     parser.add_argument(
-        "--head-scheme", metavar="X", help="with --on deca: of the vocabulary head [bf16]"
+        "--head-scheme", metavar="X", help="with --on deca: scheme of the vocabulary head [bf16]"
     )
-    parser.add_argument(
-        "--system", metavar="S", help="with --on deca: the server around it [spr-hbm]"
-    )
+    parser.add_argument("--system", metavar="S", help="with --on deca: the server [spr-hbm]")
 
 
 def run(args: argparse.Namespace) -> int:

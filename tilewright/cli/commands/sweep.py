@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tech", "--technology", metavar="T", help="asap7 or sky130hd [both]")
     parser.add_argument(
-        "--goal", choices=("area", "balanced", "fastest"), help="what synthesis strives for [area]"
+        "--goal", choices=("area", "balanced", "fastest"), help="goal of synthesis [area]"
     )
     parser.add_argument(
         "--clock",
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--update-records",
         action="store_true",
-        help="with --frontier, work out all designs again and write synth/records",
+        help="with --frontier, compute all designs again and write synth/records",
     )
 
 

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a cell of it, or a pattern, to leave out; again for each further one",
     )
     parser.add_argument(
-        "--goal", choices=("area", "balanced", "fastest"), help="what to strive for; default area"
+        "--goal", choices=("area", "balanced", "fastest"), help="goal of synthesis [area]"
     )
     parser.add_argument(
         "--clock",
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stale",
         action="store_true",
-        help="with --all, only what has no up-to-date record, or with --prove no verdict",
+        help="with --all, only blocks without a fresh record, or with --prove without a verdict",
     )
     text = "the area of each part, or with --clock the clock of the whole: for accelerators"
     parser.add_argument("--system", action="store_true", help=text)

@@ -20,7 +20,7 @@ EXAMPLE_NEEDS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("packed", metavar="FILE", help="what tilewright pack has written")
+    parser.add_argument("packed", metavar="FILE", help="file written by tilewright pack")
     parser.add_argument(
         "-o",
         "--output",

@@ -56,7 +56,7 @@ def token_summary(record: dict[str, Any]) -> list[TokenResult]:
 
 @dataclass(frozen=True)
 class LayerResult:
-    """One kernel on one layer of the bench, beside reading alone and stock PyTorch.
+    """One kernel on one layer of the bench, compared with a plain read and stock PyTorch.
 
     ``in_model`` is its time where a small operator of PyTorch follows each call and nobody rests,
     as in a model; the other times are of the kernel alone. None where PyTorch did not run.

@@ -1,4 +1,4 @@
-"""``tilewright compare pe``: processing elements side by side, and beside the papers."""
+"""``tilewright compare pe``: processing elements compared with each other and with the papers."""
 
 import argparse
 from pathlib import Path

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--simulator",
         choices=("verilator", "icarus", "both"),
-        help="Verilator where there is one, else Icarus Verilog, unless told here",
+        help="simulator to use [Verilator if installed, else Icarus Verilog]",
     )
     parser.add_argument("--cases", type=int, default=1000, metavar="N", help="random cases [1000]")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""``tilewright simulate deca.coverage``: combinations of what a tile can be and meet."""
+"""``tilewright simulate deca.coverage``: combinations of formats, densities, stalls and errors."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""``tilewright simulate deca.cycles``: measured cycles per tile beside model and formula."""
+"""``tilewright simulate deca.cycles``: cycles per tile: measured, by the model, by the formula."""
 
 import argparse
 from typing import TYPE_CHECKING

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheme", default="bf8", help="weight format, as for tilewright pack [bf8]"
     )
-    parser.add_argument("--density", type=float, metavar="D", help="share of weights kept [all]")
+    parser.add_argument("--density", type=float, metavar="D", help="share of nonzero weights [all]")
     parser.add_argument(
         "--weights",
         metavar="MODEL",

@@ -1,4 +1,4 @@
-"""``tilewright simulate deca.rates``: rates of DECA with core and memory, beside the model."""
+"""``tilewright simulate deca.rates``: rates of DECA with core and memory, and the model's."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""``tilewright simulate deca.stream``: tiles in a row, a memory below, a core beside."""
+"""``tilewright simulate deca.stream``: a stream of tiles with a memory and a core."""
 
 import argparse
 from fractions import Fraction
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheme", default="bf8", help="weight format, as for tilewright pack [bf8]"
     )
-    parser.add_argument("--density", type=float, metavar="D", help="share of weights kept [all]")
+    parser.add_argument("--density", type=float, metavar="D", help="share of nonzero weights [all]")
     parser.add_argument(
         "--tiles", type=int, default=200, metavar="N", help="length of the stream [200]"
     )
