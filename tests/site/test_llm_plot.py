@@ -31,6 +31,7 @@ def test_plots_are_equal_for_equal_sweeps(tmp_path, axes):
     drawn = []
     for folder in ("one", "two"):
         path = tmp_path / folder / "plot.svg"
+        path.parent.mkdir()
         plot_sweep(found, points, path)
         drawn.append(path.read_text())
     assert drawn[0] == drawn[1]

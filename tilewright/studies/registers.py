@@ -33,6 +33,7 @@ def write_registers(block: str, folder: Path) -> list[Path]:
             f"{error.name} is missing: pip install 'tilewright[registers]'"
         ) from None
     names = ("{}.rdl", "{}.xml", "{}_registers.h", "{}.h")
+    folder.mkdir(parents=True, exist_ok=True)
     rdl, xml, header, driver = (folder / name.format(params.slug) for name in names)
     write_atomic(rdl, text)
     write_atomic(driver, driver_header(params))
