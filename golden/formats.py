@@ -35,8 +35,6 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BF16, E2M1, E4M3, E5M2, FP16, FloatFormat
 from tilewright.golden.params.names import unknown
 
-__all__ = ["FORMATS", "Format", "NumberFormat", "is_own", "name_of", "resolve_format"]
-
 NEEDED = ("bits", "encode", "decode")
 OPERATIONS = "vector_operations"
 MOST_BITS = 64

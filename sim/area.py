@@ -3,8 +3,6 @@
 from tilewright.sim.records import NoRecordError, area_um2, system_um2
 from tilewright.sim.target import Target
 
-__all__ = ["silicon_mm2"]
-
 
 def silicon_mm2(target: Target) -> float | None:
     """Return the area in square millimetres, or None where it is not known.

@@ -19,11 +19,6 @@ from tilewright.sim.split_batch import in_turn
 from tilewright.sim.target import Target, resolve_target, system_names
 from tilewright.sim.workload import Batch, Pass, Step
 
-__all__ = [
-    *("PHASES", "Answer", "LlmResult", "MemoryBytes", "answer", "answer_on", "answer_pass"),
-    *("answer_passes", "compare_systems", "duration", "step_of"),
-]
-
 PHASES = ("decode", "prefill")
 PAPER_SERVERS = ("spr-ddr", "spr-hbm")
 

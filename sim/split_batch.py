@@ -10,8 +10,6 @@ from dataclasses import replace
 
 from tilewright.sim.workload import Batch, Pass, Step
 
-__all__ = ["in_turn"]
-
 
 def in_turn(run: Callable[[Pass], Step], work: Pass, rows: int, *, spread: bool = False) -> Step:
     """Return a step of all sequences, in one pass or in turn, whichever has more tokens a second.

@@ -9,8 +9,6 @@ from tilewright.base.files import write_atomic
 from tilewright.golden.params.block import BlockParams
 from tilewright.synth.emit import LINT_WAIVERS, core_file, interface, package, to_verilog
 
-__all__ = ["BlockFiles", "write_block"]
-
 
 @dataclass(frozen=True)
 class BlockFiles:

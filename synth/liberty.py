@@ -59,6 +59,7 @@ def cached_liberty(technology: Technology) -> Path:
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     path = cache_folder("liberty") / f"{technology.name}-{digest}.lib"
     if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text)
     return path
 

@@ -67,7 +67,8 @@
       return `<g color="var(--series-${colour})" fill="currentColor">`
         + `<polyline points="${points}" fill="none" stroke="currentColor" stroke-width="2"/>`
         + `<circle cx="${x(batches[chosen.batch])}" cy="${y(rates[k][chosen.batch])}" r="4"/>`
-        + text(LEFT + 8, TOP + 14 + 15 * k, lab.engines[engine].title) + "</g>";
+        + text(W - RIGHT - 6, H - BOTTOM - 10 - 15 * (shown.length - 1 - k), lab.engines[engine].title,
+          `${HALO} text-anchor="end"`) + "</g>";
     });
     get("rates").innerHTML = frame(x, y, batches, round(top), "batch, sequences", "tokens/s",
       inside.join(""));
@@ -119,7 +120,7 @@
     });
     const dots = found.kernels.map((k) =>
       `<circle cx="${x(clampX(k.x))}" cy="${y(clampY(k.y))}" r="2.5" opacity=".5"><title>${k.name}: ${short(k.height)} TFMA/s</title></circle>`);
-    const { here } = found, end = x(here.x) > W * 0.7;
+    const { here } = found, end = x(here.x) > W / 2;
     const mark = `<g fill="var(--series-${here.bound})"><circle cx="${x(here.x)}" cy="${y(here.y)}" r="6"/>`
       + text(x(here.x) + (end ? -9 : 9), Math.max(y(here.y) - 7, TOP + 24),
         `${here.name}: ${short(here.height)} TFMA/s`, `${HALO} font-weight="600" text-anchor="${end ? "end" : "start"}"`) + "</g>";

@@ -20,8 +20,6 @@ from tilewright.golden.machine.fast_vector import masked
 from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams, Counter, Memory, group_rows
 from tilewright.golden.params.formats import FP16, FP32
 
-__all__ = ["FastMachine"]
-
 
 class _Instruction(DecodedOnce, Instruction):
     KNOWN: ClassVar[dict[int, Any]] = {}

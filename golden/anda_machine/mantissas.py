@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT_MANTISSAS", "Mantissas"]
-
 
 @dataclass(frozen=True)
 class Mantissas:

@@ -17,8 +17,6 @@ from tilewright.golden.llm.formats import AndaFormat
 from tilewright.golden.llm.model import Model
 from tilewright.golden.params.anda_machine import AndaParams
 
-__all__ = ["Reference"]
-
 
 class Reference:
     """One sequence; ``model`` has the weights of the image."""

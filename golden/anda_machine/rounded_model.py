@@ -16,8 +16,6 @@ from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import Weights
 
-__all__ = ["RoundedModel"]
-
 NORM_SHARE = 2.0**-6  # of a mean square, so that it is finite in fp16; gains carry its root
 LEAST = np.float32(-60000.0)  # the largest score of a bank without tokens, at least
 _COLUMNS = 2048  # outputs of a product at a time: the sums of a group stay in a core's cache

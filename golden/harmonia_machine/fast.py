@@ -34,8 +34,6 @@ from tilewright.golden.params.harmonia_machine import (
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["FastMachine"]
-
 Floats = NDArray[np.float32]
 _EXPONENT_MASK = np.uint8((1 << FP16.exponent_bits) - 1)
 

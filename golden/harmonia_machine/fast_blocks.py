@@ -7,8 +7,6 @@ from tilewright.golden.bfp import Blocks
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
 
-__all__ = ["encoded"]
-
 _LARGEST = np.uint16(FP16.max_finite_bits)
 _LOWEST, _HIGHEST = np.uint16(1), np.uint16(FP16.max_finite_bits >> FP16.mantissa_bits)
 _DROPPED = np.uint16(FP16.significand_bits - ACTIVATION_BITS)

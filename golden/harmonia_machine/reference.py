@@ -19,8 +19,6 @@ from tilewright.golden.llm.model import Model
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 
-__all__ = ["Reference"]
-
 
 class Reference:
     """One sequence; ``model`` has the weights of the image."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Chat", "chat_of_folder", "chat_of_gguf"]
-
 _CONTROL = (3, 4)  # kinds of GGUF tokens: control, and those that the model's author added
 
 

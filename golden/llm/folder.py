@@ -79,9 +79,7 @@ def read_folder(path: str | Path, *, lazy: bool = False) -> Model:
         raise ModelError(f"{path}: config.json has no {error}") from None
 
 
-def _model(
-    path: Path, content: dict[str, Any], readers: dict[str, Callable[[], NDArray]], *, lazy: bool
-) -> Model:
+def _model(path: Path, content: dict[str, Any], readers: dict[str, Reader], *, lazy: bool) -> Model:
     kind = content.get("model_type")
     if kind in ("llama", "mistral", "qwen2"):
         config, rope_factors = _llama(path, content)
@@ -187,7 +185,7 @@ def _json(path: Path, name: str) -> dict[str, Any]:
     return content
 
 
-def _readers(path: Path) -> dict[str, Callable[[], NDArray]]:
+def _readers(path: Path) -> dict[str, Reader]:
     """Every tensor of the folder; buffers that follow from the configuration are passed over."""
     readers = {}
     for file in shards(path):

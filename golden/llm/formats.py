@@ -13,8 +13,6 @@ from tilewright.golden.llm.sites import LINEAR_SITES, Floats, Format, Site
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BlockFormat
 
-__all__ = ["ANDA_GROUP", "AndaFormat"]
-
 ANDA_GROUP = 64
 
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from tilewright.golden.llm.model import Layer
 
-__all__ = ["LazyLayers", "LazyRows"]
-
 
 class LazyLayers(Sequence[Layer]):
     """``count`` layers, each made by ``make(number)`` on every access and not cached."""

@@ -32,11 +32,6 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.llm import OPT_POSITION_OFFSET, LlmShape
 
-__all__ = [
-    *("HEAD", "DecaFormat", "DecaSession", "Storage", "about_model", "compressed_model"),
-    "read_packed",
-]
-
 HEAD = "head"
 Tick = Callable[[str], None]
 

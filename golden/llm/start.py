@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from tilewright.golden.llm.model import ModelError
 from tilewright.golden.params.block import require
 
-__all__ = ["Start", "begun", "start_of_folder", "start_of_gguf"]
-
 _ADDED_UNLESS_DENIED = ("llama",)  # kinds of a GGUF tokenizer: SentencePiece
 _SPLITTING_WITH_START = ("llama-bpe",)  # of LLaMA 3, whose kind is that of GPT-2
 

@@ -4,8 +4,6 @@ from typing import Any
 
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
 
-__all__ = ["tokenizer_data", "tokenizer_of"]
-
 
 def tokenizer_data(tokenizer: Tokenizer | None) -> dict[str, Any] | None:
     """What :func:`tokenizer_of` makes the same tokenizer from; None of a model without one."""

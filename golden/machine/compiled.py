@@ -26,8 +26,6 @@ from tilewright.golden.machine.stream import WORD_BYTES
 from tilewright.golden.params.machine import Error, Kind
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["CompiledMachine", "DecodedOnce", "Lanes", "Pending"]
-
 Lanes = slice | NDArray[np.int64]  # banks, as an index
 _LINE = ("line",)
 

@@ -9,8 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Banks", "PartWeights", "added"]
-
 Floats = NDArray[np.float32]
 FEW_BANKS = 2  # that are multiplied one by one
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from tilewright.golden.machine.vector import elementwise
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["ARITHMETIC", "FUNCTIONS", "arithmetic", "largest", "masked", "reduced", "table"]
-
 Patterns = NDArray[np.uint16]
 ARITHMETIC = (Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY)
 FUNCTIONS = (Operation.EXPONENTIAL, Operation.RECIPROCAL, Operation.RECIPROCAL_ROOT)

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from tilewright.golden.params.machine import MachineMemory, MachineParams
 
-__all__ = ["LATENCY", "Channel", "Timing", "load_cycles", "store_cycles", "takes_beats"]
-
 # Cycles from a line's request to its answer, wherever nothing else is asked for: 100 ns of HBM at
 # the 285 MHz of Anda and the 300 MHz of Harmonia.
 LATENCY = 30

@@ -7,11 +7,6 @@ from typing import Any
 from tilewright.golden.params.block import INTERRUPT_FIELDS, Field
 from tilewright.golden.params.describe import comments
 
-__all__ = [
-    *("REGISTER_BYTES", "WORD", "Register", "RegisterGroup", "RegisterMap", "addresses"),
-    *("bytes_of", "declared", "interrupt_registers"),
-]
-
 REGISTER_BYTES = 8
 WORD = (Field("value", 8 * REGISTER_BYTES),)
 

@@ -37,11 +37,6 @@ from tilewright.golden.sparamx.linear import check_activations
 from tilewright.golden.sparamx.linear import multiply as multiply_packed
 from tilewright.golden.sparamx.packed import pack as pack_elements
 
-__all__ = [
-    *("SEGMENT_TILES", "SLACK", "CodedWeights", "elements", "multiply", "pack", "repeated"),
-    *("scales_are_plain", "tile_counts"),
-]
-
 SEGMENT_TILES = 64  # what one thread takes at a time; its sums are added up afterwards
 SLACK = 256  # bytes of the stream behind the last record, which kernels may read
 ELEMENTS = 512

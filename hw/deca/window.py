@@ -11,8 +11,6 @@ from tilewright.hw.deca.layout import CONFIG, chunk_index_bits, window_layout
 from tilewright.hw.deca.tile_out import rows_of_chunk
 from tilewright.hw.unit import UNNAMED
 
-__all__ = ["Window"]
-
 LEVELS_PER_STAGE = 2  # of the prefix sum; keeps its stages shorter than the rest of the element
 
 

@@ -8,8 +8,6 @@ from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, Har
 from tilewright.hw.arith.adder_tree import tree_sum
 from tilewright.hw.arith.float_unpack import wire
 
-__all__ = ["SubPE", "Wrapper"]
-
 PRODUCT_BITS = ACTIVATION_BITS + OPERAND_BITS
 
 

@@ -17,15 +17,6 @@ from tilewright.hw.machine.regions import connect_readers, connect_writers
 from tilewright.hw.shared import Shared
 from tilewright.hw.unit import payload_layout
 
-__all__ = [
-    "MEMORIES",
-    "OperandArray",
-    "column_word",
-    "operand_address",
-    "sums_layout",
-    "write_layout",
-]
-
 
 def operand_address(params: HarmoniaParams) -> data.StructLayout:
     """Rows that one sum reads: of the operands, and of signs, exponents and scales."""

@@ -10,11 +10,6 @@ from tilewright.golden.params.machine import MachineMemory, MachineParams
 from tilewright.hw.shared import Shared
 from tilewright.hw.sram import Sram
 
-__all__ = [
-    *("Banks", "BeatBanks", "BeatWritePort", "ReadPort", "WaySram", "WritePort"),
-    *("bank_signature", "write_load"),
-]
-
 
 class ReadPort(wiring.Signature):
     """``data`` is the row at ``address`` the cycle after ``enable``, and stays; the user's view."""

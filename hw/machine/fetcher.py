@@ -13,8 +13,6 @@ from tilewright.golden.params.machine import (
 from tilewright.hw.stream.line_queue import LineQueue
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["Fetcher"]
-
 
 class Fetcher(wiring.Component):
     """Asks for the lines of a program in order and writes their instructions to a ring.

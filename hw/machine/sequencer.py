@@ -31,10 +31,6 @@ from tilewright.hw.machine.loops import LOOP, Loops, add_indices
 from tilewright.hw.machine.move import lines_of, move_layout
 from tilewright.hw.unit import UNNAMED, field_shape
 
-__all__ = [
-    *("STATUS", "InstructionSet", "Sequencer", "is_one_of", "first_error", "parts_of"),
-]
-
 STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
 LOAD, STORE = UnitOfWork.LOAD, UnitOfWork.STORE
 _MEASURE = ("SIZE", "MEASURE", "SETTLE", "COMPARE")  # states in which an instruction is measured

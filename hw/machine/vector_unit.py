@@ -23,8 +23,6 @@ from tilewright.hw.machine.lane_parts import (
 from tilewright.hw.shared import Shared
 from tilewright.hw.unit import Unit
 
-__all__ = ["VectorUnit"]
-
 SUMS = (Operation.SUM, Operation.DOT)
 ATTENTION = (Operation.DOTS, Operation.WEIGH)
 

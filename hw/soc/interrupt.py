@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import INTERRUPT_FIELDS
 
-__all__ = ["Interrupt"]
-
 BITS = sum(field.bits for field in INTERRUPT_FIELDS)
 
 

@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 from tilewright.golden.params.machine import REGISTER_BITS, REGISTER_SPACE_BITS
 from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BUS
 
-__all__ = ["RegisterHalves"]
-
 
 class RegisterHalves(wiring.Component):
     """Halves of registers on a word bus to whole registers on AXI4-Lite (``s_axi_``).

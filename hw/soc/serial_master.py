@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BUS, WORD_BYTES
 
-__all__ = ["READ", "WRITE", "SerialMaster"]
-
 READ, WRITE = b"R"[0], b"W"[0]
 BYTE = 8
 

@@ -15,8 +15,6 @@ from tilewright.hw.soc.turn_memory import REGISTERS, TurnMemory
 from tilewright.hw.soc.uart import UartReceiver, UartTransmitter
 from tilewright.hw.soc.word_bus import WORD_BUS
 
-__all__ = ["Region", "SerialSystem"]
-
 REGION_BITS = 29  # a region is 512 MiB of addresses
 
 

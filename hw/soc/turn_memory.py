@@ -10,8 +10,6 @@ from amaranth.lib.wiring import In, Out
 from tilewright.golden.params.machine_axi import MachineAxiPorts
 from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BUS, WORD_BYTES
 
-__all__ = ["REGISTERS", "TurnMemory"]
-
 REGISTERS = "s_axi_"  # of wires that a master of the registers drives
 OKAY, SLVERR = 0, 2
 BYTE = 8

@@ -4,8 +4,6 @@ from amaranth import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["LEAST_DIVIDER", "UartReceiver", "UartTransmitter"]
-
 BYTE = 8
 LEAST_DIVIDER = 4
 

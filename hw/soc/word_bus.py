@@ -3,8 +3,6 @@
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["WORD_BITS", "WORD_BUS", "WORD_BYTES"]
-
 WORD_BITS = 32
 WORD_BYTES = WORD_BITS // 8
 

@@ -10,8 +10,6 @@ from amaranth.lib import data
 from tilewright.golden.params.arith import PipelinedParams
 from tilewright.hw.unit import Unit
 
-__all__ = ["PipelinedUnit", "Stage", "register_counts", "staged"]
-
 P = TypeVar("P", bound=PipelinedParams)
 
 # A stage turns named values into named values; what it does not return is gone. A list of values

@@ -148,6 +148,7 @@ sweep prefix_sum --vary style=riple | --vary style=riple: style must be one of r
 sweep queue --frontier deca | --frontier says itself what to vary, and how
 sweep queue --vary depth=1 --clock 0 | '0' is no clock
 sweep queue --vary depth=1 --clock 9 --goal area | --clock chooses the goal itself: leave out --goal
+sweep queue --vary depth=1 --jobs 2 --dask tcp://x | --jobs is about this machine, not about --dask
 sweep queue --vary depth=1 --jobs 0 | --jobs must be at least 1, not 0
 sweep queue --vary depth=1 --simulate --cases 0 | --cases must be at least 1, not 0
 sweep queue --vary depth=1 --tech asap8 | unknown technology 'asap8'

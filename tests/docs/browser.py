@@ -65,9 +65,10 @@ class Browser:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone}
         self.send("Emulation.setDeviceMetricsOverride", **size)
         self.errors.clear()
-        self.send("Page.navigate", url=address)
-        while self._receive().get("method") != "Page.loadEventFired":
-            pass
+        # None where nothing but what follows the # is another: the page is there.
+        if self.send("Page.navigate", url=address).get("loaderId") is not None:
+            while self._receive().get("method") != "Page.loadEventFired":
+                pass
 
     def evaluate(self, script: str) -> Any:
         """Return the value of an expression in the page."""

@@ -1,8 +1,10 @@
-"""Sweeps: what is varied, run, cached, refused."""
+"""Sweeps: what is varied, run, cached, refused; here and on a real Dask cluster."""
 
 import json
 import os
 import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -146,3 +148,54 @@ def test_variants_are_simulated_and_meet_a_clock(capsys):
     slack, delay = (result["metrics"][name] for name in ("slack", "delay"))
     assert slack["value"] == pytest.approx(5000 - delay["value"], abs=0.11)
     assert slack["unit"] == delay["unit"] == "ps"
+
+
+def test_dask_is_asked_for_where_it_is_missing(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    code, _, err = sweep(capsys, *ARGV, "--dask", "tcp://127.0.0.1:1")
+    assert (code, err) == (2, "tilewright: --dask needs Dask: pip install 'tilewright[dask]'\n")
+
+
+def test_no_scheduler(capsys, monkeypatch):
+    monkeypatch.setattr(sweeps, "CONNECT_SECONDS", 0.3)
+    code, _, err = sweep(capsys, *ARGV, "--dask", "tcp://127.0.0.1:1")
+    assert code == 2
+    assert err.startswith("tilewright: no Dask scheduler answers at tcp://127.0.0.1:1: ")
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """A scheduler and a worker, each a process of its own."""
+    file = tmp_path / "scheduler.json"
+    common = ["--no-dashboard", "--scheduler-file", str(file)]
+    scheduler = ["scheduler", "--host", "127.0.0.1", "--port", "0", *common]
+    worker = ["worker", "--nthreads", "1", "--no-nanny", *common]
+    worker += ["--local-directory", str(tmp_path / "work")]
+    processes = []
+    try:
+        for command in (scheduler, worker):
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "dask", *command],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+        while not (file.exists() and file.read_text().endswith("}")):
+            assert processes[0].poll() is None
+        yield json.loads(file.read_text())["address"]
+    finally:
+        for process in reversed(processes):
+            process.kill()
+            process.wait()
+
+
+def test_a_dask_cluster_gives_the_same(capsys, cluster, monkeypatch):
+    code, out, err = sweep(capsys, *ARGV, "--json", "--dask", cluster)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["results"] == json.loads(sweep(capsys, *ARGV, "--json")[1])["results"]
+    assert len(json.loads(out)["results"]) == 2
+    monkeypatch.setattr("distributed.Client.run", lambda *_: {"tcp://10.0.0.9:1": "others"})
+    code, _, err = sweep(capsys, *ARGV, "--dask", cluster)
+    message = "worker tcp://10.0.0.9:1 has other sources than this machine"
+    assert (code, err) == (2, f"tilewright: {message}\n")

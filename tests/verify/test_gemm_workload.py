@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from tilewright.compiler.machine import machine_of
-from tilewright.compiler.product import Product
+from tilewright.compiler.product import best_product
 from tilewright.golden import anda, bfp
 from tilewright.golden.harmonia.gemm import linear
+from tilewright.golden.llm.block import MODULES
+from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.weights import quantise
@@ -40,8 +42,8 @@ def wanted(params, tokens, inputs, outputs):
 
 def results(params, memory, programs, shape):
     """fp16 tiles after the operands: of each part of the outputs, token tile by token tile."""
-    machine = machine_of(params)
-    product = Product(machine, *shape)
+    machine = machine_of(params).with_mantissas(dict.fromkeys(MODULES, MANTISSA))
+    product = best_product(machine, *shape, LATENCY)
     parts = product.matrix.parts
     lines = params.beat_line(machine.tile_lines(product.matrix.part))
     size = lines * params.line_bytes

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tilewright.synth.block_files import BlockFiles
     from tilewright.synth.jobs import JobResult
 
-__all__ = ["Block", "Simulated", "Synthesized", "block", "blocks"]
-
 
 def block(name: str, **fields: Any) -> Block:
     """Return a block by its name, with fields changed.

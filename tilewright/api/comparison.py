@@ -7,8 +7,6 @@ from typing import Protocol
 
 from tilewright.base.table import Reported, Table
 
-__all__ = ["Comparison", "compare"]
-
 
 class Measured(Protocol):
     """A result with figures, such as what ``synthesize``, ``llm`` or ``generate`` returns."""

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from tilewright.api.weights import PackedWeights
     from tilewright.torch.recipe import Recipe
 
-__all__ = ["load"]
-
 
 def load(path: str | Path) -> CompiledLLM | PackedWeights | Recipe:
     """Open a compiled model's folder, a packed ``.safetensors`` file or a ``.toml`` recipe.

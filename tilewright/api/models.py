@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tilewright.sim.llm import LlmResult
     from tilewright.sim.serving import GenerationResult
 
-__all__ = ["CompiledLLM", "Generated", "Predicted", "compile", "llm", "models", "systems"]
-
 
 def llm(
     model: str,

@@ -18,8 +18,6 @@ from tilewright.golden.deca import restore as restore_matrix
 if TYPE_CHECKING:
     from tilewright.golden.deca.packed import PackedModel
 
-__all__ = ["Compressed", "PackedWeights", "compress"]
-
 
 def compress(
     weights: ArrayLike, scheme: str = "mxfp4", *, density: float | None = None

@@ -24,25 +24,16 @@ from typing import IO, Any
 
 from tilewright.base.files import write_atomic
 
-__all__ = [
-    "cache_folder",
-    "content_key",
-    "get_or_make",
-    "get_or_make_folder",
-    "load",
-    "result_path",
-    "source_of",
-    "sources_of",
-    "store",
-]
-
 UNUSED_SECONDS = 30 * 24 * 3600
 
 
 def cache_folder(kind: str) -> Path:
-    """Return ``$XDG_CACHE_HOME/tilewright/KIND``, by default in ``~/.cache``."""
+    """Return ``$XDG_CACHE_HOME/tilewright/KIND``, by default in ``~/.cache``; it is made."""
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tilewright" / kind
+    folder = (Path(base) if base else Path.home() / ".cache") / "tilewright" / kind
+    with suppress(OSError):  # who only reads finds nothing in it
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def content_key(ingredients: Iterable[str]) -> str:

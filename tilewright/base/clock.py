@@ -5,8 +5,6 @@ import re
 
 from tilewright.base.errors import CommandError
 
-__all__ = ["clock_period"]
-
 _PERIOD = {"": 1.0, "ps": 1.0, "ns": 1e3}  # ps
 _FREQUENCY = {"mhz": 1e6, "ghz": 1e3}  # ps times the unit
 

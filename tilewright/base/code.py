@@ -2,8 +2,6 @@
 
 import ast
 
-__all__ = ["code_of"]
-
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 

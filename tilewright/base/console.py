@@ -10,8 +10,6 @@ from typing import Any, TextIO
 
 from tilewright.base.table import Table
 
-__all__ = ["growing_text", "print_csv", "print_json", "print_table", "progress", "remark", "show"]
-
 
 def print_json(data: Any) -> None:
     """Print ``data`` on stdout, keys in the order given, so that two runs compare as text.

@@ -2,8 +2,6 @@
 
 import os
 
-__all__ = ["available_cores"]
-
 
 def available_cores() -> int:
     """Number of processor cores that this process may use."""

@@ -1,7 +1,5 @@
 """Errors whose text the command line prints instead of a traceback."""
 
-__all__ = ["CheckError", "CommandError"]
-
 
 class CommandError(Exception):
     """A command cannot go on; the text names what is wrong and, where possible, what to type."""

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["open_atomic", "replace_directory", "require_folder", "write_atomic"]
-
 MARK = ".written-by-tilewright"
 
 

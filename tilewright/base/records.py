@@ -15,8 +15,6 @@ from typing import Any
 
 from tilewright.base.files import write_atomic
 
-__all__ = ["load_table", "record_text", "table_text", "updated_table", "write_record"]
-
 WIDTH = 100
 Table = dict[str, dict[str, Any]]
 

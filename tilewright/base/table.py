@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, TypeGuard
 
-__all__ = ["Column", "Reported", "Styled", "Table", "code", "number", "verdict"]
-
 # Cells of more letters than these may be broken into lines, of some width or of more.
 PHRASE, WORDS = 24, 48
 

@@ -17,11 +17,6 @@ from typing import Any
 from tilewright.claims.registry import MODEL, answers
 from tilewright.sim.records import NoRecordError
 
-__all__ = [
-    *("cache_loss", "length_loss", "mean_loss", "model_losses", "module_loss", "regained"),
-    *("search_found", "task_loss", "window_loss"),
-]
-
 RECORDS = Path(__file__).parents[1] / "studies" / "accuracy" / "records"
 MODULES = ("A_qkv", "A_o", "A_u", "A_d")  # in the order of a combination's lengths
 FULL = "full precision"

@@ -16,11 +16,6 @@ from tilewright.sim.programs import gemm_time, length_of_cycles, projections_tim
 from tilewright.sim.records import energy_fj, read_record
 from tilewright.sim.workload import Gemm, attention, linear, total_macs
 
-__all__ = [
-    *("ANDA_MODELS", "PREFILL", "anda_area_efficiency", "anda_areas", "anda_compute_saved"),
-    *("anda_model_energy_efficiency", "anda_model_speedup", "anda_speedup", "anda_speedup_bound"),
-]
-
 ANDA_MODELS = (
     *("opt-1.3b", "opt-2.7b", "opt-6.7b", "llama-7b", "llama-2-7b"),
     *("opt-13b", "llama-13b", "llama-2-13b", "opt-30b"),

@@ -40,11 +40,6 @@ from tilewright.sim.xeon import (
     vector_operations,
 )
 
-__all__ = [
-    *("ABLATION", "ABLATION_SCHEMES", "HBM", "PREFETCHERS"),
-    *("ablation_gain", "ablation_gain_on_rtl", "prefetch_rate", "prefetch_rate_on_rtl", "roofline"),
-]
-
 PAPER_SYSTEMS = ("spr-ddr", "spr-hbm")
 HBM, DDR = SYSTEMS["spr-hbm"], SYSTEMS["spr-ddr"]
 TABLE6_CONTEXT = 128 + 128 // 2  # 128 tokens of input, and half of the 128 of output on average

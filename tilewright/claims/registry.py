@@ -5,12 +5,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar, TypeVarTuple
 
-__all__ = [
-    *("BOUND", "CONSISTENCY", "DERIVED", "FITTED", "IDENTITY"),
-    *("MODEL", "NETLIST", "PREDICTION", "RTL", "SILICON"),
-    *("COUNTED", "EVALUATIONS", "MEASURED", "Answer", "ClaimClass", "Evaluation", "answers"),
-]
-
 Answer = bool | float | list[float]
 
 

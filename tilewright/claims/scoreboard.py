@@ -30,13 +30,6 @@ from tilewright.sim.calibration import inputs_read, table, with_input
 from tilewright.sim.pe_units import registers_outside
 from tilewright.sim.records import NoRecordError
 
-__all__ = [
-    *("AGREES", "NOT_MODELLED", "OFF", "REPRODUCED", "VERDICTS"),
-    *("ClassCount", "Result", "Summary", "answer", "answer_number", "class_counts", "class_of"),
-    *("compare", "evaluate", "fitted_claims", "headline", "misses", "moving_inputs"),
-    *("scoreboard_claims", "summary"),
-]
-
 PAPERS = (accuracy, anda, deca, harmonia, sparamx)
 
 # A claim within its tolerance is reproduced where it can fail by what we built: it is a measurement

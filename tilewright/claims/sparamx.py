@@ -9,8 +9,6 @@ from tilewright.sim.records import (
     sparsity_seconds,
 )
 
-__all__ = ["measured_kv_gain", "measured_model_gain"]
-
 # Inputs and outputs of the modules of a layer of Llama 3 8B, as the paper's Table 2 names them.
 MODULES = {
     **{"q_proj": "4096x4096", "k_proj": "4096x1024", "v_proj": "4096x1024", "o_proj": "4096x4096"},

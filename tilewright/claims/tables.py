@@ -7,8 +7,6 @@ from tilewright.base.table import Column, Table, code, verdict
 from tilewright.claims import Claim
 from tilewright.claims.scoreboard import ClassCount, Result, Summary
 
-__all__ = ["claim_table", "class_table", "fact_table", "miss_table", "shown", "summary_table"]
-
 
 def claim_table(results: Iterable[Result]) -> Table:
     """Every result with its verdict."""

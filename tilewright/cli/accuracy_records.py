@@ -22,8 +22,6 @@ from tilewright.studies.accuracy.records import (
 )
 from tilewright.studies.accuracy.subject import DEVICES, open_subject
 
-__all__ = ["main"]
-
 ALL = (*MAKERS, *FILE_MAKERS)
 
 

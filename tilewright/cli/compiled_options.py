@@ -9,8 +9,6 @@ from tilewright.base.errors import CommandError
 if TYPE_CHECKING:
     from tilewright.compiler.compile import Options
 
-__all__ = ["add_compile_options", "model_name", "options_of", "refuse_compile_options"]
-
 _FIELDS = {
     **{"context": "context", "weights": "weight_bits", "head": "head_bits", "group": "group"},
     **{"recipe": "recipe", "mantissas": "mantissas", "sequences": "sequences"},

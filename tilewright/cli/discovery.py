@@ -11,8 +11,6 @@ from types import ModuleType
 
 from tilewright.base.errors import CommandError
 
-__all__ = ["all_commands", "command_names", "find_command", "load_command"]
-
 ROOT = "tilewright.cli.commands"
 
 

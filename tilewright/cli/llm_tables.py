@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     Answer: TypeAlias = LlmResult | GenerationResult
 
-__all__ = ["print_csv", "print_rows", "show_remarks"]
-
 
 def print_rows(found: Sequence["Answer"]) -> None:
     """Print one row for each answer."""

@@ -13,8 +13,6 @@ from typing import Any
 
 from tilewright.base.records import write_record
 
-__all__ = ["main"]
-
 COMMAND = "python -m tilewright.cli.model_records"
 TOGETHER = {"cpu": 512, "cuda": 16384}  # tokens of zero-shot requests in a call
 

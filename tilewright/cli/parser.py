@@ -9,8 +9,6 @@ from tilewright.base.errors import CommandError
 from tilewright.cli.commands import GROUPS
 from tilewright.cli.discovery import command_names, load_command
 
-__all__ = ["Parser", "command_parser", "unknown_argument", "whole_parser"]
-
 
 class Parser(argparse.ArgumentParser):
     """Refuses in one line, as every other refusal; argparse would print its whole usage."""

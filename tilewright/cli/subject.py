@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from tilewright.studies.accuracy.subject import Smoothing, Subject
     from tilewright.torch.config import AndaConfig, HarmoniaConfig
 
-__all__ = ["add_subject_arguments", "open_from", "save_recipe"]
-
 TOKENS, WINDOW = 2048, 1024  # minutes on two cores
 
 

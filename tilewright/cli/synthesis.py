@@ -36,8 +36,6 @@ from tilewright.synth.system import SYSTEM
 from tilewright.synth.technology import TECHNOLOGIES, Technology, load_technology
 from tilewright.synth.whole_timing import SYSTEM_CLOCK, clock_record
 
-__all__ = ["check_technology", "map_blocks", "map_system", "measure_energy"]
-
 _NOT_FOR_SYSTEMS = {
     "--goal": "goal",
     "--parts": "parts",

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from tilewright.golden.params.block import BlockParams
     from tilewright.sim.target import Target
 
-__all__ = ["add_target_arguments", "block_of", "settings_of", "system_of", "target_of"]
-
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     """Add which machine, and how weights or activations are stored in it."""

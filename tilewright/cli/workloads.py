@@ -12,19 +12,6 @@ if TYPE_CHECKING:
     from tilewright.studies.runs.program import ProgramRun
     from tilewright.studies.runs.simulation import Simulation
 
-__all__ = [
-    "DECA_LATENCY",
-    "add_latency",
-    "add_layer",
-    "add_program",
-    "add_simulation",
-    "add_update_record",
-    "finish_layer",
-    "run_program",
-    "simulation_of",
-    "yes_or_no",
-]
-
 DECA_LATENCY = 100  # cycles of a server's memory, as those of ``DecaMemory`` are
 
 

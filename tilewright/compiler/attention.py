@@ -11,8 +11,6 @@ from typing import Any, Protocol
 from tilewright.compiler.lowering import Operand, Scalar, Tensor
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["Attending", "attend_parts"]
-
 # Scalar registers. With one part: the largest score and the sum, of jobs in turn. With several: the
 # largest up to a part, of a part alone, and the scale of what is before it, of parts in turn; the
 # sum of a part and that of all.

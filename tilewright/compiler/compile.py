@@ -33,11 +33,6 @@ from tilewright.golden.llm.tokenizer_file import tokenizer_data
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.llm import LlmShape
 
-__all__ = [
-    *("CONTEXT", "GROUP", "CompiledModel", "Options", "Recipe"),
-    *("compile_model", "compiled_folder", "plan_of", "program_instructions"),
-]
-
 CONTEXT = 256  # tokens
 GROUP = 64  # weights that share a scale
 MARGIN = 1.25  # instructions that there is room for, to those of the longest program

@@ -27,19 +27,6 @@ from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.machine.machine import Step as Executed
 from tilewright.golden.params.machine import Error, UnitOfWork
 
-__all__ = [
-    *(
-        "PARTS",
-        "ProgramTime",
-        "batch_steps",
-        "head_tiles",
-        "head_time",
-        "operation_times",
-        "program_time",
-    ),
-    *("program_time", "prompt_steps", "step_time", "timeline"),
-]
-
 FEW_LAYERS = 2  # that are counted: the first, and one as all others are
 PROGRAM_LINES = 1 << 16  # reserved for a program; how many there are changes no cycle
 MOST_TOGETHER = 64  # sequences of a step

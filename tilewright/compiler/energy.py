@@ -11,8 +11,6 @@ from typing import Protocol
 from tilewright.compiler.machine import Machine
 from tilewright.compiler.program import Program
 
-__all__ = ["Powered", "energy", "program_sums"]
-
 
 class Powered(Protocol):
     """Clock, sizes and energies of an accelerator."""

@@ -29,11 +29,6 @@ from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.vector import Operation
 
-__all__ = [
-    *("FORMAT", "IMAGE", "LISTING", "MANIFEST", "TOKENIZER", "ModelFolder"),
-    *("instruction_set", "machine_for", "open_folder", "sha256", "sha256_of_file"),
-]
-
 FORMAT = 5  # of the manifest
 IMAGE, MANIFEST = "image.bin", "manifest.json"
 TOKENIZER, LISTING = "tokenizer.json", "listing.txt"

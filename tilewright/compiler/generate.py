@@ -14,8 +14,6 @@ from tilewright.compiler.states import SavedRun, load_state, save_state
 from tilewright.compiler.text import check_temperature, chosen, decoded, prompt_tokens
 from tilewright.compiler.timing import LayerTime, Timing
 
-__all__ = ["Cost", "Generation", "Session"]
-
 _Key = TypeVar("_Key")
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 
-__all__ = ["Attend", "Matmul", "Norm", "Operation", "layer_graph", "matrix_sizes", "refusal"]
-
 
 @dataclass(frozen=True)
 class Norm:

@@ -17,8 +17,6 @@ from tilewright.compiler.image import Lines
 from tilewright.compiler.lowering import Held, Lowering, Operand, Scalar, Tensor
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["choice_of", "logits_of", "lower_head"]
-
 _LARGEST = 65504.0
 # Scalars of the part that is searched, then of all parts before it.
 _MOST, _PLACE = Scalar(0), Scalar(1)

@@ -24,8 +24,6 @@ from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error
 
-__all__ = ["LATENCY", "ProgramRun", "Runner", "State"]
-
 Bytes = NDArray[np.uint8]
 Logits = NDArray[np.float32]
 Executor = Callable[[Bytes, int], Any]  # of external memory, and its lines that do not change

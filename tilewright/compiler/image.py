@@ -20,8 +20,6 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.weights import Weights
 
-__all__ = ["NORM_SHARE", "ROTATIONS", "Lines", "constants"]
-
 Bytes = NDArray[np.uint8]
 # Mean squares are computed as this share of themselves, so that those of outlying tokens, up to
 # four million, are finite in fp16; gains carry its root.

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.folder import sha256
 
-__all__ = ["ImageFile"]
-
 _PIECE = 1 << 22  # bytes of zeros that are hashed at a time
 
 

@@ -23,8 +23,6 @@ from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import Kind
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["CACHE_INDEX", "LAYER_INDEX", "Held", "Lowering", "Operand", "Scalar", "Tensor"]
-
 LAYER_INDEX, CACHE_INDEX = 1, 2  # index registers that a loop over layers moves
 _NORM, _SQUARES = 7, 6  # scalar registers
 

@@ -20,8 +20,6 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.weights import Weights
 
-__all__ = ["Machine", "machine_of", "machines", "register"]
-
 Bytes = NDArray[np.uint8]
 _MACHINES: dict[str, Callable[..., "Machine"]] = {}
 _LOWERINGS: dict[type, type] = {}

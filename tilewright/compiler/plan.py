@@ -10,8 +10,6 @@ from tilewright.compiler.machine import Machine
 from tilewright.compiler.sizes import Matrix, Sizes
 from tilewright.golden.params.block import require
 
-__all__ = ["Plan", "step_sizes"]
-
 SPLIT_PARTS = 4  # of a product with long work after it, which runs while the next is multiplied
 PART = 512  # outputs of a part: more take room, fewer take instructions
 HEAD_PART = 1024

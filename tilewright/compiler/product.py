@@ -23,8 +23,6 @@ from tilewright.golden.machine.moves import load_cycles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 
-__all__ = ["Product", "best_product"]
-
 _ACTS, _WEIGHTS, _RESULTS = 1 << 28, 2 << 28, 3 << 28  # lines where each begins
 _BITS = 4  # of a weight
 FEW = 3  # repetitions that are counted, and one more, which says how long each further one takes

@@ -13,8 +13,6 @@ from tilewright.compiler.rows import NoRoomError
 from tilewright.compiler.schedule import Item, dependences, schedule, written
 from tilewright.compiler.sizes import Step
 
-__all__ = ["Program", "head_program", "step_program"]
-
 FEW_TILES = 2
 # Tensors that are spilled, and whether rows are allocated first fit, in the order of preference.
 LEVELS = ((0, False), (1, False), (2, False), (3, False), (2, True), (3, True))

@@ -19,8 +19,6 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, IntFormat
 from tilewright.golden.weights import Weights, dequantise, quantise
 
-__all__ = ["LARGEST_CODE", "codes", "halved", "own_codes", "quantised_model"]
-
 LARGEST_CODE = 7 * 16 + 7  # of a weight of 8 bits
 _PIECE = 1 << 20  # weights that are quantised at a time
 _NOTHING = np.empty((0, 0), np.float32)

@@ -10,9 +10,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-__all__ = ["NoRoomError", "Place", "Rows"]
-
-
 RECENT = 32  # buffers that were given back: which of those before them was first does not matter
 
 

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple, Protocol
 from tilewright.golden.machine.clock import Task
 from tilewright.golden.params.machine import UnitOfWork
 
-__all__ = ["Access", "Code", "Item", "Schedulable", "dependences", "schedule"]
-
 
 class Access(NamedTuple):
     """Half-open range of a space: rows of a memory, lines, scalar registers, ..."""

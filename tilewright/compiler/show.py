@@ -13,8 +13,6 @@ from tilewright.compiler.timing import work_by_layer
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.machine.moves import LATENCY
 
-__all__ = ["SHOWN", "Shown", "draw", "show"]
-
 
 @dataclass(frozen=True)
 class Buffer:

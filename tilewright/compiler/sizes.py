@@ -7,8 +7,6 @@ from typing import NamedTuple
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 
-__all__ = ["Matrix", "Sizes", "Step", "Token"]
-
 
 @dataclass(frozen=True)
 class Matrix:

@@ -13,8 +13,6 @@ from tilewright.base.files import write_atomic
 from tilewright.compiler.folder import MANIFEST, ModelFolder, sha256
 from tilewright.compiler.host import Runner, State
 
-__all__ = ["SavedRun", "load_state", "save_state"]
-
 
 @dataclass(frozen=True)
 class SavedRun:

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from tilewright.base.errors import CommandError
 from tilewright.golden.llm.tokenizer import Tokenizer
 
-__all__ = ["Text", "check_temperature", "chosen", "decoded", "prompt_tokens"]
-
 
 def prompt_tokens(
     prompt: str, tokenizer: Tokenizer | None, *, start: int | None, vocabulary: int

@@ -13,8 +13,6 @@ from tilewright.compiler.program import Program
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.params.machine import UnitOfWork
 
-__all__ = ["LayerTime", "Timing", "layer_times", "trace_events", "work_by_layer"]
-
 _MICROSECONDS = 1e6
 
 

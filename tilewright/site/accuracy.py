@@ -14,13 +14,6 @@ from tilewright.studies.accuracy.anda import compare_machines
 from tilewright.studies.accuracy.frontier import cheapest, pareto
 from tilewright.studies.accuracy.records import RECORDS, load_record
 
-__all__ = [
-    *("CPU_BITS", "PAPER", "cache", "cache_windows", "cheapest_lengths", "conversions"),
-    *("frontier", "gpu_record", "gpu_times", "lengths_by_model", "machines", "model_name"),
-    *("model_records", "noise", "perplexities", "search", "search_path", "searches_of_frontier"),
-    *("sensitivity", "sizes", "task_formats", "tasks"),
-]
-
 WORST = 1.25  # perplexity, relative to full precision, up to which drawings go
 PAPER = "4 bits, windows, offsets, factors"  # Harmonia as published
 GPU_RECORD = RECORDS.parents[1] / "records" / "torch_gpu.json"

@@ -15,8 +15,6 @@ from tilewright.base.errors import CheckError, CommandError
 from tilewright.base.files import replace_directory
 from tilewright.site.own import DESIGNS
 
-__all__ = ["build_site", "find_source"]
-
 PACKAGES = {"sphinx": "Sphinx", "furo": "furo", "myst_nb": "myst-nb"}
 
 

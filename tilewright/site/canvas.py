@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["INK", "LINE", "SERIES", "Canvas", "canvas", "finish", "label_points"]
-
 # Stand-ins that nothing else draws with; `_inline` turns them into the page's own colours, so one
 # drawing serves light and dark.
 INK, LINE = "#010203", "#040506"

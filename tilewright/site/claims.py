@@ -27,11 +27,6 @@ from tilewright.sim.calibration import table as calibration
 from tilewright.site.html import Markup
 from tilewright.site.plots import scatter
 
-__all__ = [
-    *("TITLES", "by_class", "by_paper", "causes", "constants", "facts", "in_short", "off"),
-    *("paper", "published_and_ours"),
-]
-
 TITLES = {"anda": "Anda", "deca": "DECA", "harmonia": "Harmonia", "sparamx": "SparAMX"}
 
 

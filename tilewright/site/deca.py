@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.base.table import Column, Table, code, verdict
+from tilewright.base.table import Column, Styled, Table, code, verdict
 from tilewright.claims import Claim, load_claims
 from tilewright.golden.deca import compress, expected_cycles, resolve_scheme
 from tilewright.golden.params.deca import (
@@ -27,12 +27,6 @@ from tilewright.synth.record import load_records
 from tilewright.synth.technology import load_technology
 from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.workload import Squash
-
-__all__ = [
-    *("PAPER_PARTS", "area", "area_by_paper_part", "coverage", "coverage_axes", "cycle_rows"),
-    *("cycles", "cycles_by_density", "paper_cycles", "power", "power_by_group"),
-    *("power_by_paper_part", "structures", "tepl_parts", "tile_sizes"),
-]
 
 PRESETS = {preset: DecaParams.preset(preset) for preset in DecaParams.PRESETS}
 # Modules of the PE by the paper's division of area and power; everything else is its "rest".
@@ -323,7 +317,7 @@ def coverage_axes() -> Table:
     return Table(("Axis", "Values"), [(axis, ", ".join(values)) for axis, values in axes.items()])
 
 
-def _holes(found: Coverage) -> Markup:
+def _holes(found: Coverage) -> Styled:
     holes = len(found.holes)
     return verdict(not holes, f"{holes} holes" if holes else "no hole")
 

@@ -18,8 +18,6 @@ from tilewright.golden.params.deca import DecaTeplParams
 from tilewright.studies.runs.deca_rates import StreamRun, measure_streams
 from tilewright.verify.deca.stream_case import StreamCase, make_tiles
 
-__all__ = ["Span", "draw", "spans_of"]
-
 TILES = 6
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2")
 LANES = (

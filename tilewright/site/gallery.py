@@ -15,8 +15,6 @@ from pathlib import Path
 from tilewright.base.files import write_atomic
 from tilewright.site import accuracy, claims, pes, real_model, servers
 
-__all__ = ["PICTURES", "standalone", "terminal"]
-
 COMMAND = (
     "tilewright run smollm2 --on harmonia --chat --tokens 24"
     ' --prompt "Why is the sky blue? Answer in one sentence."'

@@ -23,13 +23,6 @@ from tilewright.synth.system import area_factor, load_system
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 from tilewright.synth.whole_timing import load_clock
 
-__all__ = [
-    *("ACCELERATOR_PARTS", "PAPER_NODES", "accelerator_area", "area_against_delay"),
-    *("area_by_part", "area_relative", "blocks", "by_group", "clock_paths", "deviation"),
-    *("families", "frontier_designs", "frontiers", "libraries", "longest_paths"),
-    *("proofs", "recorded_frontiers", "variants"),
-]
-
 REFERENCE = "float_mul:bf16"  # what the default presets are compared with
 TITLES = {  # of families; the others are capitalised
     "arith": "Arithmetic",

@@ -2,8 +2,6 @@
 
 from html import escape
 
-__all__ = ["Markup", "figure"]
-
 
 class Markup(str):
     """Text that is HTML already."""

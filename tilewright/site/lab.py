@@ -27,8 +27,6 @@ from tilewright.sim.xeon import ROWS_PER_TILE, SYSTEMS
 from tilewright.site.html import Markup
 from tilewright.studies.sweeps.frontiers import load_frontier
 
-__all__ = ["AXES", "COLUMNS", "START", "grid", "lab", "page_data", "question"]
-
 SYSTEM = "spr-hbm"
 SIZES = ((8, 4), (16, 8), (32, 8), (64, 64))  # lanes and look-up tables of a DECA
 

@@ -13,8 +13,6 @@ from tilewright.sim.sweep import Point
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["best", "check_plot", "plot_sweep", "save_plot"]
-
 Answer: TypeAlias = LlmResult | GenerationResult
 SUFFIXES = (".svg", ".png", ".pdf")
 MOST_SERIES = 12  # of a legend that can be read

@@ -8,8 +8,6 @@ from tilewright.base.files import write_atomic
 from tilewright.sim.model_answers import ANSWERS, recorded, text_of
 from tilewright.site import accuracy, claims, lab, own, servers, sparamx
 
-__all__ = ["answers_text"]
-
 QUESTIONS = (
     *(claims.in_short, servers.systems, servers.by_batch, servers.by_context),
     *(servers.energy_by_context, servers.by_cores, servers.integration),

@@ -8,8 +8,6 @@ from tilewright.base.table import Column, Table
 from tilewright.studies.own_designs import OwnDesigns, read_designs
 from tilewright.studies.pe.format_accuracy import compare_formats
 
-__all__ = ["DESIGNS", "MODEL", "accelerators", "answers", "formats", "kernels", "pes"]
-
 DESIGNS = "TILEWRIGHT_DESIGNS"  # a list in JSON, which `tilewright report --with` sets
 MODEL = "llama-3.2-1b"
 ROWS = 16  # of the Roof-Surface

@@ -9,8 +9,6 @@ from tilewright.site.plots import bars
 from tilewright.studies.pe.compare import Comparison, Conclusion, PEComparison, Survival, compare
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
-__all__ = ["clock", "compared", "decompression", "efficiencies", "statements", "survivals"]
-
 UNITS = {"area_efficiency": "TOPS/mm²", "energy_efficiency": "TOPS/W"}
 COLUMNS = {
     "PE": "name",

@@ -6,8 +6,6 @@ from typing import Any
 from tilewright.site.canvas import INK, LINE, SERIES, canvas, finish, label_points
 from tilewright.site.html import Markup
 
-__all__ = ["Series", "bars", "curves", "dot_rows", "frontier", "panels", "scatter"]
-
 MARKERS = "osD^vPX*"
 
 Series = Sequence[tuple[float, float]]  # x, y

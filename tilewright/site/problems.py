@@ -11,8 +11,6 @@ from tilewright.synth.equivalence import Verdict
 from tilewright.synth.place.record import stale_placed_records
 from tilewright.synth.record import RECORDS, is_of_this_flow, load_records, stale_records
 
-__all__ = ["find_failures", "find_problems"]
-
 TOLERANCE = 0.05  # of predicted cycles
 GOOD = (Verdict.PROVED, Verdict.PROVED_FROM_GATES, Verdict.BENCHED)
 PROVE = "tilewright synth --all --prove --update-records"

@@ -13,11 +13,6 @@ from tilewright.site.timeline import draw
 from tilewright.studies.measured import load_measured
 from tilewright.studies.model_record import NAMES
 
-__all__ = [
-    *("KINDS", "agreement", "cost", "cycles", "cycles_by_context", "energy", "layer_steps"),
-    *("layer_timeline", "layer_weights", "layers", "mean_layer", "on_rtl", "text"),
-]
-
 # What the cycles of a record's row are from; none depends on a value.
 KINDS = {"run": "the golden machine", "counted": "its clock, without values"}
 RTL_RECORDS = {"Harmonia": "harmonia_token", "Anda": "anda_token"}

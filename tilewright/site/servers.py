@@ -21,12 +21,6 @@ from tilewright.site.html import Markup
 from tilewright.site.plots import Series, curves, dot_rows
 from tilewright.site.surfaces import region_diagram
 
-__all__ = [
-    *("MODEL", "SMALL", "anda_lengths", "batches", "bounds", "by_batch", "by_context", "by_cores"),
-    *("contexts", "energy_by_context", "integration", "measured", "regions", "roofline"),
-    *("sizes", "speedups", "speedups_by_scheme", "systems", "tokens_per_second"),
-]
-
 MODEL = "llama-2-70b"  # on servers; the accelerators take smaller ones
 SMALL = "llama-3.2-3b"
 BATCHES = (1, 2, 4, 8, 16, 32, 64)

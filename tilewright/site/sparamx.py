@@ -10,11 +10,6 @@ from tilewright.sim.xeon import SYSTEMS, tile_cost
 from tilewright.site.html import Markup
 from tilewright.site.plots import Series, bars, curves, scatter
 
-__all__ = [
-    *("attention", "layer_times", "left_of_deca", "long_context", "operators", "processor"),
-    *("rivals", "roof_surface", "sharing", "sparsities", "tokens"),
-]
-
 GB, MILLION = 1e9, 1e6
 MACHINE = "xeon-amx-16"  # whose measurements are shown
 # Weights of a rival, and those of ours with as many bits or fewer.

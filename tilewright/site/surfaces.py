@@ -12,8 +12,6 @@ from tilewright.site.canvas import SERIES, canvas, finish, label_points
 from tilewright.site.html import Markup
 from tilewright.site.llm_plot import check_plot, save_plot
 
-__all__ = ["plot_regions", "region_diagram"]
-
 
 def _ranges(points: Sequence[Kernel]) -> tuple[tuple[float, float], tuple[float, float]]:
     """The ranges of both intensities, with room around the points."""

@@ -24,8 +24,6 @@ from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.machine import UnitOfWork
 from tilewright.sim.models import resolve_model
 
-__all__ = ["decoder_layer", "draw"]
-
 MODEL, TOKENS = "smollm2-135m", 256
 COLOURS = {
     "LOAD": "#4c78a8",

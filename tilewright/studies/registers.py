@@ -17,8 +17,6 @@ from tilewright.golden.params.registers import (
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.driver_header import driver_header
 
-__all__ = ["system_rdl", "write_registers"]
-
 
 def write_registers(block: str, folder: Path) -> list[Path]:
     """Write SystemRDL, IP-XACT, PeakRDL's C header and the driver of ``block`` on top of it."""

@@ -2,8 +2,6 @@
 
 from tilewright.golden.params.block import INTERRUPT_FIELDS
 
-__all__ = ["DONE", "ERROR", "InterruptModel"]
-
 DONE, ERROR = (1 << k for k in range(len(INTERRUPT_FIELDS)))
 
 

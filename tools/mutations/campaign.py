@@ -15,8 +15,6 @@ from tilewright.verify.simulators.programs import BuildError
 from tools.mutations.equivalence import is_equivalent
 from tools.mutations.operators import Mutation, apply, sample
 
-__all__ = ["VERDICTS", "Subject", "smallest_presets"]
-
 # The bench fails, does not end, or no simulator accepts the mutant; a proof says that the mutant
 # does what the block does; neither of these.
 VERDICTS = ("found", "proved", "survived")

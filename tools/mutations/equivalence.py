@@ -21,8 +21,6 @@ import pyosys
 
 from tilewright.synth.yosys import run_yosys
 
-__all__ = ["is_equivalent"]
-
 SECONDS = 300  # of processor time for each of ABC's methods
 MEMORY_BITS = 4096  # largest memory that is not cut out
 _TO_GATES = (

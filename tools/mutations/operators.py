@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["KINDS", "Mutation", "apply", "mutations", "sample"]
-
 KINDS = (
     "operands swapped",
     "operator replaced",

@@ -19,6 +19,7 @@ EXAMPLE = "tilewright sweep popcount --vary width=3,5 --tech asap7"
 MORE_EXAMPLES = (
     "tilewright sweep prefix_sum --vary style=ripple,sklansky --vary width=8..12 --goal fastest",
     "tilewright sweep float_mul:fp16 --vary latency=0..3 --clock 400 --simulate --out out/mul",
+    "tilewright sweep queue --vary depth=2,4,8 --dask tcp://cluster:8786",
     "tilewright sweep --frontier prefix_sum",
 )
 
@@ -61,6 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--jobs", metavar="N", type=int, help="variants at a time [all cores]")
     parser.add_argument(
+        "--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead"
+    )
+    parser.add_argument(
         "--frontier",
         metavar="NAME",
         help="show a family of designs, from its records",
@@ -77,6 +81,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.jobs is not None and args.jobs < 1:
         raise CommandError(f"--jobs must be at least 1, not {args.jobs}")
+    if args.jobs is not None and args.dask:
+        raise CommandError("--jobs is about this machine, not about --dask")
     if args.frontier:
         return _frontier(args)
     if args.update_records:
@@ -95,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
         simulate_cases=args.cases if args.simulate else 0,
         energy=args.energy,
         workers=args.jobs,
+        cluster=args.dask,
         out=args.out,
     )
     _print_sweep(found, [axis.name for axis in axes], as_json=args.json)
@@ -118,7 +125,9 @@ def _frontier(args: argparse.Namespace) -> int:
         raise CommandError(f"frontier {frontier.name} is of {known}, not {args.tech}")
     failures: Sequence[Failure] = ()
     if args.update_records:
-        failures = update_frontier(frontier, technologies, workers=args.jobs, out=args.out)
+        failures = update_frontier(
+            frontier, technologies, workers=args.jobs, cluster=args.dask, out=args.out
+        )
     _print_frontier(frontier, frontier_points(frontier, technologies), failures, as_json=args.json)
     return 1 if failures else 0
 

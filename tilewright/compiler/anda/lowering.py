@@ -17,8 +17,6 @@ from tilewright.compiler.sizes import Matrix, Token
 from tilewright.golden.params.anda_machine import FP16_ROWS, Memory, Opcode, group_rows
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["AndaLowering"]
-
 LEAST = -60000.0  # a bank without tokens has this as its largest score
 _TOP, _SUM, _OWN = Scalar(0), Scalar(1), Scalar(5)
 _MERGED_TOP, _MERGED_SUM = Scalar(2), Scalar(3)

@@ -31,8 +31,6 @@ from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.weights import Weights
 
-__all__ = ["AndaMachine"]
-
 MODULES = {
     **{"q": "qkv", "k": "qkv", "v": "qkv", "head": "qkv"},
     **{"output": "o", "gate": "u", "up": "u", "down": "d"},

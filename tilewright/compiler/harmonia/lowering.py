@@ -18,8 +18,6 @@ from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of
 from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["HarmoniaLowering"]
-
 
 class Part(NamedTuple):
     """A part of a head's keys or values on chip, low halves after it."""

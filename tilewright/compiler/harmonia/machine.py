@@ -39,8 +39,6 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import SCALARS
 from tilewright.golden.weights import Weights
 
-__all__ = ["CACHED", "Cached", "HarmoniaMachine"]
-
 CACHED = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
 PART_TOKENS = 1024  # tokens of a part of the cache, at most
 

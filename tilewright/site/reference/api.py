@@ -11,8 +11,6 @@ from pathlib import Path
 
 import tilewright
 
-__all__ = ["api_pages", "members_as_list", "public_names", "runs_in_simulator", "write_api_pages"]
-
 ROOT = Path(tilewright.__file__).parent
 
 # What a bench of DECA does when it is imported: read its job or its task, or share a session.

@@ -3,8 +3,6 @@
 from pygments.lexer import RegexLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, Text
 
-__all__ = ["AssemblyLexer"]
-
 
 class AssemblyLexer(RegexLexer):
     """Reads what ``tilewright.golden.machine.assembly`` assembles: one instruction in a line."""

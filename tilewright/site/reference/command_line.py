@@ -3,8 +3,6 @@
 import argparse
 from collections.abc import Iterable
 
-__all__ = ["command_reference"]
-
 
 def command_reference(parsers: Iterable[argparse.ArgumentParser]) -> str:
     """Markdown with a section per parser: what it does, usage, arguments, example."""

@@ -17,8 +17,6 @@ from tilewright.golden.params.formats import FLOAT_FORMATS
 from tilewright.golden.params.registers import Register, RegisterGroup
 from tilewright.golden.params.resolve import BLOCKS
 
-__all__ = ["TABLES"]
-
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in (header, *rows)]

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from tilewright.golden.llm.gguf_file import open_gguf
 from tilewright.studies.model_files import Tensor, Tensors
 
-__all__ = ["open_tensors"]
-
 PIECE_ROWS = 64
 DTYPES = {  # numpy's name -> that of safetensors
     **{"float64": "F64", "float32": "F32", "float16": "F16"},

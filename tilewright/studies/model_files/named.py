@@ -12,8 +12,6 @@ from tilewright.golden.llm.folder import names_of
 from tilewright.golden.llm.model import Model
 from tilewright.studies.model_files import Tensor, Tensors
 
-__all__ = ["tensors_of"]
-
 PIECE_ROWS = 64
 Read = Callable[[], NDArray]
 

@@ -24,8 +24,6 @@ from tilewright.golden.params.deca import TILE_ROWS
 from tilewright.golden.tensorfile import DTYPE_BITS
 from tilewright.studies.model_files import Tensor, Tensors, known_model, open_model
 
-__all__ = ["PackedFile", "PackedSize", "pack_model"]
-
 
 @dataclass(frozen=True)
 class PackedSize:

@@ -13,8 +13,6 @@ from tilewright.golden.llm.folder import FLOATS, shards
 from tilewright.golden.tensorfile import DTYPE_BITS, TensorFile
 from tilewright.studies.model_files import Tensor, Tensors
 
-__all__ = ["open_tensors"]
-
 PIECE_BYTES = 1 << 20
 
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from tilewright.base.errors import CommandError
 from tilewright.studies.model_files import Tensor, Tensors
 
-__all__ = ["open_tensors"]
-
 BLOCK_ROWS = 16  # rows drawn together, so that any of them can be made without those before
 MOST_COLUMNS, MOST_WEIGHTS = 1 << 20, 1 << 34
 SPREAD = 0.02  # standard deviation, as in the linear layers of a language model

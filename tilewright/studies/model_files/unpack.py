@@ -17,8 +17,6 @@ from tilewright.golden.deca.packed import PackedModel, PackedTensor
 from tilewright.golden.tensorfile import TensorFileWriter
 from tilewright.studies.model_files import Tensor, Tensors, open_model
 
-__all__ = ["ErrorMeter", "UnpackedFile", "UnpackedTensor", "unpack_model"]
-
 
 @dataclass(frozen=True)
 class UnpackedTensor:

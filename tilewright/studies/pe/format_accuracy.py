@@ -13,8 +13,6 @@ from tilewright.golden.params.formats import FP16
 from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.studies.pe.workload import LENGTH, samples
 
-__all__ = ["FormatAccuracy", "compare_formats", "real_operands"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FormatAccuracy:

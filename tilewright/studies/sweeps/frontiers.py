@@ -212,6 +212,7 @@ def update_frontier(
     technologies: Sequence[str],
     *,
     workers: int | None = None,
+    cluster: str | None = None,
     out: Path | None = None,
 ) -> tuple[Failure, ...]:
     """Work out all designs of a frontier again and return those that failed.
@@ -219,7 +220,7 @@ def update_frontier(
     A technology's record is written only if every design of it got through.
     """
     jobs = [job for job in jobs_of(frontier) if job.technology in technologies]
-    outcomes = run_jobs(jobs, workers=workers, out=out)
+    outcomes = run_jobs(jobs, workers=workers, cluster=cluster, out=out)
     for technology in technologies:
         own = [job for job in jobs if job.technology == technology]
         results = results_of(own, outcomes)

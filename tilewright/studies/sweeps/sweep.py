@@ -1,19 +1,23 @@
 """Sweeps: many variants of one block through synthesis, and through simulation if asked.
 
-Variants run in processes of their own. Yosys and simulators are cached by content, so a sweep that
-was interrupted continues about where it stopped.
+Variants run in processes of this machine or on the workers of a Dask scheduler. Yosys and
+simulators are cached by content, so a sweep that was interrupted continues about where it stopped.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import tilewright
+from tilewright.base.cache import content_key
 from tilewright.base.console import progress
 from tilewright.base.cores import available_cores
 from tilewright.base.errors import CheckError, CommandError
@@ -94,6 +98,7 @@ class Variants:
     left_out: dict[str, str]  # spec -> why
 
 
+CONNECT_SECONDS = 20  # for a scheduler to answer, and for its first worker
 MOST_VALUES = 100_000  # of a range: more than any sweep ends with
 LONGEST = 18  # digits of a number
 
@@ -181,6 +186,7 @@ def run_sweep(
     simulate_cases: int = 0,
     energy: bool = False,
     workers: int | None = None,
+    cluster: str | None = None,
     out: Path | None = None,
 ) -> Sweep:
     """Synthesise every combination of values on ``axes`` that ``block`` accepts.
@@ -205,7 +211,7 @@ def run_sweep(
         for spec in variants.specs
         for technology in technologies
     ]
-    outcomes = run_jobs(jobs, workers=workers, out=out)
+    outcomes = run_jobs(jobs, workers=workers, cluster=cluster, out=out)
     return Sweep(
         results=results_of(jobs, outcomes),
         left_out=tuple(LeftOut(spec, why) for spec, why in variants.left_out.items()),
@@ -214,18 +220,23 @@ def run_sweep(
 
 
 def run_jobs(
-    jobs: Sequence[Job], *, workers: int | None = None, out: Path | None = None
+    jobs: Sequence[Job],
+    *,
+    workers: int | None = None,
+    cluster: str | None = None,
+    out: Path | None = None,
 ) -> dict[Job, Outcome]:
-    """Run jobs in ``workers`` processes, one for each core by default.
+    """Run jobs in ``workers`` processes, one for each core by default, or on a ``cluster``.
 
-    Each result is written to the folder ``out`` as soon as it is there.
+    ``cluster`` is the address of a Dask scheduler, whose workers must have these sources. Each
+    result is written to the folder ``out`` as soon as it is there.
     """
     outcomes: dict[Job, Outcome] = {}
     failed = 0
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with progress("sweep", len(jobs)) as tick:
-        for job, outcome in _run(jobs, workers or available_cores()):
+        for job, outcome in _run(jobs, workers or available_cores(), cluster):
             outcomes[job] = outcome
             if isinstance(outcome, Failure):
                 failed += 1
@@ -236,14 +247,12 @@ def run_jobs(
     return outcomes
 
 
-def _run(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
+def _run(jobs: Sequence[Job], workers: int, cluster: str | None) -> Iterator[tuple[Job, Outcome]]:
     """Every job with its outcome, in the order in which they end."""
-    if min(workers, len(jobs)) <= 1:
+    if cluster is None and min(workers, len(jobs)) <= 1:
         yield from ((job, work_out(job)) for job in jobs)
         return
-    # Not forked, as there are threads.
-    pool = ProcessPoolExecutor(min(workers, len(jobs)), get_context("spawn"))
-    try:
+    with _processes(min(workers, len(jobs))) if cluster is None else _on_dask(cluster) as pool:
         futures = {pool.submit(work_out, job): job for job in jobs}
         for future in as_completed(futures):
             job = futures[future]
@@ -251,8 +260,47 @@ def _run(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
                 yield job, future.result()
             except BrokenProcessPool:
                 yield job, _failure(job, "its process, or that of another variant, has died")
+            except Exception as error:  # of the cluster: a worker was lost
+                yield job, _failure(job, str(error) or repr(error))
+
+
+@contextmanager
+def _processes(workers: int) -> Iterator[Executor]:
+    pool = ProcessPoolExecutor(workers, get_context("spawn"))  # not forked, as there are threads
+    try:
+        yield pool
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _on_dask(address: str) -> Iterator[Executor]:
+    """The workers of the scheduler at ``address``, which must have these sources."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise CommandError("--dask needs Dask: pip install 'tilewright[dask]'") from None
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise CommandError(f"no Dask scheduler answers at {address}: {reason}") from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError:
+            raise CommandError(f"the Dask scheduler at {address} has no workers") from None
+        for worker, key in client.run(sources_key).items():
+            if key != sources_key():
+                raise CommandError(f"worker {worker} has other sources than this machine")
+        yield client.get_executor(pure=False)
+
+
+@cache
+def sources_key() -> str:
+    """A digest of the package's sources."""
+    files = sorted(Path(tilewright.__file__).parent.glob("**/*.py"))
+    return content_key(text for path in files for text in (path.name, path.read_text()))
 
 
 def work_out(job: Job) -> Outcome:
