@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.errors import CommandError
-from tilewright.base.table import Reported, Table
+from tilewright.base.table import Reported, Table, number
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.resolve import resolve
@@ -34,9 +34,18 @@ class Figure:
     """One figure of a design; ``value`` is None where it could not be had, and ``note`` why."""
 
     name: str
-    value: str | None
+    value: float | str | None
+    unit: str
     kind: str  # measured on RTL, from a netlist, predicted
     note: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The value with its unit."""
+        if self.value is None:
+            return "not done"
+        value = self.value if isinstance(self.value, str) else number(self.value)
+        return f"{value} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ class Design(Reported):
     @property
     def report(self) -> Table:
         """A row for each figure."""
-        rows = [(f.name, f.value or "not done", f.kind, f.note) for f in self.figures]
+        rows = [(f.name, f.shown, f.kind, f.note) for f in self.figures]
         return Table(("FIGURE", "VALUE", "KIND", "NOTE"), rows)
 
 
@@ -86,14 +95,14 @@ def design(
         try:
             figures += step()
         except (CommandError, MissingToolError, SynthesisError, ValueError) as reason:
-            figures.append(Figure(name, None, kind, str(reason)))
+            figures.append(Figure(name, None, "", kind, str(reason)))
     return Design(block, tuple(figures))
 
 
 def _verilog(params: BlockParams, folder: Path | None) -> Iterator[Figure]:
     lines = len(to_verilog(params).splitlines())
     note = "" if folder is None else str(write_block(params, folder).verilog)
-    yield Figure("Verilog", f"{lines:,} lines", "RTL", note)
+    yield Figure("Verilog", lines, "lines", "RTL", note)
 
 
 def _lint(params: BlockParams) -> Iterator[Figure]:
@@ -101,7 +110,7 @@ def _lint(params: BlockParams) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         said = lint(verilator, params.slug, to_verilog(params), Path(folder))
     first = next(iter(said.splitlines()), "")
-    yield Figure("lint", "warnings" if said else "clean", "RTL", first or verilator.title)
+    yield Figure("lint", "warnings" if said else "clean", "", "RTL", first or verilator.title)
 
 
 def _simulation(block: str, cases: int) -> Iterator[Figure]:
@@ -109,7 +118,7 @@ def _simulation(block: str, cases: int) -> Iterator[Figure]:
     (result,) = done.results
     note = result.failure or f"{result.numbers.get('cycles', 0):,} cycles, {result.simulator.title}"
     verdict = "passed" if result.passed else "failed"
-    yield Figure("simulation", verdict, "measured on RTL", note.splitlines()[0])
+    yield Figure("simulation", verdict, "", "measured on RTL", note.splitlines()[0])
 
 
 def _cells(block: str, params: BlockParams, technology: Technology) -> Iterator[Figure]:
@@ -119,7 +128,7 @@ def _cells(block: str, params: BlockParams, technology: Technology) -> Iterator[
         return
     (done,) = run_jobs(plan([Request(block)], [technology]))
     value = {name: metric["value"] for name, metric in done.record["metrics"].items()}
-    yield Figure("area", f"{value['area']:,.1f} um2", kind, f"{value['cells']:,} cells")
+    yield Figure("area", value["area"], "um2", kind, f"{value['cells']:,} cells")
     if value["delay"]:
         yield _clock(value["delay"], kind)
 
@@ -132,12 +141,12 @@ def _whole_accelerator(
     parts, _ = system_area(rtlil, params.slug, technology)
     total = sum(parts.values(), Area())
     note = f"{total.logic / 1e6:.3f} mm2 of logic, {total.memory / 1e6:.3f} of memories"
-    yield Figure("area", f"{total.total / 1e6:.3f} mm2", kind, note)
+    yield Figure("area", total.total / 1e6, "mm2", kind, note)
     yield _clock(netlist_clock(rtlil, params.slug, technology, Goal.AREA).delay, kind)
 
 
 def _clock(period: float, kind: str) -> Figure:
-    return Figure("clock", f"{1e6 / period:,.0f} MHz", kind, "before placement, without wires")
+    return Figure("clock", 1e6 / period, "MHz", kind, "before placement, without wires")
 
 
 def _model(params: BlockParams, model: str) -> Iterator[Figure]:
@@ -147,5 +156,5 @@ def _model(params: BlockParams, model: str) -> Iterator[Figure]:
     found: Any = ask(Question(model=model, block=params))
     kind = f"predicted, {found.kind}"
     note = f"{model}, batch 1, context {found.context}, bound by {found.bound}"
-    yield Figure("token", f"{found.tokens_per_second:,.1f} tokens/s", kind, note)
-    yield Figure("energy of a token", f"{1e3 * found.joules_per_token:,.3g} mJ", kind, "")
+    yield Figure("token", found.tokens_per_second, "tokens/s", kind, note)
+    yield Figure("energy of a token", 1e3 * found.joules_per_token, "mJ", kind)
