@@ -191,7 +191,7 @@ def test_refused_before_the_first_token(small):
     context = runner.plan.context
     for asked, message in (
         ({"tokens": context}, rf"^a prompt of 2 tokens and {context} new ones need a context of"),
-        ({"tokens": 2, "temperature": -5}, r"^temperature must be at least 0, not -5"),
+        ({"tokens": 2, "temperature": -5}, r"^temperature must be at least 0 and finite, not -5"),
     ):
         with pytest.raises(CommandError, match=message):
             session(runner, "AB").generate(**asked)
@@ -204,7 +204,7 @@ def test_refused_tokens(small):
     for tokens, message in (
         ([1, 128], "token 128 is not in the model's vocabulary of 128"),
         ([1, -1], "token -1 is not in the model's vocabulary of 128"),
-        ([1] * 17, "1 tokens and 17 new ones need a context of 17"),
+        ([1] * 17, "17 tokens exceed the context of 16 that the model was compiled for"),
         ({5: [1]}, "sequence 5 exceeds the 5 that the model was compiled for"),
     ):
         with pytest.raises(CommandError, match=message):

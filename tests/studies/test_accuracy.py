@@ -14,7 +14,7 @@ from tilewright.torch.config import HarmoniaConfig
 
 
 def test_the_log_resumes_and_belongs_to_one_subject(tmp_path):
-    path = tmp_path / "deep" / "log.json"
+    path = tmp_path / "log.json"
     log = Evaluations(path, {"model": "a", "window": 64})
     assert log("x", lambda: 3.5) == 3.5
     again = Evaluations(path, {"model": "a", "window": 64})

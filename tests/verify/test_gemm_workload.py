@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tilewright.compiler import product as products
 from tilewright.compiler.machine import machine_of
 from tilewright.compiler.product import best_product
 from tilewright.golden import anda, bfp
@@ -41,30 +42,34 @@ def wanted(params, tokens, inputs, outputs):
 
 
 def results(params, memory, programs, shape):
-    """fp16 tiles after the operands: of each part of the outputs, token tile by token tile."""
+    """fp16 tiles after the operands: of each part of the outputs, span by span of token tiles."""
     machine = machine_of(params).with_mantissas(dict.fromkeys(MODULES, MANTISSA))
     product = best_product(machine, *shape, LATENCY)
-    parts = product.matrix.parts
-    lines = params.beat_line(machine.tile_lines(product.matrix.part))
-    size = lines * params.line_bytes
+    parts, memory_of = product.matrix.parts, machine.fp16_memory
+    size, last = product.result_lines * params.line_bytes, len(product.spans[-1]) - 1
     end = programs[0] if isinstance(programs[0], int) else len(memory) // params.line_bytes
-    used = (product.tiles * len(parts) - 1) * lines + machine.tile_lines(len(parts[-1]))
-    first = (end - used) * params.line_bytes
+    rows = last * machine.fp16_rows(len(parts[-1])) + machine.words(len(parts[-1]))
+    used = (len(product.spans) * len(parts) - 1) * product.result_lines
+    first = (end - used - params.lines(memory_of, rows)) * params.line_bytes
     found = []
-    for tile in range(product.tiles):
-        places = [first + (tile * len(parts) + k) * size for k in range(len(parts))]
-        columns = [
-            machine.tile_values(memory[place : place + size], len(part))
-            for place, part in zip(places, parts, strict=True)
-        ]
-        found.append(np.concatenate(columns, axis=1))
+    for number, span in enumerate(product.spans):
+        for tile in range(len(span)):
+            columns = []
+            for k, part in enumerate(parts):
+                each = machine.fp16_rows(len(part)) * params.row_bits(memory_of) // 8
+                place = first + (number * len(parts) + k) * size
+                data = memory[place : place + size][tile * each :]
+                columns.append(machine.tile_values(data, len(part)))
+            found.append(np.concatenate(columns, axis=1))
     return np.concatenate(found)[: shape[0]]
 
 
+@pytest.mark.parametrize("items", [1, products.ITEMS])  # repetitions, or one body
 @pytest.mark.parametrize("shape", [(1, 16, 2), (2, 40, 70), (9, 20, 37), (15, 40, 33)])
 @pytest.mark.parametrize("from_memory", [False, True])
 @pytest.mark.parametrize("block", BLOCKS)
-def test_results_are_the_product(block, from_memory, shape):
+def test_results_are_the_product(block, from_memory, shape, items, monkeypatch):
+    monkeypatch.setattr(products, "ITEMS", items)
     params = resolve(block)
     options = dict(zip(("tokens", "inputs", "outputs"), shape, strict=True))
     options |= {"mantissa": MANTISSA, "from_memory": from_memory}

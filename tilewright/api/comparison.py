@@ -8,7 +8,7 @@ from typing import Protocol
 from tilewright.base.table import Reported, Table
 
 
-class Measured(Protocol):
+class _Measured(Protocol):
     """A result with figures, such as what ``synthesize``, ``llm`` or ``generate`` returns."""
 
     @property
@@ -18,7 +18,7 @@ class Measured(Protocol):
     def metrics(self) -> dict[str, float]: ...
 
 
-def compare(*results: Measured) -> Comparison:
+def compare(*results: _Measured) -> Comparison:
     """Return two or more results of the same kind in one table, with ratios to the first.
 
     Examples
@@ -40,7 +40,7 @@ def compare(*results: Measured) -> Comparison:
 class Comparison(Reported):
     """Results of the same kind, the first of which is the reference."""
 
-    results: tuple[Measured, ...]
+    results: tuple[_Measured, ...]
 
     def ratios(self, figure: str) -> list[float]:
         """Return one figure of every result over that of the first."""

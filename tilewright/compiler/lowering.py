@@ -220,8 +220,8 @@ class Lowering(ABC):
     # Activations and products.
 
     @abstractmethod
-    def take_acts(self, matrix: Matrix) -> Place:
-        """Room for the converted activations of a product."""
+    def take_acts(self, matrix: Matrix, tiles: int = 1) -> Place:
+        """Room for the converted activations of a product, one token tile after the other."""
 
     @abstractmethod
     def convert(self, x: Tensor, acts: Place, matrix: Matrix, first: int = 0) -> None:
@@ -235,8 +235,9 @@ class Lowering(ABC):
         scales: Place,
         into: Tensor,
         matrix: Matrix,
+        tiles: int = 1,
     ) -> None:
-        """Activations times a chunk of a matrix."""
+        """Activations times a chunk of a matrix, for token tiles that lie one after the other."""
 
     def load_chunk(
         self, matrix: Matrix, line: int, part: int, k: int, index: int = LAYER_INDEX

@@ -2,21 +2,26 @@
 
 Activations lie converted in external memory, results are stored in fp16. Either a block of token
 tiles stays on chip while all weights pass, or a part of the weights while all tokens pass,
-whichever takes less time to load. Blocks, or parts, are repetitions of one straight-line body.
+whichever takes less time to load. As many blocks, or parts, as have some hundred instructions are
+straight-line code, in which the loads of one overlap with the products of another; the others are
+repetitions of it.
 
 While one part of the weights is multiplied, the next is loaded; but each part takes instructions
-for every token tile. So programs of a few numbers of parts are counted, and the shortest is it.
+for all tokens. Token tiles that are loaded, multiplied and stored together take fewer instructions,
+but nothing of them overlaps. So programs of a few numbers of parts and of tiles are counted, and
+the shortest is it.
 """
 
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from tilewright.compiler.count import ProgramTime, program_time
 from tilewright.compiler.image import Lines
-from tilewright.compiler.lowering import Lowering
+from tilewright.compiler.lowering import Lowering, Tensor
 from tilewright.compiler.machine import Machine
 from tilewright.compiler.plan import Plan
-from tilewright.compiler.rows import NoRoomError, Place
+from tilewright.compiler.rows import NoRoomError, Place, Rows
 from tilewright.compiler.schedule import Item, schedule, written
 from tilewright.compiler.sizes import Matrix, Step
 from tilewright.golden.machine.moves import load_cycles
@@ -25,8 +30,10 @@ from tilewright.golden.params.llm import LlmShape
 
 _ACTS, _WEIGHTS, _RESULTS = 1 << 28, 2 << 28, 3 << 28  # lines where each begins
 _BITS = 4  # of a weight
+ITEMS = 400  # instructions of a body, unless a block has more
 FEW = 3  # repetitions that are counted, and one more, which says how long each further one takes
-PARTS = (4, 2, 1)  # of the weights, at least: they have to fit
+PARTS = (8, 4, 2, 1)  # of the weights, at least: they have to fit
+TILES = (1, 2, 4, 8, 16)  # token tiles that are loaded, multiplied and stored together
 
 
 class Body(NamedTuple):
@@ -38,53 +45,67 @@ class Body(NamedTuple):
 
 
 class Product:
-    """``rows`` tokens times a matrix in parts."""
+    """``rows`` tokens times a matrix in parts; ``together`` token tiles are moved at once."""
 
-    def __init__(self, machine: Machine, rows: int, matrix: Matrix, latency: Any):
+    def __init__(self, machine: Machine, rows: int, matrix: Matrix, latency: Any, together: int):
         self.machine, self.rows, self.matrix, self.latency = machine, rows, matrix, latency
+        self.together = together
         self.plan = Plan(machine=machine, shape=_stand_in(machine), context=1)
         self.lines = Lines(self.plan)
         self.tiles = -(-rows // machine.rows)
+        self.spans = [
+            range(first, min(self.tiles, first + together))
+            for first in range(0, self.tiles, together)
+        ]
         self.loads = machine.acts_loads(self.matrix)
         self._turn = 0
         self.part_lines = self.lines.chunk_lines(self.matrix)[1]
 
-    # Lines: activations tile by tile, weights part by part, results by tile and part.
+    # Lines: activations span by span, weights part by part, results by span and part.
 
     @property
     def _acts_lines(self) -> int:
         m = self.machine
         return sum(
-            m.params.beat_line(m.lines(m.memory(x["memory"]), x["rows"])) for x in self.loads
+            m.params.beat_line(m.lines(m.memory(x["memory"]), self.together * x["rows"]))
+            for x in self.loads
         )
 
     @property
-    def _result_lines(self) -> int:
+    def result_lines(self) -> int:
         m = self.machine
-        return m.params.beat_line(m.tile_lines(self.matrix.part))
+        rows = self.together * m.fp16_rows(self.matrix.part)
+        return m.params.beat_line(m.lines(m.fp16_memory, rows))
 
-    def _result_line(self, tile: int, part: int) -> int:
-        return _RESULTS + (tile * len(self.matrix.parts) + part) * self._result_lines
+    def _result_line(self, span: int, part: int) -> int:
+        return _RESULTS + (span * len(self.matrix.parts) + part) * self.result_lines
 
     # Bodies.
 
     @cached_property
     def bodies(self) -> list[Body]:
         """A block of tokens after the other, or a part of the weights after the other."""
-        most, parts = self._most_tiles(), len(self.matrix.parts)
+        most, parts, spans = self._most_spans(), len(self.matrix.parts), len(self.spans)
         weights, acts = (
             parts * self._load_cycles(self._part_loads),
             self.tiles * self._load_cycles(self.loads),
         )
-        blocks = -(-self.tiles // most)
+        blocks = -(-spans // most)
         if blocks * weights + acts > weights + parts * acts:
             return self._parts()
-        for size in range(-(-self.tiles // blocks), 0, -1):
+        for size in range(-(-spans // blocks), 0, -1):
             try:
                 return self._blocks(size)
             except NoRoomError:
                 continue
         return self._parts()
+
+    @property
+    def fits(self) -> bool:
+        try:
+            return bool(self.bodies)
+        except NoRoomError:
+            return False
 
     @property
     def _part_loads(self) -> list[dict[str, int]]:
@@ -97,91 +118,118 @@ class Product:
         p = self.machine.params
         return sum(load_cycles(p, self.machine.memory(x["memory"]), x["rows"], 1) for x in loads)
 
-    def _most_tiles(self) -> int:
-        """Token tiles whose activations fit, with their results where these share the memory."""
+    def _most_spans(self) -> int:
+        """Spans whose activations fit, with their results where these share the memory."""
         low = self._lowering()
-        acts, shared = low.take_acts(self.matrix).rows, low.acts is low.fp16
-        results = 2 * self.machine.fp16_rows(self.matrix.part) if shared else 0
-        return max(1, min(self.tiles, (low.acts.depth - results) // acts))
+        acts, shared = low.take_acts(self.matrix, self.together).rows, low.acts is low.fp16
+        results = 2 * self.together * self.machine.fp16_rows(self.matrix.part) if shared else 0
+        return max(1, min(len(self.spans), (low.acts.depth - results) // acts))
 
     def _lowering(self) -> Lowering:
         low: Lowering = self.machine.lowering(self.plan, self.lines, Step.prompt(0, 1), 1, False)
         return low
 
     def _blocks(self, size: int) -> list[Body]:
-        whole, rest = divmod(self.tiles, size)
-        strides = {
-            _ACTS: size * self._acts_lines,
-            _RESULTS: size * len(self.matrix.parts) * self._result_lines,
-        }
-        found = [Body(self._block(0, size), whole, strides)]
-        if rest:
-            found.append(Body(self._block(whole * size, rest), 1, {}))
-        return found
+        """Some spans times all parts; then the next ones."""
 
-    def _block(self, first: int, size: int) -> list[Item]:
-        """Some token tiles times all parts."""
-        low, tiles = self._lowering(), range(first, first + size)
-        acts = {}
-        for part in range(len(self.matrix.parts)):
-            loaded = self._load_part(low, part)
-            for tile in tiles:
-                if tile not in acts:
-                    acts[tile] = self._load_acts(low, tile)
-                self._multiply(low, acts[tile], loaded, tile, part)
-            low.give_chunk(loaded)
-        return low.code.items
+        def write(low: Lowering, block: int) -> None:
+            acts, last = dict[int, Place](), len(self.matrix.parts) - 1
+            for part in range(last + 1):
+                loaded = self._load_part(low, part)
+                for span in range(block * size, min(len(self.spans), (block + 1) * size)):
+                    if not part:
+                        acts[span] = self._load_acts(low, span)
+                    self._multiply(low, acts[span], loaded, span, part)
+                    if part == last:
+                        low.acts.give(acts[span])
+                low.give_chunk(loaded)
+
+        results = size * len(self.matrix.parts) * self.result_lines
+        strides = {_ACTS: size * self._acts_lines, _RESULTS: results}
+        whole = self.tiles // self.together // size
+        return self._repeated(write, whole, -(-len(self.spans) // size), strides)
 
     def _parts(self) -> list[Body]:
-        sizes = [len(part) for part in self.matrix.parts]
-        whole = sizes.count(sizes[0])
-        strides = {_WEIGHTS: self.part_lines, _RESULTS: self._result_lines}
-        found = [Body(self._part(0), whole, strides)]
-        if whole < len(sizes):
-            found.append(Body(self._part(whole), 1, {}))
-        return found
+        """All spans times a part; then the next one."""
 
-    def _part(self, part: int) -> list[Item]:
-        """All token tiles times a part."""
-        low = self._lowering()
-        loaded = self._load_part(low, part)
-        for tile in range(self.tiles):
-            acts = self._load_acts(low, tile)
-            self._multiply(low, acts, loaded, tile, part)
-            low.acts.give(acts)
-        return low.code.items
+        def write(low: Lowering, part: int) -> None:
+            loaded = self._load_part(low, part)
+            for span in range(len(self.spans)):
+                acts = self._load_acts(low, span)
+                self._multiply(low, acts, loaded, span, part)
+                low.acts.give(acts)
+            low.give_chunk(loaded)
+
+        sizes = [len(part) for part in self.matrix.parts]
+        strides = {_WEIGHTS: self.part_lines, _RESULTS: self.result_lines}
+        return self._repeated(write, sizes.count(sizes[0]), len(sizes), strides)
+
+    def _repeated(
+        self,
+        write: Callable[[Lowering, int], None],
+        whole: int,
+        count: int,
+        strides: dict[int, int],
+    ) -> list[Body]:
+        """``count`` blocks or parts, of which ``whole`` are equal, a few in a body."""
+
+        def code(numbers: range) -> list[Item]:
+            low = self._lowering()
+            self._turn = 0
+            for number in numbers:
+                write(low, number)
+            return low.code.items
+
+        each = max(1, ITEMS // len(code(range(1))))
+        if each >= count:
+            return [Body(code(range(count)), 1, {})]
+        times = whole // each
+        found = [Body(code(range(each)), times, {k: each * n for k, n in strides.items()})]
+        if times * each < count:
+            found.append(Body(code(range(times * each, count)), 1, {}))
+        return found
 
     def _load_part(self, low: Lowering, part: int) -> tuple[Place, Place]:
         """Regions other than those of the previous part, which the array is reading."""
-        p, m, weights = self.machine.params, self.machine, low.weights
-        rows, scales = self.lines.chunk_rows(self.matrix, len(self.matrix.parts[part]))
+        p, m = self.machine.params, self.machine
         align = max(1, p.beat_rows(m.weights_memory), p.beat_rows(m.scales_memory))
-        each = -(-self.lines.chunk_rows(self.matrix, self.matrix.chunk)[0] // weights.region)
-        first = part % max(1, weights.regions // each) * each
-        with weights.within(*range(first, first + each)):
-            place = weights.take(rows, align=align)
-        own = place if low.scales is weights else low.scales.take(scales, align=align)
+
+        def take(memory: Rows, count: int, most: int) -> Place:
+            each = -(-most // memory.region)
+            first = part % max(1, memory.regions // each) * each
+            with memory.within(*range(first, first + each)):
+                return memory.take(count, align=align)
+
+        sizes = len(self.matrix.parts[part]), self.matrix.chunk
+        weights, scales = zip(*(self.lines.chunk_rows(self.matrix, n) for n in sizes), strict=True)
+        place = take(low.weights, *weights)
+        own = place if low.scales is low.weights else take(low.scales, *scales)
         low.move_chunk(self.matrix, _WEIGHTS, part, 0, 0, (place, own))
         return place, own
 
-    def _load_acts(self, low: Lowering, tile: int) -> Place:
-        m, line = self.machine, _ACTS + tile * self._acts_lines
-        place = low.take_acts(self.matrix)
+    def _load_acts(self, low: Lowering, span: int) -> Place:
+        m, line, tiles = self.machine, _ACTS + span * self._acts_lines, len(self.spans[span])
+        place = low.take_acts(self.matrix, tiles)
         for fields in self.loads:
-            low.emit("LOAD", row=place.first, line=line, line_index=0, **fields)
-            line += m.params.beat_line(m.lines(m.memory(fields["memory"]), fields["rows"]))
+            rows = tiles * fields["rows"]
+            load = fields | {"row": place.first, "rows": rows, "line": line, "line_index": 0}
+            low.emit("LOAD", **load)
+            line += m.params.beat_line(m.lines(m.memory(fields["memory"]), rows))
         return place
 
     def _multiply(
-        self, low: Lowering, acts: Place, loaded: tuple[Place, Place], tile: int, part: int
+        self, low: Lowering, acts: Place, loaded: tuple[Place, Place], span: int, part: int
     ) -> None:
         """Results go to other regions than those that are stored at that time."""
+        m, tiles, size = self.machine, len(self.spans[span]), len(self.matrix.parts[part])
+        each = m.fp16_rows(size)
         self._turn += 1
         with low.fp16.within(low.work_regions[self._turn % len(low.work_regions)]):
-            result = low.tensor(len(self.matrix.parts[part]))
-        low.multiply(acts, *loaded, result, self.matrix)
-        low.store_tile(result, self._result_line(tile, part))
-        low.release(result)
+            place = low.fp16.take(tiles * each)
+        low.multiply(acts, *loaded, Tensor(place.first, size), self.matrix, tiles)
+        rows = (tiles - 1) * each + m.words(size)
+        low.move("STORE", m.fp16_memory, place.first, rows, self._result_line(span, part))
+        low.fp16.give(place)
 
     # Programs.
 
@@ -215,8 +263,10 @@ class Product:
 def best_product(machine: Machine, rows: int, inputs: int, outputs: int, latency: Any) -> Product:
     """``rows`` tokens of ``inputs`` values times weights with ``outputs`` outputs."""
     matrices = dict.fromkeys(_matrix(machine, inputs, outputs, parts) for parts in PARTS)
-    products = [Product(machine, rows, matrix, latency) for matrix in matrices]
-    return min(products, key=lambda product: product.time.cycles)
+    spans = dict.fromkeys(min(tiles, -(-rows // machine.rows)) for tiles in TILES)
+    products = [Product(machine, rows, x, latency, tiles) for tiles in spans for x in matrices]
+    fit = [product for product in products if product.fits]
+    return min(fit or products[:1], key=lambda product: product.time.cycles)
 
 
 def _moved(x: Any, times: int, strides: dict[int, int]) -> Any:

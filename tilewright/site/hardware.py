@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.base.records import load_table
 from tilewright.base.table import Column, Table, code
-from tilewright.claims import load_claims
+from tilewright.claims import find_claim
 from tilewright.golden.params.describe import family
 from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.site.html import Markup
@@ -35,7 +35,8 @@ METRICS = {"area": "area, µm²", "delay": "delay, ps"}
 UM2_PER_MM2 = 1e6
 PS_PER_GHZ = 1000.0  # a period in ps is this divided by the clock in GHz
 
-PAPER_NODES = {"anda": 16, "harmonia": 28}  # nm
+# The paper's area, and its node in nm.
+PAPER_AREAS = {"anda": ("anda.area", 16), "harmonia": ("harmonia.area", 28)}
 # The papers' parts of an accelerator, and the modules of ours that do their work. Harmonia's paper
 # gives the area of all of them only.
 OTHERS = ("controller", "fetcher", "registers", "loader", "storer", "watchdog", "")
@@ -264,7 +265,8 @@ def accelerator_area(block: str) -> Table:
 
     The last row scales the paper's sum to the node of each technology.
     """
-    node, claim = PAPER_NODES[block], load_claims(block)[f"{block}.area"]
+    name, node = PAPER_AREAS[block]
+    claim = find_claim(name)
     theirs = claim.numbers if isinstance(claim.value, dict) else {}  # or only their sum
     whole = sum(theirs.values()) if theirs else claim.number
     areas = {

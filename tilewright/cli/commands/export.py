@@ -69,7 +69,6 @@ def _export_registers(args: argparse.Namespace) -> list[Path]:
     for option in ("tech", "clock"):
         if getattr(args, option) is not None:
             raise CommandError(f"--{option} is of a block that goes to a --flow")
-    args.out.mkdir(parents=True, exist_ok=True)
     return write_registers(args.subject, args.out)
 
 

@@ -81,9 +81,9 @@ class AndaLowering(Lowering):
 
     # Products.
 
-    def take_acts(self, matrix: Matrix) -> Place:
+    def take_acts(self, matrix: Matrix, tiles: int = 1) -> Place:
         with self.fp16.within(0):
-            return self.fp16.take(self.machine.planes(matrix))
+            return self.fp16.take(tiles * self.machine.planes(matrix))
 
     def convert(self, x: Tensor, acts: Place, matrix: Matrix, first: int = 0) -> None:
         self._mantissa = self.machine.mantissa(matrix)
@@ -99,17 +99,20 @@ class AndaLowering(Lowering):
         scales: Place,
         into: Tensor,
         matrix: Matrix,
+        tiles: int = 1,
     ) -> None:
-        self._mantissa = self.machine.mantissa(matrix)
-        self.emit(
-            "GEMM",
-            source=acts.first,
-            weights=weights.first,
-            scales=scales.first,
-            destination=into.row,
-            inputs=matrix.groups * self.machine.params.group,
-            outputs=into.elements,
-        )
+        m = self.machine
+        self._mantissa = m.mantissa(matrix)
+        for tile in range(tiles):
+            self.emit(
+                "GEMM",
+                source=acts.first + tile * m.planes(matrix),
+                weights=weights.first,
+                scales=scales.first,
+                destination=into.row + tile * m.fp16_rows(into.elements),
+                inputs=matrix.groups * m.params.group,
+                outputs=into.elements,
+            )
 
     # Attention.
 

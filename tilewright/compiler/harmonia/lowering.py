@@ -142,8 +142,8 @@ class HarmoniaLowering(Lowering):
     def take_chunk_at(self, places: tuple[Place, Place]) -> None:
         self.weights.take_at(places[0])
 
-    def take_acts(self, matrix: Matrix) -> Place:
-        return self._acts(matrix.groups)
+    def take_acts(self, matrix: Matrix, tiles: int = 1) -> Place:
+        return self._acts(tiles * matrix.groups)
 
     def _acts(self, rows: int) -> Place:
         """Rows in another region than the last: the array reads one while another is written."""
@@ -178,6 +178,7 @@ class HarmoniaLowering(Lowering):
         scales: Place,
         into: Tensor,
         matrix: Matrix,
+        tiles: int = 1,
     ) -> None:
         p = self.machine.params
         self._gemm(
@@ -187,6 +188,7 @@ class HarmoniaLowering(Lowering):
             into,
             groups=matrix.groups,
             tiles=tiles_of(p, into.elements),
+            token_tiles=tiles,
         )
 
     def _gemm(
@@ -198,6 +200,7 @@ class HarmoniaLowering(Lowering):
         *,
         groups: int,
         tiles: int,
+        token_tiles: int = 1,
         low_halves: int = 0,
         maxima: int | None = None,
     ) -> None:
@@ -211,7 +214,7 @@ class HarmoniaLowering(Lowering):
             destination=into.row,
             groups=groups,
             tiles=tiles,
-            token_tiles=1,
+            token_tiles=token_tiles,
             maxima=int(maxima is not None),
             register=maxima or 0,
         )

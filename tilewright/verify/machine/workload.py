@@ -71,13 +71,15 @@ def _placed(x: Any, firsts: NDArray) -> Any:
 
 
 def _activations(product: Product, values: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    """Converted activations, tile by tile, each memory's from a beat on."""
-    m, parts = product.machine, []
-    own = bench_side(m.params)
-    for first in range(0, len(values), m.rows):
-        content = own.activation_rows(m, product.matrix, values[first : first + m.rows])
-        for fields, rows in zip(product.loads, content, strict=True):
-            parts.append(_lined(m, m.to_bytes(m.memory(fields["memory"]), rows)))
+    """Converted activations, span by span of token tiles, each memory's from a beat on."""
+    m, parts, own = product.machine, [], bench_side(product.machine.params)
+    for span in product.spans:
+        tiles = [
+            own.activation_rows(m, product.matrix, values[k * m.rows : (k + 1) * m.rows])
+            for k in span
+        ]
+        for fields, rows in zip(product.loads, zip(*tiles, strict=True), strict=True):
+            parts.append(_lined(m, m.to_bytes(m.memory(fields["memory"]), np.concatenate(rows))))
     return np.concatenate(parts)
 
 
