@@ -57,13 +57,15 @@ class _MacrosAndModules(BlackBoxMemories, SharedModules):
     """For synthesis: memories are macros, and common modules are emitted once."""
 
 
-def to_verilog(params: BlockParams) -> str:
+def to_verilog(params: BlockParams, text: str | None = None) -> str:
     """Verilog of the block; the top module is called ``params.slug`` and is the first one.
 
     Its ports are in groups, a comment before each. Clock and reset are called as the block says.
+    ``text`` is the block's RTLIL where it is not that of :func:`to_rtlil`.
     """
     title = f"// {params.slug}: {params.summary}\n"
-    modules = re.split(r"^(?=module )", verilog_from_rtlil(to_rtlil(params)), flags=re.MULTILINE)
+    verilog = verilog_from_rtlil(to_rtlil(params) if text is None else text)
+    modules = re.split(r"^(?=module )", verilog, flags=re.MULTILINE)
     start = re.compile(rf"module \\?{re.escape(params.slug)} ?\(.*?\);\n", re.DOTALL)
     (top,) = (text for text in modules if start.match(text))
     modules.remove(top)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tilewright.golden.params.resolve import resolve
-from tilewright.synth.emit import to_rtlil
+from tilewright.synth.emit import to_rtlil, to_verilog
 from tools.mutations import __main__ as command
 from tools.mutations.campaign import Subject
 from tools.mutations.equivalence import is_equivalent
@@ -31,6 +31,12 @@ def test_samples_have_every_kind_and_only_the_named_lines_change():
 def test_a_planted_error_is_found():
     verdict, finding = Subject("queue:tiny").judge(planted(RTLIL, "\\read__addr: 1'0 to 1'1"))
     assert verdict == "found" and "got 0x" in finding
+
+
+@pytest.mark.full
+def test_errors_are_planted_in_the_verilog_that_benches_drive():
+    """Clock and reset of a block with AXI have other names in its RTLIL."""
+    assert Subject("anda_axi:small").verilog == to_verilog(resolve("anda_axi:small"))
 
 
 @pytest.mark.parametrize(

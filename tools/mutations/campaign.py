@@ -5,7 +5,7 @@ from functools import cached_property
 
 from tilewright.base.errors import CheckError
 from tilewright.golden.params.resolve import BLOCKS, resolve
-from tilewright.synth.emit import to_rtlil, verilog_from_rtlil
+from tilewright.synth.emit import to_rtlil, to_verilog
 from tilewright.synth.yosys import SynthesisError
 from tilewright.verify import bench_of, cocotb_tests
 from tilewright.verify.bench import StreamBench
@@ -33,7 +33,7 @@ class Subject:
     def __init__(self, block: str):
         self.block, self.params = block, resolve(block)
         self.rtlil = to_rtlil(self.params)
-        self.verilog = verilog_from_rtlil(self.rtlil)
+        self.verilog = to_verilog(self.params, self.rtlil)
         self.simulator = "icarus" if len(self.rtlil) <= SMALL else "verilator"
         self.is_machine = _is_machine(block)
         # A machine's bench runs whole programs: few cases take nearly as long as many.
@@ -47,7 +47,7 @@ class Subject:
         """Return one of ``VERDICTS``, or ``unchanged``, and what the bench printed."""
         text, limit = apply(self.rtlil, mutation), self._limit / self.cases[0]
         try:
-            verilog = verilog_from_rtlil(text)
+            verilog = to_verilog(self.params, text)
             if verilog == self.verilog:  # the error is in logic that nothing uses
                 return "unchanged", ""
             for cases in self.cases:

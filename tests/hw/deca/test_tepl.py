@@ -398,3 +398,23 @@ def test_ports_fit_the_processing_element():
     for name in ("command0", "command1", "done0", "done1", "read_request", "read_response"):
         assert tepl[name] == pe[name].flip()
     assert tepl["squash"] == pe["squash"].flip()
+
+
+def test_a_failure_waits_while_a_row_of_the_tile_is_asked_for():
+    """Its loader would write the next tile over the row."""
+
+    async def steps(ctx, hand, dut):
+        ctx.set(dut.read_request.ready, 0)
+        await hand.dispatch(1)
+        assert await hand.next_command() == (0, 1)
+        ctx.set(dut.rows, 1)
+        await ctx.tick().until(dut.read_request.valid)
+        ctx.set(dut.done0.p.error, TileError.BUS)
+        for _ in range(4):
+            assert not ctx.get(dut.done0.ready)
+            await ctx.tick()
+        ctx.set(dut.read_request.ready, 1)
+        await ctx.tick()
+        assert ctx.get(dut.done0.ready)
+
+    by_hand(steps)
