@@ -12,7 +12,7 @@ from tests.support.claims import claim
 from tilewright.golden.params.resolve import resolve
 from tilewright.hw.shared import Shared, SharedModules
 from tilewright.hw.sram import BlackBoxMemories, Sram
-from tilewright.site.hardware import ACCELERATOR_PARTS, PAPER_NODES, area_by_part
+from tilewright.site.hardware import ACCELERATOR_PARTS, PAPER_AREAS, area_by_part
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import synthesise
 from tilewright.synth.record import is_of_this_flow, sha256
@@ -98,7 +98,7 @@ def test_the_page_has_harmonias_area():
         area_by_part(load_system("harmonia", "asap7"), ACCELERATOR_PARTS["harmonia"]).values()
     )
     paper = claim("harmonia.area")
-    scaled = paper * area_factor(PAPER_NODES["harmonia"], ASAP7.node)
+    scaled = paper * area_factor(PAPER_AREAS["harmonia"][1], ASAP7.node)
     page = " ".join((Path(__file__).parents[2] / "docs" / "sweeps.md").read_text().split())
     assert f"Harmonia has {ours:.2f} mm² in asap7" in page
     assert f"the paper's {paper} mm² at 28 nm are {scaled:.2f} mm² at 7 nm" in page
