@@ -418,3 +418,21 @@ def test_a_failure_waits_while_a_row_of_the_tile_is_asked_for():
         assert ctx.get(dut.done0.ready)
 
     by_hand(steps)
+
+
+def test_a_squash_waits_while_a_row_of_the_tile_is_asked_for():
+    async def steps(ctx, hand, dut):
+        ctx.set(dut.read_request.ready, 0)
+        await hand.dispatch(1)
+        assert await hand.next_command() == (0, 1)
+        ctx.set(dut.rows, 1)
+        await ctx.tick().until(dut.read_request.valid)
+        await hand.send(dut.flush, id=1)
+        for _ in range(4):
+            assert not ctx.get(dut.squash)
+            await ctx.tick()
+        ctx.set(dut.read_request.ready, 1)
+        await ctx.tick()
+        assert ctx.get(dut.squash) == 1
+
+    by_hand(steps)
