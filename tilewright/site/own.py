@@ -5,6 +5,7 @@ import os
 from functools import cache
 
 from tilewright.base.table import Column, Table
+from tilewright.site.pes import FIGURES
 from tilewright.studies.own_designs import OwnDesigns, read_designs
 from tilewright.studies.pe.format_accuracy import compare_formats
 
@@ -25,16 +26,7 @@ def _own() -> OwnDesigns:
 
 def pes() -> Table:
     """The PEs that were given, after some of ours."""
-    columns: dict[str, Column] = {
-        "PE": "name",
-        "MAC/cycle": "macs_per_cycle",
-        "Area, µm²": "area_um2",
-        "Delay, ps": "delay_ps",
-        "fJ/MAC": "energy_fj_per_mac",
-        "TOPS/mm²": "tops_per_mm2",
-        "TOPS/W": "tops_per_watt",
-    }
-    return Table.of(_own().pe_rows(), columns)
+    return Table.of(_own().pe_rows(), FIGURES)
 
 
 def formats() -> Table:

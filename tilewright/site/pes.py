@@ -10,7 +10,7 @@ from tilewright.studies.pe.compare import Comparison, Conclusion, PEComparison, 
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 UNITS = {"area_efficiency": "TOPS/mm²", "energy_efficiency": "TOPS/W"}
-COLUMNS = {
+FIGURES: dict[str, Column] = {
     "PE": "name",
     "MAC/cycle": "macs_per_cycle",
     "Area, µm²": "area_um2",
@@ -18,6 +18,9 @@ COLUMNS = {
     "fJ/MAC": "energy_fj_per_mac",
     "TOPS/mm²": "tops_per_mm2",
     "TOPS/W": "tops_per_watt",
+}
+COLUMNS = {
+    **FIGURES,
     "Area, x": "area_x",
     "Power, x": "power_x",
     "TOPS/mm², x": "area_efficiency_x",

@@ -1,10 +1,8 @@
-"""What benches of programs must know of Anda; ``tests.py`` has cocotb tests of its own."""
+"""What benches of programs need from Anda; ``tests.py`` has cocotb tests of its own."""
 
 from tilewright.golden.params.anda_machine import INSTRUCTION_FIELDS
 from tilewright.verify.anda_machine import errors, programs
 from tilewright.verify.machine.accelerators import BenchSide
-
-__all__ = ["SIDE"]
 
 SIDE = BenchSide(
     weights="weights",

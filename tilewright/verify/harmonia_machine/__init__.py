@@ -1,10 +1,8 @@
-"""What benches of programs must know of Harmonia; ``tests.py`` has cocotb tests of its own."""
+"""What benches of programs need from Harmonia; ``tests.py`` has cocotb tests of its own."""
 
 from tilewright.golden.params.harmonia_machine import INSTRUCTION_FIELDS
 from tilewright.verify.harmonia_machine import errors, programs
 from tilewright.verify.machine.accelerators import BenchSide
-
-__all__ = ["SIDE"]
 
 SIDE = BenchSide(
     weights="operands",
