@@ -89,18 +89,26 @@ def own(cell: Cell) -> Area:
     return Area(memory=cell.area) if cell.memory_bits else Area(logic=cell.area)
 
 
+def origin(spec: str, technology: Technology, rtlil: str) -> dict[str, Any]:
+    """Return what a record of a whole accelerator was made from."""
+    own_library = bool(technology.liberty)
+    return {
+        "spec": spec,
+        "technology": technology.name,
+        "system_rtlil_sha256": sha256(rtlil),
+        "liberty_sha256": None if own_library else sha256(to_liberty(technology)),
+        "flow_sha256": None if own_library else flow_sha256(technology.name),
+        "tools": tool_versions(),
+    }
+
+
 def system_record(spec: str, technology: Technology) -> dict[str, Any]:
     """What ``tilewright synth SPEC --system`` writes down."""
     params = resolve(spec)
     rtlil = to_rtlil(params, memory_macros=True)
     parts, macros = system_area(rtlil, params.slug, technology)
     return {
-        "spec": spec,
-        "technology": technology.name,
-        "system_rtlil_sha256": sha256(rtlil),
-        "liberty_sha256": None if technology.liberty else sha256(to_liberty(technology)),
-        "flow_sha256": None if technology.liberty else flow_sha256(technology.name),
-        "tools": tool_versions(),
+        **origin(spec, technology, rtlil),
         "unit": "um2",
         "parts": {
             name: {"logic": round(a.logic, 3), "memory": round(a.memory, 3)}

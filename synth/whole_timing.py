@@ -24,14 +24,11 @@ from tilewright.synth.clock_gates import MIN_GROUP
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.expand import CONSTANT, Expanded, expand
 from tilewright.synth.flow import Goal
-from tilewright.synth.liberty import to_liberty
 from tilewright.synth.record import (
     RECORDS,
     find_record,
-    flow_sha256,
-    sha256,
-    tool_versions,
 )
+from tilewright.synth.system import origin
 from tilewright.synth.technology import Cell, Plane, Technology
 from tilewright.synth.timing import (
     FALL,
@@ -296,12 +293,7 @@ def clock_record(spec: str, technology: Technology, period: float) -> dict[str, 
     found = system_clock(rtlil, params.slug, technology, period)
     longest = max(found.timing.paths.values(), key=lambda path: path.delay)
     return {
-        "spec": spec,
-        "technology": technology.name,
-        "system_rtlil_sha256": sha256(rtlil),
-        "liberty_sha256": None if technology.liberty else sha256(to_liberty(technology)),
-        "flow_sha256": None if technology.liberty else flow_sha256(technology.name),
-        "tools": tool_versions(),
+        **origin(spec, technology, rtlil),
         "wanted_ps": round(period, 3),
         "goal": found.goal.value,
         "period_ps": round(found.delay, 3),

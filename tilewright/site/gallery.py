@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tilewright.base.files import write_atomic
-from tilewright.site import accuracy, claims, pes, real_model, servers
+from tilewright.site import accuracy, claims, pes, servers
 
 COMMAND = (
     "tilewright run smollm2 --on harmonia --chat --tokens 24"
@@ -30,7 +30,6 @@ PICTURES: dict[str, Callable[[], str]] = {
     "accuracy": accuracy.frontier,
     "claims": claims.published_and_ours,
     "deca": lambda: servers.speedups_by_scheme("spr-hbm"),
-    "layer": real_model.layer_timeline,
     "pes": lambda: next(pes.efficiencies()),
 }
 

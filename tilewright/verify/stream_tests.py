@@ -156,7 +156,7 @@ async def pass_through(
         if number == 0:
             await clock.reset([*drivers.values(), *monitors.values()], at_once=not phase.alone)
         clock.quiet = 0
-        # Some cycles past the last word: nothing more may arrive. Words that go first are only taken.
+        # Some cycles past the last word: nothing more may arrive. First words are only taken.
         least = 0 if words.keys() == set(bench.first) else settle + 1
         await clock.run(
             lambda: (
