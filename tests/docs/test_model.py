@@ -23,8 +23,9 @@ def test_every_option_of_llm_is_in_an_example_that_runs():
     }
     parser = argparse.ArgumentParser()
     llm.add_arguments(parser)
-    options = {word for action in parser._actions for word in action.option_strings}
-    assert {word for word in options if word.startswith("--")} - shown == {"--help"}
+    # An option with an older name is shown by the first.
+    words = [[w for w in a.option_strings if w.startswith("--")] for a in parser._actions]
+    assert {names[0] for names in words if names} - shown == {"--help"}
 
 
 def test_counts_of_the_page():

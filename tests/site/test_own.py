@@ -103,7 +103,7 @@ def test_accelerators_are_drawn_beside_the_regions(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--with", "spr-ddr"), "spr-ddr is a server; name it with --system"),
+        (("--with", "spr-ddr"), "spr-ddr is a server; name it with --on"),
         (("--with", "anda", "--explore"), "--with does not go with --explore"),
     ],
 )

@@ -8,7 +8,7 @@ from tilewright.cli.targets import add_target_arguments, target_of
 
 NAME = "gemm"
 HELP = "time, rate and bounds of a matrix product on a system"
-EXAMPLE = "tilewright gemm 16 8192 28672 --system spr-hbm --scheme bf8_30%"
+EXAMPLE = "tilewright gemm 16 8192 28672 --on spr-hbm --scheme bf8_30%"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

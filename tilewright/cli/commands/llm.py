@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "llm"
 HELP = "latency, tokens a second, bounds, energy and memory of a model on a system"
-EXAMPLE = "tilewright llm llama-2-70b --system spr-hbm --scheme mxfp4 --batch 1 --context 1024"
+EXAMPLE = "tilewright llm llama-2-70b --on spr-hbm --scheme mxfp4 --batch 1 --context 1024"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,12 +15,17 @@ if TYPE_CHECKING:
 
 NAME = "roofsurface"
 HELP = "bounds of compressed products by memory, vector and matrix units; sizes of a DECA"
-EXAMPLE = "tilewright roofsurface --system spr-hbm --rows 16"
+EXAMPLE = "tilewright roofsurface --on spr-hbm --rows 16"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--system", default="spr-hbm", metavar="S", help="a server's name or TOML file [spr-hbm]"
+        "--on",
+        "--system",
+        dest="system",
+        default="spr-hbm",
+        metavar="S",
+        help="a server's name or TOML file [spr-hbm]",
     )
     parser.add_argument(
         "--set",
@@ -107,7 +112,7 @@ def _accelerator(name: str) -> "Accelerator":
 
     target = resolve_target(name)
     if target.server is not None:
-        raise CommandError(f"{name} is a server; name it with --system")
+        raise CommandError(f"{name} is a server; name it with --on")
     return target.accelerator(None)
 
 
