@@ -130,9 +130,8 @@ def with_input(name: str, factor: float) -> Iterator[None]:
 def inputs_read() -> Iterator[set[str]]:
     """Collect the names of the inputs that results inside the ``with`` statement follow from."""
     forget()
-    names: set[str] = set()
-    _INPUTS_READ.append(names)
+    _INPUTS_READ.append(set())
     try:
-        yield names
+        yield _INPUTS_READ[-1]
     finally:
-        _INPUTS_READ.remove(names)
+        _INPUTS_READ.pop()

@@ -3,19 +3,20 @@
 The fp16 baseline of every paper is the better one of our two, with fused rounding. Every baseline
 is in the best of its arrangements of stages, adders and accumulator that are on record, of which a
 rule takes one (``tilewright.studies.pe.points``). Operands are in registers inside every PE, as the
-texts of Anda (signs and double-buffered weights) and Harmonia (dual register files) have theirs;
-with ``registers_outside`` they are held outside every PE, at the edge of an array.
+texts of Anda (signs and double-buffered weights) and Harmonia (dual register files) have theirs.
+``tilewright.sim.choices`` has the other ways to decide each of these.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
 
 from tilewright.golden.params.harmonia import Mode
 from tilewright.sim.accelerator import harmonia_rate
 from tilewright.sim.calibration import measured
+from tilewright.sim.choices import chosen
 from tilewright.sim.records import area_um2, energy_fj, netlist_rate
 
 ANDA_GROUP = 64
+OURS = ("anda", "harmonia")  # the others are baselines
 LANES = 4  # multiply-adds a cycle of a bit-parallel PE
 INSIDE = "__registered_true"
 BOUNDED = "__bounded_true"
@@ -34,23 +35,16 @@ UNITS = {  # name in the claims -> units of the records, operands inside and out
     "figna-m8": (f"pe_figna{INSIDE}{SHORT}{M8}", f"pe_figna{SHORT}{M8}"),
     "figna-c": (f"pe_figna_c{INSIDE}{CARRY_SAVE}", f"pe_figna_c{CARRY_SAVE}"),
 }
-_OUTSIDE: list[bool] = []
-
-
-@contextmanager
-def registers_outside() -> Iterator[None]:
-    """Inside the ``with`` statement operand registers are no part of any PE."""
-    _OUTSIDE.append(True)
-    try:
-        yield
-    finally:
-        _OUTSIDE.pop()
+ARRANGEMENT = re.compile(r"__(stages_\d|adder_[a-z_]+|bounded_true)(?=__|$)")
 
 
 def pe_unit(name: str) -> str:
     """Return the unit of the records that stands for a PE: ``fp-fp``, ``anda-m6``."""
-    family = name.partition("-")[0] if name.startswith(("anda", "harmonia")) else name
-    return UNITS[family][bool(_OUTSIDE)]
+    family = name.partition("-")[0] if name.startswith(OURS) else name
+    unit = UNITS[family][chosen("outside")]
+    if family == "fp-fp" and chosen("discrete"):
+        return f"{ARRANGEMENT.sub('', unit)}__form_discrete"
+    return ARRANGEMENT.sub("", unit) if family not in OURS and chosen("plain") else unit
 
 
 def _length(name: str) -> int:
@@ -63,12 +57,21 @@ def pe_area(name: str) -> float:
 
 
 def pe_fj(name: str) -> float:
-    """Femtojoules of a multiply-add of a PE, on a real model's data."""
+    """Femtojoules of a multiply-add of a PE, on a real model's data.
+
+    The power of a netlist is measured, so a PE of ours that took more cycles would take more.
+    """
     if name.startswith("anda"):
-        return energy_fj(pe_unit(name), _length(name))
+        return anda_fj(_length(name))
     if name.startswith("harmonia"):
-        return energy_fj(pe_unit(name), mode=name.removeprefix("harmonia-"))
+        mode = name.removeprefix("harmonia-")
+        return measured("harmonia.cycles", energy_fj(pe_unit(name), mode=mode))
     return energy_fj(pe_unit(name))
+
+
+def anda_fj(length: float) -> float:
+    """Femtojoules of a multiply-add of Anda's PE with mantissas of this length."""
+    return measured("anda.cycles", energy_fj(pe_unit("anda"), length))
 
 
 def pe_rate(name: str) -> float:

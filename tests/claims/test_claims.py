@@ -74,7 +74,7 @@ def test_a_claim_has_the_types_of_its_fields(tmp_path):
         ([GOOD + 'cause = "our designs"'], "deca.x: 'our designs' is not a valid Cause"),
         (
             [GOOD + 'same_as = "deca.y"'],
-            "deca.x: reason, same_as and derived_from need a comparison",
+            "deca.x: reason, not_evidence, same_as and derived_from need a comparison",
         ),
     ],
 )

@@ -8,7 +8,8 @@ import pytest
 from tests.support.claims import claim
 from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
-from tilewright.sim.pe_units import pe_ratio, registers_outside
+from tilewright.sim.choices import other_choice
+from tilewright.sim.pe_units import pe_ratio
 from tilewright.studies.pe.compare import compare_in
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy
 from tilewright.studies.pe.workload import KINDS, STREAMS, words_of, workload
@@ -175,7 +176,7 @@ def test_command_prints_pes_and_claims(capsys):
 def test_ratios_are_those_of_the_scoreboard_with_operands_outside():
     """One rule: both take the same baselines, so that the same figure has one value."""
     rows = {row.name: row for row in compare_in(ASAP7).pes}
-    with registers_outside():
+    with other_choice("outside"):
         for quantity in ("area", "power", "area_efficiency", "energy_efficiency"):
             shown = getattr(rows["Anda m8"], f"{quantity}_x")
             assert shown == pytest.approx(pe_ratio(quantity, "anda-m8", "fp-fp"), rel=1e-3)

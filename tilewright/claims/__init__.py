@@ -59,6 +59,19 @@ class Cause(StrEnum):
     MACHINE = "another machine"  # or other kernels on it
     OURS = "our design or model"  # a design that is another one, or a model that is simpler
 
+    @property
+    def settled_by(self) -> str:
+        """What would show whether it is the cause."""
+        return {
+            Cause.PROCESS: "the same RTL in the paper's cells and memory macros",
+            Cause.UNSEEN: "the authors' netlist, or the boundary of its area and power",
+            Cause.SIMULATOR: "the simulator's source, or its cycles for one layer",
+            Cause.PAPER: "the raw figures from which the authors drew the plot",
+            Cause.MODELS: "the same run on OPT-1.3B to 13B, whose weights are public",
+            Cause.MACHINE: "the benchmark on the paper's Xeon with its count of threads",
+            Cause.OURS: "another design of ours, or a model with what this one leaves out",
+        }[self]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
@@ -77,7 +90,9 @@ class Claim:
     arguments: dict[str, Any] = field(hash=False, default_factory=dict)  # of the study
     reason: str = ""  # of a known deviation
     cause: Cause | None = None  # of a known deviation
-    same_as: str = ""  # id of the claim of which this one is the same figure: they count once
+    headline: str = ""  # its line of the abstract or conclusion, which several claims can share
+    not_evidence: str = ""  # why agreement shows nothing, where its class does not say so
+    same_as: str = ""  # id of a claim with the same cause: they count once, and fail if one fails
     derived_from: tuple[str, ...] = ()  # ids of the claims whose figures give this one
 
     def __post_init__(self) -> None:
@@ -88,8 +103,9 @@ class Claim:
             "tolerance goes with relative, absolute or inside, and with no study",
         )
         require(
-            bool(self.reason or self.same_as or self.derived_from) <= self.is_compared,
-            "reason, same_as and derived_from need a comparison",
+            bool(self.reason or self.not_evidence or self.same_as or self.derived_from)
+            <= self.is_compared,
+            "reason, not_evidence, same_as and derived_from need a comparison",
         )
         require((self.cause is not None) <= bool(self.reason), "cause needs reason")
         require(bool(self.arguments) <= bool(self.study), "with needs study")

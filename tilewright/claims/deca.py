@@ -23,9 +23,16 @@ from tilewright.golden.deca import resolve_scheme
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.sparamx.software_deca import tile_instructions
 from tilewright.sim.calibration import constant, measured
+from tilewright.sim.choices import chosen
 from tilewright.sim.deca_stream import Integration, Prefetch, tile_rate
 from tilewright.sim.models import resolve_model
-from tilewright.sim.records import NoRecordError, area_um2, deca_power_mw, read_record
+from tilewright.sim.records import (
+    NoRecordError,
+    area_um2,
+    deca_power_mw,
+    deca_runs,
+    read_record,
+)
 from tilewright.sim.roofsurface import Surface, explore, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.server import run_steps
@@ -321,8 +328,16 @@ ABLATION_SCHEMES = ("bf8", "bf8_50%", "bf8_20%", "bf8_5%")
 
 def _ablation(scheme: str) -> list[float]:
     """Cycles of a tile in each step of the integration; HBM, 4 rows."""
-    found = resolve_weight_scheme(scheme)
-    return [tile_cost(HBM, "deca", found, 4, integration=step).cycles for step in ABLATION]
+    found, params = resolve_weight_scheme(scheme), _built()
+    return [
+        tile_cost(HBM, "deca", found, 4, params=params, integration=step).cycles
+        for step in ABLATION
+    ]
+
+
+def _built() -> DecaParams:
+    """Ours, or one whose loaders have one tile in flight each, as the paper's text has them."""
+    return DecaParams(port_commands=1) if chosen("port") else DecaParams()
 
 
 @answers(PREDICTION, {"deca.fig16.tepl_gain_5pct": ("bf8_5%", 4)})
@@ -355,7 +370,7 @@ def ablation_grows_with_sparsity() -> bool:
 def _prefetching(prefetch: Prefetch, degree: int) -> tuple[float, float]:
     """Rate of MXFP4 with 4 rows, and share of lines that missed the L2."""
     found = tile_rate(
-        DecaParams(),
+        _built(),
         resolve_weight_scheme("mxfp4"),
         bytes_per_cycle=HBM.bytes_per_cycle(HBM.cores),
         matrix_cycles=MATRIX_CYCLES,
@@ -501,16 +516,27 @@ def area_mm2() -> float:
     return 56 * area_um2("deca", "fastest") / 1e6
 
 
+@answers(NETLIST, {"deca.area.share_die": (1600.0,)})
+def die_percent(die_mm2: float) -> float:
+    """56 PEs in percent of the processor's die."""
+    return 100 * area_mm2() / die_mm2
+
+
 @answers(NETLIST, {"deca.power.total_56": ("mxfp4 real",)})
 def power_w(run: str) -> float:
     """56 PEs at full activity and 2.5 GHz, from the energy record at 7 nm."""
-    return 56 * deca_power_mw(run) / 1e3
+    other = run != "idle" and chosen("activity")
+    runs = [name for name in deca_runs() if name.endswith(" real")] if other else [run]
+    return 56 * max(map(deca_power_mw, runs)) / 1e3
 
 
-@answers(NETLIST, {"deca.power.idle": (350.0,)})
-def idle_percent(design_watts: float) -> float:
-    """56 idle PEs, in percent of the processor's design power."""
-    return 100 * power_w("idle") / design_watts
+@answers(
+    NETLIST,
+    {"deca.power.idle": ("idle", 350.0), "deca.power.share_tdp": ("mxfp4 real", 350.0)},
+)
+def power_percent(run: str, design_watts: float) -> float:
+    """56 PEs in percent of the processor's design power."""
+    return 100 * power_w(run) / design_watts
 
 
 # Modules of DECA by the paper's division of area and power; everything else is the "rest".

@@ -11,8 +11,8 @@ Answer = bool | float | list[float]
 class ClaimClass(StrEnum):
     """The class of an evaluated claim.
 
-    A prediction or a measurement can fail: its value was not used to get ours. The other classes
-    say why agreement is less than that.
+    A prediction or a measurement shows something: its value was not used to get ours. In the other
+    classes agreement shows nothing.
     """
 
     PREDICTION = "prediction"  # out of sample: no constant was fitted to it
@@ -30,7 +30,6 @@ class ClaimClass(StrEnum):
 PREDICTION, RTL, SILICON, NETLIST, MODEL = list(ClaimClass)[:5]
 FITTED, DERIVED, IDENTITY, CONSISTENCY, BOUND = list(ClaimClass)[5:]
 MEASURED = (RTL, SILICON, NETLIST, MODEL)
-COUNTED = (PREDICTION, *MEASURED)  # of the headline
 
 
 @dataclass(frozen=True)

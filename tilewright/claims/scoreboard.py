@@ -4,10 +4,12 @@ Claims are data of ``tilewright.claims``; the modules of the papers compute our 
 the id of its claim, and ``compare`` says how the two are compared.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
-from statistics import fmean
+from itertools import combinations
 from typing import Self
 
 # These fill the registry.
@@ -25,18 +27,33 @@ from tilewright.claims import (
     papers,
     sparamx,
 )
-from tilewright.claims.registry import COUNTED, EVALUATIONS, MEASURED, Answer, ClaimClass
+from tilewright.claims.registry import EVALUATIONS, MEASURED, Answer, ClaimClass
 from tilewright.sim.calibration import inputs_read, table, with_input
-from tilewright.sim.pe_units import registers_outside
+from tilewright.sim.choices import choices_asked, other_choice
 from tilewright.sim.records import NoRecordError
 
 PAPERS = (accuracy, anda, deca, harmonia, sparamx)
 
-# A claim within its tolerance is reproduced where it can fail by what we built: it is a measurement
-# of ours, or a prediction that one of our measurements moves. Any other claim agrees. It is not
-# modelled where a record that it needs is not there.
-REPRODUCED, AGREES, OFF, NOT_MODELLED = "reproduced", "agrees", "off", "not modelled"
-VERDICTS = (REPRODUCED, AGREES, OFF, NOT_MODELLED)
+# A claim within its tolerance holds, unless its class or its entry says why that shows nothing. One
+# that is not is reversed where the paper and we disagree about which of two is better.
+HOLDS, OFF, REVERSED = "holds", "off", "reversed"
+NOT_EVIDENCE, NOT_EVALUATED = "not evidence", "not evaluated"
+VERDICTS = (HOLDS, OFF, REVERSED, NOT_EVIDENCE, NOT_EVALUATED)
+MISSED = (OFF, REVERSED)
+COUNTED = (HOLDS, *MISSED)
+NO_EVIDENCE = {  # classes in which agreement shows nothing, and why
+    ClaimClass.FITTED: "a constant of the model was fitted to it",
+    ClaimClass.DERIVED: "arithmetic on figures that constants were fitted to",
+    ClaimClass.IDENTITY: "a definition",
+    ClaimClass.CONSISTENCY: "printed values are our inputs",
+    ClaimClass.BOUND: "a bound or a trend that little could break",
+}
+
+# What decides a figure; only the first says anything of the accelerators that we built.
+HARDWARE, SOFTWARE = "our hardware", "the model of software and memory"
+SUBJECTS = {ClaimClass.SILICON: "our kernels on a Xeon", ClaimClass.MODEL: "open language models"}
+ACCELERATORS = ("deca.cycles", "deca.rates", "anda.cycles", "harmonia.cycles")
+CHANGES = (1.1, 0.9, 1.2, 0.8, 1.5, 0.5, 2.0)  # of an input, the smallest first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +65,7 @@ class Result:
     published: Value
     printed: bool  # else it follows from the paper by arithmetic
     ours: Answer | None
-    registers_outside: Answer | None  # ours with the registers of operands outside every PE
+    interval: list[float] | None  # least and most of ours over the open choices
     unit: str
     compare: Compare
     tolerance: float | None  # a share, or in units where ``compare`` is absolute
@@ -56,10 +73,12 @@ class Result:
     deviation_unit: str  # percent, or the claim's own unit where ``compare`` is absolute
     verdict: str
     claim_class: ClaimClass | None  # None where nothing answers the claim
-    same_as: str  # the claim of which this one is the same figure, and with which it counts once
+    subject: str  # what decides it
+    headline: str  # its line of the abstract or conclusion
+    same_as: str  # a claim with the same cause, with which it counts once
     fitted: bool  # a constant of the model was fitted to it
     from_records: bool  # our figure follows committed records of runs
-    reason: str  # why it is off or not modelled
+    reason: str  # why it is off, no evidence or not evaluated
     cause: Cause | None  # what kind of reason that is, where one is known
 
     def as_dict(self) -> dict[str, object]:
@@ -72,7 +91,6 @@ class Result:
         return plain | {
             "class": self.claim_class,
             "published": None if statement else _as_list(self.published),
-            "registers_outside": None if statement else _as_list(self.registers_outside),
             "ours": None if statement else _as_list(self.ours),
             "holds": self.ours if statement else None,
         }
@@ -80,12 +98,7 @@ class Result:
     @property
     def good(self) -> bool:
         """Whether ours is within the tolerance."""
-        return self.verdict in (REPRODUCED, AGREES)
-
-    @property
-    def counted(self) -> bool:
-        """Whether it is in the headline: a prediction or a measurement, and no duplicate."""
-        return self.claim_class in COUNTED and not self.same_as
+        return self.verdict in (HOLDS, NOT_EVIDENCE)
 
     @property
     def tolerance_text(self) -> str:
@@ -120,14 +133,14 @@ def _as_list(value: Value | Answer | None) -> list[object] | None:
 
 @cache
 def scoreboard_claims(paper: str) -> tuple[Claim, ...]:
-    """Return the claims of one paper that are evaluated, in the order of its file."""
-    claims = load_claims(paper)
-    found = {name: claim for name, claim in claims.items() if claim.is_compared}
+    """Return the claims of one paper that are evaluated or a headline, in the order of its file."""
+    claims = load_claims(paper).values()
+    found = {claim.id for claim in claims if claim.is_compared}
     ours = {name for name in EVALUATIONS if name.startswith(f"{paper}.")}
-    if ours != found.keys():
-        lone = ", ".join(sorted(ours ^ found.keys()))
+    if ours != found:
+        lone = ", ".join(sorted(ours ^ found))
         raise ValueError(f"claims without an evaluation, or evaluations without a claim: {lone}")
-    return tuple(found.values())
+    return tuple(claim for claim in claims if claim.is_compared or claim.headline)
 
 
 @cache
@@ -150,7 +163,7 @@ def class_of(claim: Claim) -> ClaimClass:
     if claim.id in fitted_claims():
         return ClaimClass.FITTED
     trend = found in MEASURED and claim.compare is Compare.TRUE
-    if found in COUNTED and not (claim.compare.is_equality or trend):
+    if found in (ClaimClass.PREDICTION, *MEASURED) and not (claim.compare.is_equality or trend):
         return ClaimClass.BOUND
     if found is ClaimClass.PREDICTION and claim.derived_from:
         return ClaimClass.DERIVED
@@ -178,56 +191,75 @@ def evaluate(wanted: Iterable[str] | None = None) -> dict[str, list[Result]]:
     }
 
 
-def _registers_outside(claim: Claim) -> Answer | None:
-    """Return the other column of a claim about netlists, where it is another number."""
-    if EVALUATIONS[claim.id].claim_class is not ClaimClass.NETLIST:
-        return None
-    inside = answer(claim)
-    with registers_outside():
-        outside = answer(claim)
-    return None if outside == inside else outside
+def _interval(claim: Claim) -> list[float] | None:
+    """The least and most of ours over the open choices, where any of them changes it."""
+    with choices_asked() as names:
+        found = _numbers(answer(claim))
+    for taken in (t for n in range(len(names)) for t in combinations(sorted(names), n + 1)):
+        with suppress(NoRecordError), other_choice(*taken):
+            found += _numbers(answer(claim))
+    return [min(found), max(found)] if len(set(found)) > len(_numbers(answer(claim))) else None
+
+
+def _numbers(ours: Answer) -> list[float]:
+    return [] if isinstance(ours, bool) else list(ours) if isinstance(ours, list) else [ours]
 
 
 def _evaluate(claim: Claim) -> Result:
-    ours, deviation, verdict, reason = None, None, NOT_MODELLED, ""
-    try:
-        ours = answer(claim)
-    except NoRecordError as missing:
-        reason = str(missing)
-    else:
-        deviation, good = compare(claim.compare, claim.value, ours, claim.tolerance or 0.0)
-        verdict = (REPRODUCED if _is_ours(claim.id) else AGREES) if good else OFF
-        reason = "" if good else claim.reason
+    ours, deviation, verdict, reason, found = None, None, NOT_EVALUATED, claim.note, None
+    if claim.is_compared:
+        try:
+            ours = answer(claim)
+        except NoRecordError as missing:
+            reason = str(missing)
+        else:
+            found = class_of(claim)
+            deviation, good = compare(claim.compare, claim.value, ours, claim.tolerance or 0.0)
+            verdict, reason = _verdict(claim, found, ours, good)
     return Result(
         id=claim.id,
         where=claim.where,
         published=claim.value,
         printed="derived" not in claim.where,
         ours=ours,
-        registers_outside=_registers_outside(claim) if ours is not None else None,
+        interval=_interval(claim) if ours is not None else None,
         unit=claim.unit,
         compare=claim.compare,
         tolerance=claim.tolerance,
         deviation=deviation,
         deviation_unit=claim.unit if claim.compare is Compare.ABSOLUTE else "percent",
         verdict=verdict,
-        claim_class=class_of(claim) if ours is not None else None,
+        claim_class=found,
+        subject=_subject(claim.id) if verdict in COUNTED else "",
+        headline=claim.headline,
         same_as=claim.same_as,
         fitted=claim.id in fitted_claims(),
-        from_records=EVALUATIONS[claim.id].claim_class in MEASURED,
+        from_records=claim.is_compared and EVALUATIONS[claim.id].claim_class in MEASURED,
         reason=reason,
-        cause=claim.cause if verdict == OFF else None,
+        cause=claim.cause if verdict in MISSED else None,
     )
 
 
+def _verdict(claim: Claim, found: ClaimClass, ours: Answer, good: bool) -> tuple[str, str]:
+    """The verdict of an answered claim, and the reason."""
+    if good:
+        reason = claim.not_evidence or NO_EVIDENCE.get(found, "")
+        return (NOT_EVIDENCE if reason else HOLDS), reason
+    both = (claim.value, ours)
+    ratio = claim.unit == "x" and all(type(value) in (int, float) for value in both)
+    turned = ratio and (claim.number > 1) != (_numbers(ours)[0] > 1)
+    return (REVERSED if turned or claim.compare is Compare.TRUE else OFF), claim.reason
+
+
 @cache  # what moves a claim is the same for any value of our measurements
-def _is_ours(name: str) -> bool:
-    """Whether it is a measurement of ours, or a prediction that such a measurement moves."""
+def _subject(name: str) -> str:
+    """What decides a claim: our hardware where a measurement of it moves the answer."""
     claim = find_claim(name)
-    found = class_of(claim)
-    if found is not ClaimClass.PREDICTION:
-        return found in MEASURED
-    return next(moving_inputs(claim), None) is not None
+    found = EVALUATIONS[name].claim_class
+    if found in SUBJECTS:
+        return SUBJECTS[found]
+    ours = found in MEASURED or next(moving_inputs(claim), None) is not None
+    return HARDWARE if ours else SOFTWARE
 
 
 def moving_inputs(claim: Claim) -> Iterator[str]:
@@ -238,6 +270,25 @@ def moving_inputs(claim: Claim) -> Iterator[str]:
         with with_input(name, 1.1):
             if _differ(before, answer(claim)):
                 yield name
+
+
+def turning_input(claim: Claim) -> str:
+    """Return the smallest change of a measured input that turns the verdict: ``deca.cycles +20%``.
+
+    Of each input the steps of ``CHANGES`` are tried.
+    """
+    with inputs_read() as names:
+        before = _good(claim)
+    for factor in CHANGES if names else ():
+        for name in sorted(names):
+            with with_input(name, factor):
+                if _good(claim) != before:
+                    return f"{name} {factor - 1:+.0%}"
+    return "none within a factor of two" if names else "no measurement of ours"
+
+
+def _good(claim: Claim) -> bool:
+    return compare(claim.compare, claim.value, answer(claim), claim.tolerance or 0.0)[1]
 
 
 def _differ(before: Answer, after: Answer) -> bool:
@@ -287,103 +338,94 @@ def _compare_numbers(
 
 
 def misses(results: Iterable[Result]) -> list[Result]:
-    """Return the predictions and measurements among these that are off, each figure once."""
-    return [r for r in results if r.counted and r.verdict == OFF]
+    """Return the claims among these that are off or reversed, whatever their class."""
+    return [r for r in results if r.verdict in MISSED]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassCount:
-    """The evaluated claims of one class; those that are another one's figure are not counted."""
+class Line:
+    """One claim of an abstract or conclusion, with all of its figures."""
 
-    name: ClaimClass
-    counted: bool  # in the headline
-    evaluated: int
-    within: int  # their tolerance
-    within_percent: float | None
-    duplicates: int  # left out of both
-
-
-def class_counts(results: Iterable[Result]) -> list[ClassCount]:
-    """Count these results by class, in the order of the classes."""
-    rows = list(results)
-    found = []
-    for claim_class in ClaimClass:
-        members = [r for r in rows if r.claim_class is claim_class]
-        single = [r.good for r in members if not r.same_as]
-        found.append(
-            ClassCount(
-                name=claim_class,
-                counted=claim_class in COUNTED,
-                evaluated=len(single),
-                within=sum(single),
-                within_percent=100 * fmean(single) if single else None,
-                duplicates=len(members) - len(single),
-            )
-        )
-    return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summary:
-    """The headline of some results: what can fail, apart from what agrees in a lesser way."""
-
-    evaluated: int  # predictions and measurements
-    within: int  # of these, their tolerance
-    reproduced: int  # of these, what we measured, or predictions that our measurements move
-    trends: int  # of the evaluated ones: no number, but an order that measurements decide
-    trends_within: int
-    others: int  # evaluated claims of the other classes
-    others_within: int
-    duplicates: int
-    not_modelled: int
-
-    @classmethod
-    def of(cls, results: Iterable[Result]) -> Self:
-        """Count these results."""
-        rows = list(results)
-        answered = [r for r in rows if r.claim_class is not None and not r.same_as]
-        counted = [r for r in answered if r.counted]
-        others = [r for r in answered if not r.counted]
-        trends = [r for r in counted if not r.compare.is_equality]
-        return cls(
-            evaluated=len(counted),
-            within=sum(r.good for r in counted),
-            reproduced=sum(r.verdict == REPRODUCED for r in counted),
-            trends=len(trends),
-            trends_within=sum(r.good for r in trends),
-            others=len(others),
-            others_within=sum(r.good for r in others),
-            duplicates=sum(bool(r.same_as) for r in rows if r.claim_class is not None),
-            not_modelled=sum(r.verdict == NOT_MODELLED for r in rows),
-        )
+    text: str
+    results: tuple[Result, ...]
 
     @property
-    def claims(self) -> int:
-        """Claims of any verdict."""
-        return self.evaluated + self.others + self.duplicates + self.not_modelled
+    def worst(self) -> Result:
+        """The figure that decides the verdict."""
+        order = (REVERSED, OFF, NOT_EVALUATED, NOT_EVIDENCE, HOLDS)
+        return min(self.results, key=lambda r: order.index(r.verdict))
+
+    @property
+    def turned_by(self) -> str:
+        """The smallest change of a measured input that turns the verdict."""
+        claim = find_claim(self.worst.id)
+        return turning_input(claim) if claim.is_compared else "-"
 
 
-def summary(results: Mapping[str, Sequence[Result]]) -> dict[str, Summary]:
-    """Count the results of each paper."""
-    return {paper: Summary.of(rows) for paper, rows in results.items()}
+def headlines(results: Mapping[str, Sequence[Result]]) -> list[Line]:
+    """Return a line for each claim of the abstracts and conclusions, in the order of the files."""
+    found: dict[str, list[Result]] = {}
+    for r in (r for rows in results.values() for r in rows if r.headline):
+        found.setdefault(r.headline, []).append(r)
+    return [Line(text=text, results=tuple(rows)) for text, rows in found.items()]
 
 
-def headline(total: Summary) -> str:
+def independent(results: Iterable[Result]) -> list[Result]:
+    """Return one result for each cause among these: the first that is missed, else that holds."""
+    groups: dict[str, list[Result]] = {}
+    for r in results:
+        groups.setdefault(r.same_as or r.id, []).append(r)
+    order = (*MISSED, HOLDS, NOT_EVIDENCE, NOT_EVALUATED)
+    return [min(rows, key=lambda r: order.index(r.verdict)) for rows in groups.values()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """Results of one kind by verdict; those with the same cause are one."""
+
+    name: str
+    claims: int
+    holds: int
+    off: int
+    reversed: int
+    not_evidence: int
+    not_evaluated: int
+
+    @property
+    def counted(self) -> int:
+        """How many of them can say something."""
+        return self.holds + self.off + self.reversed
+
+    @classmethod
+    def of(cls, name: str, results: Iterable[Result]) -> Self:
+        """Count these results."""
+        rows = list(results)
+        verdicts = Counter(r.verdict.replace(" ", "_") for r in independent(rows))
+        names = (verdict.replace(" ", "_") for verdict in VERDICTS)
+        return cls(name=name, claims=len(rows), **{key: verdicts[key] for key in names})
+
+
+def counts(results: Mapping[str, Sequence[Result]], by: str) -> list[Count]:
+    """Count results by ``paper``, by ``class`` of the claim or by ``subject`` of what decides."""
+    if by == "paper":
+        return [Count.of(paper, rows) for paper, rows in results.items()]
+    every = independent(r for rows in results.values() for r in rows)
+    kinds = list(ClaimClass) if by == "class" else [HARDWARE, SOFTWARE, *SUBJECTS.values()]
+    key = "claim_class" if by == "class" else by
+    return [Count.of(kind, (r for r in every if getattr(r, key) == kind)) for kind in kinds]
+
+
+def headline(results: Mapping[str, Sequence[Result]]) -> str:
     """Return the one sentence about all results."""
-    share = 100 * total.within / total.evaluated if total.evaluated else 0.0
-    text = (
-        f"{total.within} of {total.evaluated} predictions and measurements are within tolerance"
-        f" ({share:.0f}%)"
-    )
-    if total.trends:
-        figures = total.evaluated - total.trends
-        text += (
-            f": {total.within - total.trends_within} of {figures} figures, and"
-            f" {total.trends_within} of {total.trends} trends that measurements decide"
-        )
-    if total.reproduced < total.within:
-        text += (
-            f"; {total.reproduced} of them are reproduced, the other"
-            f" {total.within - total.reproduced} are predictions that no measurement of ours moves"
-        )
-    return text
+    first, *others = counts(results, "subject")
+    apart = "; ".join(f"{c.holds} of {c.counted} of {c.name}" for c in others if c.counted)
+    text = f"{first.holds} of {first.counted} figures that our hardware decides are within tolerance"
+    return f"{text}; counted apart: {apart}" if apart else text
+
+
+def slower(wanted: Iterable[str] | None = None, times: float = 2.0) -> dict[str, list[Result]]:
+    """Evaluate the claims as if all accelerators took ``times`` as many cycles."""
+    with ExitStack() as stack:
+        for name in ACCELERATORS:
+            stack.enter_context(with_input(name, times))
+        return evaluate(wanted)
