@@ -14,6 +14,7 @@ OPEN = {  # name -> the other way
     "array": "area of the array alone, without buffers",
     "attention": "the fp16 PEs with which a baseline computes attention take area, too",
     "logic": "area of logic alone, without memories",
+    "memories": "memories of a DECA as large as printed",
     "activity": "the scheme with which a DECA takes the most power",
     "port": "one tile in flight in each of DECA's loaders",
 }

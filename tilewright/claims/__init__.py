@@ -1,5 +1,7 @@
 """What the papers say: a TOML file per paper here, one ``[[claim]]`` per figure.
 
+``[headlines]`` has the claims of the abstract and the conclusion, with the figures of each.
+
 The modules of the papers' names compute our figures; ``tilewright.claims.scoreboard`` compares the
 two. A claim with a ``study`` is compared by that study of ``tilewright.studies``. A fact is a claim
 that nothing compares: a value that tests and the report read.
@@ -17,7 +19,7 @@ from tilewright.golden.params.names import unknown
 
 __all__ = [
     *("CLAIMS", "Cause", "Claim", "Compare", "Value"),
-    *("claims_of_study", "facts", "find_claim", "load_claims", "papers"),
+    *("claims_of_study", "facts", "find_claim", "load_claims", "load_headlines", "papers"),
 ]
 
 CLAIMS = Path(__file__).parent
@@ -90,7 +92,6 @@ class Claim:
     arguments: dict[str, Any] = field(hash=False, default_factory=dict)  # of the study
     reason: str = ""  # of a known deviation
     cause: Cause | None = None  # of a known deviation
-    headline: str = ""  # its line of the abstract or conclusion, which several claims can share
     not_evidence: str = ""  # why agreement shows nothing, where its class does not say so
     same_as: str = ""  # id of a claim with the same cause: they count once, and fail if one fails
     derived_from: tuple[str, ...] = ()  # ids of the claims whose figures give this one
@@ -146,6 +147,16 @@ def load_claims(paper: str) -> dict[str, Claim]:
     if paper not in papers():
         raise ValueError(unknown("paper", paper, papers()))
     return _read(CLAIMS / f"{paper}.toml")
+
+
+@cache
+def load_headlines(paper: str) -> dict[str, list[str]]:
+    """Return the claims of a paper's abstract and conclusion, and the ids of each one's figures."""
+    found: dict[str, list[str]] = tomllib.loads((CLAIMS / f"{paper}.toml").read_text())["headlines"]
+    for name in (name for names in found.values() for name in names):
+        if name not in load_claims(paper):
+            raise ValueError(unknown("claim", name, load_claims(paper)))
+    return found
 
 
 def _every() -> dict[str, Claim]:

@@ -57,6 +57,7 @@ def _baseline_run(model: str, name: str) -> tuple[acc.Accelerator, list[acc.Gemm
     return machine, acc.run(machine, linear(resolve_model(model), PREFILL))
 
 
+@cached(64)
 def _anda_cycles(model: str, printed: float) -> float:
     """Cycles of the programs of all projections."""
     shape = resolve_model(model)
@@ -65,6 +66,7 @@ def _anda_cycles(model: str, printed: float) -> float:
     return measured("anda.cycles", found.cycles)
 
 
+@cache
 def _baseline_cycles(model: str, name: str) -> float:
     """The same programs where a group takes as long as in the baseline's elements."""
     lengths = dict.fromkeys(MODULES, length_of_cycles(acc.BASELINES[name]))

@@ -24,6 +24,7 @@ from tilewright.claims import (
     find_claim,
     harmonia,
     load_claims,
+    load_headlines,
     papers,
     sparamx,
 )
@@ -52,7 +53,8 @@ NO_EVIDENCE = {  # classes in which agreement shows nothing, and why
 # What decides a figure; only the first says anything of the accelerators that we built.
 HARDWARE, SOFTWARE = "our hardware", "the model of software and memory"
 SUBJECTS = {ClaimClass.SILICON: "our kernels on a Xeon", ClaimClass.MODEL: "open language models"}
-ACCELERATORS = ("deca.cycles", "deca.rates", "anda.cycles", "harmonia.cycles")
+# The what-if with all accelerators twice as slow.
+TWICE_AS_SLOW = dict.fromkeys(("deca.cycles", "deca.rates", "anda.cycles", "harmonia.cycles"), 2.0)
 CHANGES = (1.1, 0.9, 1.2, 0.8, 1.5, 0.5, 2.0)  # of an input, the smallest first
 
 
@@ -74,7 +76,6 @@ class Result:
     verdict: str
     claim_class: ClaimClass | None  # None where nothing answers the claim
     subject: str  # what decides it
-    headline: str  # its line of the abstract or conclusion
     same_as: str  # a claim with the same cause, with which it counts once
     fitted: bool  # a constant of the model was fitted to it
     from_records: bool  # our figure follows committed records of runs
@@ -134,13 +135,14 @@ def _as_list(value: Value | Answer | None) -> list[object] | None:
 @cache
 def scoreboard_claims(paper: str) -> tuple[Claim, ...]:
     """Return the claims of one paper that are evaluated or a headline, in the order of its file."""
-    claims = load_claims(paper).values()
+    claims, headlines = load_claims(paper).values(), load_headlines(paper).values()
+    shown = {name for names in headlines for name in names}
     found = {claim.id for claim in claims if claim.is_compared}
     ours = {name for name in EVALUATIONS if name.startswith(f"{paper}.")}
     if ours != found:
         lone = ", ".join(sorted(ours ^ found))
         raise ValueError(f"claims without an evaluation, or evaluations without a claim: {lone}")
-    return tuple(claim for claim in claims if claim.is_compared or claim.headline)
+    return tuple(claim for claim in claims if claim.is_compared or claim.id in shown)
 
 
 @cache
@@ -183,22 +185,40 @@ def answer_number(claim: Claim) -> float:
     return float(ours)
 
 
-def evaluate(wanted: Iterable[str] | None = None) -> dict[str, list[Result]]:
-    """Evaluate all claims of these papers, or of all papers."""
-    return {
-        paper: [_evaluate(claim) for claim in scoreboard_claims(paper)]
-        for paper in wanted or papers()
-    }
+def evaluate(
+    wanted: Iterable[str] | None = None, what_if: Mapping[str, float] | None = None
+) -> dict[str, list[Result]]:
+    """Evaluate all claims of these papers, or of all papers.
+
+    ``what_if`` has factors on measured inputs, such as 1.2 for ``deca.cycles``.
+    """
+    chosen = {paper: scoreboard_claims(paper) for paper in wanted or papers()}
+    with ExitStack() as stack:
+        for name, factor in (what_if or {}).items():
+            stack.enter_context(with_input(name, factor))
+        return {paper: list(map(_evaluate, claims)) for paper, claims in chosen.items()}
+
+
+def measured_inputs() -> set[str]:
+    """Return the names of all measured inputs that answers follow from."""
+    with inputs_read() as names:
+        for claim in EVALUATIONS.values():
+            with suppress(NoRecordError):
+                claim.answer()
+    return names
 
 
 def _interval(claim: Claim) -> list[float] | None:
     """The least and most of ours over the open choices, where any of them changes it."""
+    if claim.compare is Compare.TRUE:
+        return None
     with choices_asked() as names:
-        found = _numbers(answer(claim))
+        ours = _numbers(answer(claim))
+    found = list(ours)
     for taken in (t for n in range(len(names)) for t in combinations(sorted(names), n + 1)):
         with suppress(NoRecordError), other_choice(*taken):
             found += _numbers(answer(claim))
-    return [min(found), max(found)] if len(set(found)) > len(_numbers(answer(claim))) else None
+    return None if set(found) == set(ours) else [min(found), max(found)]
 
 
 def _numbers(ours: Answer) -> list[float]:
@@ -231,7 +251,6 @@ def _evaluate(claim: Claim) -> Result:
         verdict=verdict,
         claim_class=found,
         subject=_subject(claim.id) if verdict in COUNTED else "",
-        headline=claim.headline,
         same_as=claim.same_as,
         fitted=claim.id in fitted_claims(),
         from_records=claim.is_compared and EVALUATIONS[claim.id].claim_class in MEASURED,
@@ -263,11 +282,11 @@ def _subject(name: str) -> str:
 
 
 def moving_inputs(claim: Claim) -> Iterator[str]:
-    """Yield the measured inputs of which 10% more change our answer by a millionth or more."""
+    """Yield the measured inputs that change our answer by 1% or more where they double."""
     with inputs_read() as names:
         before = answer(claim)
     for name in sorted(names):
-        with with_input(name, 1.1):
+        with with_input(name, 2.0):
             if _differ(before, answer(claim)):
                 yield name
 
@@ -296,7 +315,7 @@ def _differ(before: Answer, after: Answer) -> bool:
         return any(map(_differ, before, after))
     if isinstance(before, bool | list) or isinstance(after, list):
         return before != after
-    return abs(after - before) > 1e-6 * (abs(before) or 1.0)
+    return abs(after - before) > 0.01 * (abs(before) or 1.0)
 
 
 def compare(
@@ -342,12 +361,25 @@ def misses(results: Iterable[Result]) -> list[Result]:
     return [r for r in results if r.verdict in MISSED]
 
 
+def turned(
+    before: Mapping[str, Sequence[Result]], after: Mapping[str, Sequence[Result]]
+) -> list[tuple[Result, Result]]:
+    """Return the claims whose verdict is another one, as they were and as they are."""
+    pairs = (pair for name in before for pair in zip(before[name], after[name], strict=True))
+    return [(a, b) for a, b in pairs if a.verdict != b.verdict]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Line:
     """One claim of an abstract or conclusion, with all of its figures."""
 
     text: str
     results: tuple[Result, ...]
+
+    @property
+    def paper(self) -> str:
+        """Which paper says so."""
+        return self.results[0].id.partition(".")[0]
 
     @property
     def worst(self) -> Result:
@@ -361,13 +393,24 @@ class Line:
         claim = find_claim(self.worst.id)
         return turning_input(claim) if claim.is_compared else "-"
 
+    def as_dict(self) -> dict[str, object]:
+        """Return plain data, with the ids of its figures."""
+        return {
+            "text": self.text,
+            "verdict": self.worst.verdict,
+            "ids": [r.id for r in self.results],
+            "turned_by": self.turned_by,
+        }
 
-def headlines(results: Mapping[str, Sequence[Result]]) -> list[Line]:
-    """Return a line for each claim of the abstracts and conclusions, in the order of the files."""
-    found: dict[str, list[Result]] = {}
-    for r in (r for rows in results.values() for r in rows if r.headline):
-        found.setdefault(r.headline, []).append(r)
-    return [Line(text=text, results=tuple(rows)) for text, rows in found.items()]
+
+def abstracts(results: Mapping[str, Sequence[Result]]) -> list[Line]:
+    """Return a line for each claim of the abstracts and conclusions."""
+    lines = []
+    for paper, rows in results.items():
+        known = {r.id: r for r in rows}
+        for text, names in load_headlines(paper).items():
+            lines.append(Line(text=text, results=tuple(known[name] for name in names)))
+    return lines
 
 
 def independent(results: Iterable[Result]) -> list[Result]:
@@ -419,13 +462,7 @@ def headline(results: Mapping[str, Sequence[Result]]) -> str:
     """Return the one sentence about all results."""
     first, *others = counts(results, "subject")
     apart = "; ".join(f"{c.holds} of {c.counted} of {c.name}" for c in others if c.counted)
-    text = f"{first.holds} of {first.counted} figures that our hardware decides are within tolerance"
+    text = (
+        f"{first.holds} of {first.counted} figures that our hardware decides are within tolerance"
+    )
     return f"{text}; counted apart: {apart}" if apart else text
-
-
-def slower(wanted: Iterable[str] | None = None, times: float = 2.0) -> dict[str, list[Result]]:
-    """Evaluate the claims as if all accelerators took ``times`` as many cycles."""
-    with ExitStack() as stack:
-        for name in ACCELERATORS:
-            stack.enter_context(with_input(name, times))
-        return evaluate(wanted)

@@ -1,6 +1,7 @@
 """The papers' figures beside ours, claim by claim."""
 
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from typing import TypeGuard
 
@@ -8,20 +9,21 @@ from tilewright.base.table import Column, Table, code
 from tilewright.claims import Cause, claims_of_study
 from tilewright.claims import facts as facts_of_paper
 from tilewright.claims.scoreboard import (
+    TWICE_AS_SLOW,
     Result,
-    Summary,
-    class_counts,
+    counts,
     evaluate,
     headline,
+    independent,
     misses,
-    summary,
 )
+from tilewright.claims.scoreboard import abstracts as abstract_lines
 from tilewright.claims.tables import (
     claim_table,
-    class_table,
+    count_table,
     fact_table,
+    headline_table,
     miss_table,
-    summary_table,
 )
 from tilewright.sim.calibration import table as calibration
 from tilewright.site.html import Markup
@@ -40,18 +42,34 @@ def _every() -> list[Result]:
 
 
 def in_short() -> str:
-    """How many predictions and measurements are within their tolerance."""
-    return headline(Summary.of(_every()))
+    """How many figures are within their tolerance."""
+    return headline(_results())
+
+
+def abstracts() -> Table:
+    """A line for each claim of the abstracts and conclusions."""
+    return headline_table(abstract_lines(_results()))
 
 
 def by_class() -> Table:
-    """Claims of each class, and how many are within tolerance."""
-    return class_table(class_counts(_every()))
+    """Claims of each class by verdict."""
+    return count_table("Class", counts(_results(), "class"))
+
+
+def by_subject() -> Table:
+    """Claims by verdict, and by what decides them."""
+    return count_table("Decided by", counts(_results(), "subject"))
+
+
+def twice_as_slow() -> Table:
+    """The same if all accelerators took twice as many cycles."""
+    return count_table("Decided by", counts(evaluate(what_if=TWICE_AS_SLOW), "subject"))
 
 
 def by_paper() -> Table:
-    """Claims of each paper, and how many are within tolerance."""
-    return summary_table({TITLES[name]: found for name, found in summary(_results()).items()})
+    """Claims of each paper by verdict."""
+    found = counts(_results(), "paper")
+    return count_table("Paper", [replace(count, name=TITLES[count.name]) for count in found])
 
 
 def published_and_ours() -> Markup:
@@ -83,10 +101,10 @@ def paper(name: str) -> Table:
 
 
 def causes() -> Table:
-    """How many figures are off by each kind of cause."""
-    counts = Counter(result.cause for result in misses(_every()))
-    rows = [(str(cause), counts[cause]) for cause in Cause if counts[cause]]
-    return Table(("Cause", "Figures"), rows)
+    """How many figures are off by each kind of cause, and what would settle it."""
+    found = Counter(result.cause for result in misses(independent(_every())))
+    rows = [(str(cause), found[cause], cause.settled_by) for cause in Cause if found[cause]]
+    return Table(("Cause", "Figures", "Settled by"), rows)
 
 
 def off(name: str) -> Table:

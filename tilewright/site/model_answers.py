@@ -9,7 +9,13 @@ from tilewright.sim.model_answers import ANSWERS, recorded, text_of
 from tilewright.site import accuracy, claims, lab, own, servers, sparamx
 
 QUESTIONS = (
-    *(claims.in_short, servers.systems, servers.by_batch, servers.by_context),
+    *(
+        claims.abstracts,
+        claims.twice_as_slow,
+        servers.systems,
+        servers.by_batch,
+        servers.by_context,
+    ),
     *(servers.energy_by_context, servers.by_cores, servers.integration),
     *(servers.anda_lengths, servers.measured, accuracy.machines, own.accelerators, own.answers),
     *(sparamx.left_of_deca, lab.grid),

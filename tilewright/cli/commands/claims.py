@@ -10,8 +10,8 @@ NAME = "claims"
 HELP = "evaluate the papers' claims: published, ours, deviation, class, verdict"
 EXAMPLE = "tilewright claims --paper deca"
 VIEWS = {  # options that show something else
-    "classes": "count the claims of each class within tolerance, duplicates once",
-    "off": "list predictions and measurements that are off, with the reason",
+    "classes": "count the claims of each class by verdict, those with the same cause once",
+    "off": "list what is off or reversed, with the reason",
     "residuals": "average the deviations of each table, fitted figures apart, over all papers",
 }
 
@@ -27,12 +27,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verdict",
         action="append",
         metavar="V",
-        help="show only: reproduced, agrees, off, not modelled",
+        help="show only: holds, off, reversed, not evidence, not evaluated",
     )
     parser.add_argument("--csv", action="store_true", help="comma-separated values, for programs")
     instead = parser.add_mutually_exclusive_group()
     for name, text in VIEWS.items():
         instead.add_argument(f"--{name}", dest="view", action="store_const", const=name, help=text)
+    instead.add_argument(
+        "--what-if",
+        action="append",
+        metavar="INPUT=P%",
+        help="list verdicts that turn if a measured input were so much more: deca.cycles=+20%%",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,8 +46,9 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("--csv and --json exclude each other")
     if args.view == "residuals" and args.paper:
         raise CommandError("--paper does not go with --residuals, which takes all claims")
-    if args.view and args.verdict:
-        raise CommandError(f"--verdict does not go with --{args.view}, which takes all verdicts")
+    if args.verdict and (args.view or args.what_if):
+        view = args.view or "what-if"
+        raise CommandError(f"--verdict does not go with --{view}, which takes all verdicts")
     from tilewright.claims import scoreboard as board
     from tilewright.claims import tables
     from tilewright.golden.params.names import unknown
@@ -50,12 +57,19 @@ def run(args: argparse.Namespace) -> int:
     for verdict in args.verdict or ():
         if verdict not in board.VERDICTS:
             raise ValueError(unknown("verdict", verdict, board.VERDICTS))
+    factors = _factors(args.what_if)
     results = board.evaluate(args.paper)
     every = [r for rows in results.values() for r in rows]
-    total = f"\n{board.headline(board.Summary.of(every))}."
-    if args.view == "classes":
-        counts = board.class_counts(every)
-        _show(args, counts, tables.class_table(counts), total)
+    total = f"\n{board.headline(results)}."
+    if factors:
+        then = board.evaluate(args.paper, factors)
+        pairs = board.turned(results, then)
+        data = [{"before": a.as_dict(), "after": b.as_dict()} for a, b in pairs]
+        last = f"{total}\nWith {', '.join(args.what_if)}: {board.headline(then)}."
+        _show(args, data, tables.change_table(pairs), last)
+    elif args.view == "classes":
+        counts = board.counts(results, "class")
+        _show(args, counts, tables.count_table("Class", counts), total)
     elif args.view == "off":
         off = board.misses(every)
         data = [r.as_dict() | {"nearest": r.nearest} for r in off]
@@ -66,15 +80,41 @@ def run(args: argparse.Namespace) -> int:
     else:
         wanted = args.verdict or board.VERDICTS
         shown = {name: [r for r in rows if r.verdict in wanted] for name, rows in results.items()}
-        papers = board.summary(results)
-        every = [r for rows in shown.values() for r in rows]
+        lines = [line for line in board.abstracts(results) if line.worst.verdict in wanted]
+        if not (args.csv or args.json):
+            show(tables.headline_table(lines))
+            print()
+        papers = board.counts(results, "paper")
         data = [
-            {"name": name, **vars(count), "claims": [r.as_dict() for r in shown[name]]}
-            for name, count in papers.items()
+            vars(count)
+            | {"headlines": [line.as_dict() for line in lines if line.paper == count.name]}
+            | {"claims": [r.as_dict() for r in shown[count.name]]}
+            for count in papers
         ]
-        by_paper = tables.summary_table(papers)
-        _show(args, data, tables.claim_table(every), f"\n{by_paper}")
+        every = [r for rows in shown.values() for r in rows]
+        by_paper = tables.count_table("Paper", papers)
+        _show(args, data, tables.claim_table(every), f"\n{by_paper}\n{total}")
     return 0
+
+
+def _factors(asked: list[str] | None) -> dict[str, float]:
+    """Factors on inputs that ``NAME=+20%`` and the like give."""
+    from tilewright.claims.scoreboard import measured_inputs
+    from tilewright.golden.params.names import unknown
+
+    found = {}
+    for text in asked or ():
+        name, _, change = text.partition("=")
+        try:
+            factor = 1 + float(change.removesuffix("%")) / 100
+        except ValueError:
+            factor = 0.0
+        if not (change.endswith("%") and 0 < factor <= 1000):
+            raise ValueError(f"--what-if {text!r}: write it as deca.cycles=+20%, above -100%")
+        if name not in (known := measured_inputs()):
+            raise ValueError(unknown("measured input", name, sorted(known)))
+        found[name] = factor
+    return found
 
 
 def _show(args: argparse.Namespace, data: object, table: Table, last: str = "") -> None:
