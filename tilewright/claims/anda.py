@@ -47,8 +47,12 @@ def _anda_run(model: str, printed: float) -> tuple[acc.Accelerator, list[acc.Gem
 
 
 def _busy(machine: acc.Accelerator, gemm: Gemm) -> float:
-    found = gemm_time(acc.PAPER_ANDA, gemm, length=machine.lengths[gemm.module])
-    return measured("anda.cycles", found.times(int(gemm.count)).gemm)
+    return measured("anda.cycles", _busy_in_programs(gemm, machine.lengths[gemm.module]))
+
+
+@cache
+def _busy_in_programs(gemm: Gemm, length: int) -> float:
+    return gemm_time(acc.PAPER_ANDA, gemm, length=length).times(int(gemm.count)).gemm
 
 
 @cache
@@ -57,13 +61,16 @@ def _baseline_run(model: str, name: str) -> tuple[acc.Accelerator, list[acc.Gemm
     return machine, acc.run(machine, linear(resolve_model(model), PREFILL))
 
 
-@cached(64)
 def _anda_cycles(model: str, printed: float) -> float:
+    return measured("anda.cycles", _cycles_of_programs(model, printed))
+
+
+@cache
+def _cycles_of_programs(model: str, printed: float) -> float:
     """Cycles of the programs of all projections."""
     shape = resolve_model(model)
     lengths = lengths_of_saving(shape, printed).lengths
-    found = projections_time(acc.PAPER_ANDA, linear(shape, PREFILL), lengths)
-    return measured("anda.cycles", found.cycles)
+    return float(projections_time(acc.PAPER_ANDA, linear(shape, PREFILL), lengths).cycles)
 
 
 @cache

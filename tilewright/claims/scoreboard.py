@@ -461,8 +461,6 @@ def counts(results: Mapping[str, Sequence[Result]], by: str) -> list[Count]:
 def headline(results: Mapping[str, Sequence[Result]]) -> str:
     """Return the one sentence about all results."""
     first, *others = counts(results, "subject")
-    apart = "; ".join(f"{c.holds} of {c.counted} of {c.name}" for c in others if c.counted)
-    text = (
-        f"{first.holds} of {first.counted} figures that our hardware decides are within tolerance"
-    )
-    return f"{text}; counted apart: {apart}" if apart else text
+    apart = ", ".join(f"{c.holds} of {c.counted} of {c.name}" for c in others if c.counted)
+    text = f"{first.holds} of {first.counted} figures that our hardware decides hold"
+    return f"{text}; counted apart are {apart}" if apart else text

@@ -64,9 +64,9 @@ def run(args: argparse.Namespace) -> int:
     if factors:
         then = board.evaluate(args.paper, factors)
         pairs = board.turned(results, then)
-        data = [{"before": a.as_dict(), "after": b.as_dict()} for a, b in pairs]
+        found = [{"before": a.as_dict(), "after": b.as_dict()} for a, b in pairs]
         last = f"{total}\nWith {', '.join(args.what_if)}: {board.headline(then)}."
-        _show(args, data, tables.change_table(pairs), last)
+        _show(args, found, tables.change_table(pairs), last)
     elif args.view == "classes":
         counts = board.counts(results, "class")
         _show(args, counts, tables.count_table("Class", counts), total)
