@@ -13,7 +13,7 @@ from tilewright.golden.params.harmonia import Mode
 from tilewright.sim.accelerator import harmonia_rate
 from tilewright.sim.calibration import measured
 from tilewright.sim.choices import chosen
-from tilewright.sim.records import area_um2, energy_fj, netlist_rate
+from tilewright.sim.records import area_um2, energy_fj
 
 ANDA_GROUP = 64
 OURS = ("anda", "harmonia")  # the others are baselines
@@ -95,17 +95,3 @@ def pe_ratio(quantity: str, pe: str, over: str) -> float:
     """Area, power or efficiency of one PE over that of another, from the records."""
     of = QUANTITIES[quantity]
     return of(pe) / of(over)
-
-
-def pe_rate_ratio(pe: str, over: str) -> float:
-    """Multiply-adds a cycle of one PE over those of another, counted on the mapped netlists."""
-    return _counted_rate(pe) / _counted_rate(over)
-
-
-def array_rate(pe: str, rows: int, columns: int) -> float:
-    """Multiply-adds a cycle of an array of PEs, counted on the mapped netlist of one."""
-    return rows * columns * _counted_rate(pe)
-
-
-def _counted_rate(name: str) -> float:
-    return netlist_rate(pe_unit(name), f"real {name.partition('-')[2]}")

@@ -70,14 +70,6 @@ def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None)
     return measured(f"{unit}.energy", float(between))
 
 
-def netlist_rate(unit: str, run: str) -> float:
-    """Multiply-adds a cycle of a PE's mapped netlist in one run of its energy record."""
-    runs = read_record("energy", unit)["runs"]
-    if run not in runs:
-        raise NoRecordError(f"no energy record of {unit} in {TECHNOLOGY}, {run}")
-    return measured(f"{unit}.rate", float(runs[run]["macs_per_cycle"]))
-
-
 def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
     """Return the power of a DECA at full activity; ``run`` is a scheme and its data: ``bf8 real``.
 

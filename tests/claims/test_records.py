@@ -10,7 +10,7 @@ from tilewright.claims.registry import EVALUATIONS, MEASURED
 from tilewright.sim import records
 from tilewright.sim.choices import other_choice
 from tilewright.sim.pe_units import UNITS as PES
-from tilewright.sim.pe_units import pe_unit
+from tilewright.sim.pe_units import pe_rate, pe_unit
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
 
 COMMITTED = records.RECORDS
@@ -110,6 +110,14 @@ def test_operands_are_inside_every_pe_or_outside_every_pe():
         with other_choice("outside"):
             assert pe_unit(name) == outside
         assert area_um2(inside) > area_um2(outside), name
+
+
+def test_mapped_netlists_do_as_many_multiply_adds_as_the_model_says():
+    names = ("anda-m4", "anda-m8", *(f"harmonia-{mode}" for mode in ("m8w4", "m8m4", "m8m8")))
+    for name in names:
+        runs = records.read_record("energy", pe_unit(name))["runs"]
+        counted = runs[f"real {name.partition('-')[2]}"]["macs_per_cycle"]
+        assert counted == pytest.approx(pe_rate(name), rel=1e-3), name
 
 
 def test_pes_of_equal_area_run_as_fast_as_they_are_small(folder):

@@ -152,29 +152,36 @@ def test_roofsurface_finds_the_smallest_deca(capsys):
 def test_claims_are_counted_by_class(capsys):
     code, out, _ = run(capsys, "claims", "--paper", "anda", "--classes")
     assert code == 0
-    assert "predictions and measurements are within tolerance" in out
+    assert "figures that our hardware decides hold" in out
     classes = {c["name"]: c for c in as_json(capsys, "claims", "--paper", "anda", "--classes")}
-    paper = classes["consistency of the paper"]
-    assert (paper["counted"], paper["within_percent"]) == (False, 100)
-    assert paper["evaluated"] == 54  # the savings of Table II
+    assert (classes["bound"]["holds"], classes["bound"]["reversed"]) == (0, 3)
     code, out, _ = run(capsys, "claims", "--paper", "anda", "--classes", "--csv")
     assert out.splitlines()[0].startswith("CLASS,")
 
 
-def test_claims_show_one_paper_and_one_verdict(capsys):
-    code, out, _ = run(capsys, "claims", "--paper", "harmonia", "--verdict", "agrees")
+def test_claims_begin_with_those_of_the_abstract(capsys):
+    code, out, _ = run(capsys, "claims", "--paper", "harmonia", "--verdict", "not evidence")
     assert code == 0
+    assert out.splitlines()[1].startswith("harmonia  Energy efficiency, mean")
     assert "harmonia.pe.m8m8_area_eff_vs_anda_m4" in out
-    assert "harmonia.peak.m8w4" not in out  # counted on a netlist, so reproduced
+    assert "harmonia.joint.speedup.min" not in out  # it holds
     found = as_json(capsys, "claims", "--paper", "harmonia")
     assert [paper["name"] for paper in found] == ["harmonia"]
-    assert found[0]["within"] == sum(
-        c["verdict"] == "reproduced" and not c["same_as"] for c in found[0]["claims"]
-    )
-    (peak,) = (c for c in found[0]["claims"] if c["id"] == "harmonia.peak.m8w4")
-    assert peak["compare"] == "relative"
-    assert (peak["published"], peak["ours"], peak["holds"]) == ([4096], [4096.0], None)
-    assert (peak["tolerance"], peak["deviation"], peak["deviation_unit"]) == (0, 0, "percent")
+    assert len(found[0]["headlines"]) == 10
+    assert found[0]["headlines"][4]["ids"] == ["harmonia.joint.speedup.max"]
+    (size,) = (c for c in found[0]["claims"] if c["id"] == "harmonia.kv_share_low")
+    assert (size["compare"], size["verdict"]) == ("equal", "not evidence")
+    assert (size["published"], size["ours"], size["holds"]) == ([31.25], [31.25], None)
+    assert (size["tolerance"], size["deviation"], size["deviation_unit"]) == (None, None, "percent")
+
+
+@pytest.mark.parametrize("papers", [[], ["--paper", "deca"]])
+def test_claims_that_turn_with_a_measured_input(papers, capsys):
+    found = as_json(capsys, "claims", *papers, "--what-if", "deca.power=+30%")
+    assert {pair["before"]["id"] for pair in found} >= {"deca.power.total_56"}
+    assert all(pair["before"]["verdict"] != pair["after"]["verdict"] for pair in found)
+    code, out, _ = run(capsys, "claims", *papers, "--what-if", "deca.power=+30%")
+    assert code == 0 and "\nWith deca.power=+30%: " in out
 
 
 def test_claims_give_numbers_to_programs(capsys):

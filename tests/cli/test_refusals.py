@@ -12,7 +12,11 @@ claims --paper andy | unknown paper 'andy'; did you mean anda?
 claims --residuals --classes | argument --classes: not allowed with argument --residuals
 claims --residuals --paper deca | --paper does not go with --residuals, which takes all claims
 claims --residuals --verdict off | --verdict does not go with --residuals, which takes all verdicts
-claims --verdict fine | unknown verdict 'fine'; known: reproduced, agrees
+claims --verdict fine | unknown verdict 'fine'; known: holds, off, reversed
+claims --verdict off --what-if deca.cycles=+20% | --verdict does not go with --what-if
+claims --what-if deca.cycle=+20% | unknown measured input 'deca.cycle'; did you mean deca.cycles?
+claims --what-if deca.cycles=-100% | --what-if 'deca.cycles=-100%': write it as deca.cycles=+20%
+claims --what-if deca.cycles=20 | --what-if 'deca.cycles=20': write it as deca.cycles=+20%
 compare llm opt-125m --csv --json | --csv does not go with --json
 compare pe --block queue | queue is not compared: its bench is no
 compare pe --macs 3 | --macs goes with --with

@@ -21,6 +21,10 @@ def test_every_claim_has_its_verdict():
         assert off.column("Reason") == [result.reason for result in misses(results)]
     assert len(claims.constants().rows) == len(calibration())
     assert claims.in_short().split()[0].isdigit()
+    assert len(claims.abstracts().rows) == 30
+    assert claims.twice_as_slow().column("Decided by") == claims.by_subject().column("Decided by")
+    assert claims.twice_as_slow().rows != claims.by_subject().rows
+    assert all(claims.causes().column("Settled by"))
 
 
 def test_facts_show_values_of_every_kind():

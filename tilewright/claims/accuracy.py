@@ -144,20 +144,6 @@ def search_saving(loss_percent: float) -> list[float]:
     return [saving, saving]
 
 
-@answers(MODEL, {"anda.search.may_miss_optimum": (1,)})
-def search_misses_optimum(loss_percent: float) -> bool:
-    """Whether trying all combinations finds a larger saving than the search."""
-    found = _search(loss_percent)
-    return bool(found["brute_force"]["best"]["saving"] > found["best"]["saving"])
-
-
-@answers(MODEL, {"anda.acc.may_exceed": ((0.1, 1),)})
-def validation_exceeds(losses: tuple[float, ...]) -> bool:
-    """On other text, what searches within these losses find loses more than they allow."""
-    found = [(loss, _search(loss)["validation"]) for loss in losses]
-    return all(_loss(text["perplexity"], text["reference"]) > loss for loss, text in found)
-
-
 def search_found(loss_percent: float) -> dict[str, int]:
     """Return the length of each module that a search within this loss finds."""
     return dict(zip(MODULES, _search(loss_percent)["best"]["lengths"], strict=True))
@@ -174,14 +160,6 @@ def down_projection_shortest(losses: tuple[float, ...]) -> bool:
     """The down projection has no longer mantissas than qkv and the output projection."""
     found = [search_found(loss) for loss in losses]
     return all(lengths["A_d"] <= min(lengths["A_qkv"], lengths["A_o"]) for lengths in found)
-
-
-@answers(MODEL, {"harmonia.smooth.offline": ()})
-def smoothing_learns() -> bool:
-    """Whether learning the factors lowered the error of every layer's attention."""
-    learning = _record("kv")["learning"]
-    pairs = zip(learning["error_before"], learning["error_after"], strict=True)
-    return all(after < before for before, after in pairs)
 
 
 def model_losses(fmt: str) -> dict[str, float]:

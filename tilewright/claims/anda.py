@@ -6,13 +6,13 @@ from itertools import product
 from statistics import fmean
 
 from tilewright.claims import find_claim
-from tilewright.claims.registry import CONSISTENCY, NETLIST, PREDICTION, answers
+from tilewright.claims.registry import NETLIST, PREDICTION, answers
 from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares
 from tilewright.sim.calibration import cached, measured
 from tilewright.sim.choices import chosen
 from tilewright.sim.models import resolve_model
-from tilewright.sim.pe_units import anda_fj, pe_fj, pe_rate_ratio, pe_ratio
+from tilewright.sim.pe_units import anda_fj, pe_fj, pe_ratio
 from tilewright.sim.programs import gemm_time, length_of_cycles, projections_time
 from tilewright.sim.records import read_record
 from tilewright.sim.workload import Gemm, attention, linear, total_macs
@@ -79,28 +79,6 @@ def _baseline_cycles(model: str, name: str) -> float:
     lengths = dict.fromkeys(MODULES, length_of_cycles(acc.BASELINES[name]))
     shape = resolve_model(model)
     return float(projections_time(acc.PAPER_ANDA, linear(shape, PREFILL), lengths).cycles)
-
-
-def anda_speedup_bound(model: str, printed: float) -> float:
-    """The formula beside the programs: both machines without what programs cost."""
-    shape = resolve_model(model)
-    machine = acc.anda(lengths_of_saving(shape, printed).lengths)
-    ours = acc.run(machine, linear(shape, PREFILL))
-    theirs = _baseline_run(model, "fp-fp")[1]
-    return sum(time.cycles for time in theirs) / sum(time.cycles for time in ours)
-
-
-@answers(
-    CONSISTENCY,
-    {
-        name: (model, name)
-        for data, loss, model in product(("wikitext2", "ptb", "c4"), ("0p1", "1p0"), ANDA_MODELS)
-        for name in (f"anda.table2.bops.{data}.{loss}.{model}",)
-    },
-)
-def bit_saving(model: str, claim: str) -> float:
-    """The saving that whole mantissa lengths can give which is nearest to the printed one."""
-    return lengths_of_saving(resolve_model(model), find_claim(claim).number).saving
 
 
 @answers(
@@ -223,7 +201,6 @@ RATIOS = {
     )
 }
 answers(NETLIST, RATIOS)(pe_ratio)
-answers(NETLIST, {"anda.pe.cycles.m8_over_m4": ("anda-m4", "anda-m8")})(pe_rate_ratio)
 
 # Modules of the accelerator by the rows of the paper's Table III.
 ROWS = {

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise, product
@@ -12,7 +11,6 @@ from statistics import fmean, geometric_mean
 from tilewright.claims import find_claim
 from tilewright.claims.registry import (
     BOUND,
-    CONSISTENCY,
     FITTED,
     IDENTITY,
     NETLIST,
@@ -20,9 +18,7 @@ from tilewright.claims.registry import (
     RTL,
     answers,
 )
-from tilewright.golden.deca import resolve_scheme
 from tilewright.golden.params.deca import DecaParams
-from tilewright.golden.sparamx.software_deca import tile_instructions
 from tilewright.sim.calibration import constant, measured
 from tilewright.sim.choices import chosen
 from tilewright.sim.deca_stream import Integration, Prefetch, tile_rate
@@ -166,28 +162,11 @@ def bound_is(system: str, scheme: str, region: str) -> bool:
     return surface.bound(kernel(resolve_weight_scheme(scheme), 16)) == region
 
 
-def _vector_bound(system: str, vectors: float = 1, rows: int = 16) -> set[str]:
-    surface = Surface.of_cores(SYSTEMS[system]).scaled(vector=vectors)
-    return {s.name for s in _schemes() if surface.bound(kernel(s, rows)) == "VEC"}
-
-
 @answers(BOUND, {"deca.bord.ddr_only_two_vec": ("spr-ddr", ["bf8_10%", "bf8_5%"])})
 def vector_bound_are(system: str, schemes: list[str]) -> bool:
     """Whether exactly these kernels are vector-bound at 16 rows."""
-    return _vector_bound(system) == set(schemes)
-
-
-@answers(
-    BOUND,
-    {
-        "deca.bord.hbm_vec": (9, 1.0, 16),
-        "deca.bord.vos4x_not_enough": (1, 4.0, 16),
-        "deca.app.n64_still_vec": (2, 1.0, 64),
-    },
-)
-def vector_bound_at_least(least: int, vectors: float, rows: int) -> bool:
-    """Whether so many of the twelve kernels are vector-bound in software with HBM."""
-    return len(_vector_bound("spr-hbm", vectors, rows)) >= least
+    surface = Surface.of_cores(SYSTEMS[system])
+    return {s.name for s in _schemes() if surface.bound(kernel(s, 16)) == "VEC"} == set(schemes)
 
 
 # The instructions of a vector operation are assumed so that most kernels are inside.
@@ -202,17 +181,6 @@ def commit_slots() -> list[float]:
     return [min(shares), max(shares)]
 
 
-@answers(PREDICTION, {"deca.bord.decompress_instruction_share": ("bf8_50%",)})
-def decompression_share(scheme: str) -> float:
-    """Percent of our software's instructions for a weight tile that decompress it."""
-    sparse = str(resolve_weight_scheme(scheme).config.sparse).lower()
-    counts: Counter[str] = tile_instructions(
-        resolve_scheme(f"{scheme.partition('_')[0]},sparse={sparse}")
-    )
-    matrix = counts["tileloadd"] + counts["tdpbf16ps"]
-    return 100 * (1 - matrix / counts.total())
-
-
 @answers(PREDICTION, {"deca.fig11.q8_5_vs_sw": ("spr-ddr", "bf8_5%")})
 @answers(PREDICTION, {"deca.fig12.q8_5_vs_sw": ("spr-hbm", "bf8_5%")})
 def gemm_speedup(system: str, scheme: str) -> float:
@@ -220,38 +188,10 @@ def gemm_speedup(system: str, scheme: str) -> float:
     return _speedup(system, scheme, 1, "deca", "software")
 
 
-def _faster(system: str) -> set[str]:
-    """Schemes that gain more than 5% from DECA at one row."""
-    return {s for s in PAPER_SCHEMES if gemm_speedup(system, s) > 1.05}
-
-
 @answers(BOUND, {"deca.fig11.only_high_cf": ("spr-ddr", ["bf8_10%", "bf8_5%"])})
 def gain_only(system: str, schemes: list[str]) -> bool:
-    """Exactly these schemes gain from DECA at one row."""
-    return _faster(system) == set(schemes)
-
-
-@answers(BOUND, {"deca.fig12.almost_all": ("spr-hbm", 11)})
-def gain_at_least(system: str, least: int) -> bool:
-    """Whether so many of the twelve schemes gain from DECA at one row."""
-    return len(_faster(system)) >= least
-
-
-@answers(BOUND, {"deca.fig12.near_optimal": (0.85,)})
-def near_optimal(least: float) -> bool:
-    """Whether DECA has this share of the optimum's speed, mean of both memories, one row."""
-    cases = product(PAPER_SYSTEMS, PAPER_SCHEMES)
-    return fmean(_speedup(m, s, 1, "deca", "optimal") for m, s in cases) >= least
-
-
-@answers(BOUND, {"deca.fig12.same_to_n16": (1.1,)})
-def same_to_16_rows(most: float) -> bool:
-    """Whether DECA's gain over software changes by less than this ratio from 1 to 16 rows."""
-    ratios = [
-        _speedup("spr-hbm", s, 16, "deca", "software") / gemm_speedup("spr-hbm", s)
-        for s in PAPER_SCHEMES
-    ]
-    return max(max(ratios), 1 / min(ratios)) <= most
+    """Exactly these schemes gain more than 5% from DECA at one row."""
+    return {s for s in PAPER_SCHEMES if gemm_speedup(system, s) > 1.05} == set(schemes)
 
 
 @answers(PREDICTION, {"deca.fig13.cores_equal": ()})
@@ -398,7 +338,7 @@ def prefetch_rate_on_rtl(prefetch: Prefetch, degree: int) -> float:
     return _four_rows(_rate(f"table5 {prefetch} {degree}"))
 
 
-@answers(CONSISTENCY, {"deca.table5.none.misses": PREFETCHERS["none"]})
+@answers(IDENTITY, {"deca.table5.none.misses": PREFETCHERS["none"]})
 @answers(
     PREDICTION,
     {f"deca.table5.{name}.misses": kind for name, kind in PREFETCHERS.items() if name != "none"},
@@ -456,32 +396,10 @@ def next_token_gain(over: str, batches: tuple[int, ...]) -> list[float]:
     return [min(gains), max(gains)]
 
 
-@answers(PREDICTION, {"deca.table6.n64_q4_sw_useless": ()})
-def mxfp4_useless_at_64() -> bool:
-    """Without DECA, MXFP4 gains less than 10% at batch 64."""
-    slow, fast = (next_token_ms("llama-2-70b", 64, s, "software") for s in ("bf16", "mxfp4"))
-    return slow / fast < 1.1
-
-
-@answers(
-    BOUND, {"deca.app.n1_16": (1, 16, 0.0, 1.1), "deca.app.above16": (16, 64, 1.5, float("inf"))}
-)
-def batches_grow(few: int, many: int, least: float, most: float) -> bool:
-    """Whether the uncompressed next-token time grows by a ratio in a range from batch to batch."""
-    times = [next_token_ms("llama-2-70b", batch, "bf16", "software") for batch in (few, many)]
-    return least <= times[1] / times[0] <= most
-
-
 @answers(IDENTITY, {"deca.table7.spr_hbm.tflops": ()})
 def peak_tera_fma() -> float:
     """10^12 multiply-adds a second of the matrix units."""
     return 512 * 16 * HBM.matrix_rate / 1e12
-
-
-@answers(PREDICTION, {"deca.table7.h100_latency_ratio": (38.0,)})
-def latency_over_gpu(published_ms: float) -> float:
-    """Next-token time of DECA with MXFP4 over that of a GPU, which Table 7 prints."""
-    return next_token_ms("llama-2-70b", 1, "mxfp4", "deca") / published_ms
 
 
 @cache
@@ -497,19 +415,6 @@ def _rate(stream: str) -> float:
     if stream not in _rates(RATES):
         raise NoRecordError(f"no record of {stream} among the rates of DECA")
     return measured("deca.rates", _rates(RATES)[stream])
-
-
-@answers(
-    RTL,
-    {
-        f"deca.cycles.{name}": (scheme,)
-        for name, scheme in SCHEMES.items()
-        if not name.startswith("bf16")
-    },
-)
-def tile_cycles_on_rtl(scheme: str) -> float:
-    """Cycles from one tile to the next where every line is in the L2, measured on our RTL."""
-    return _rate(f"l2 {scheme}")
 
 
 @answers(NETLIST, {"deca.area.total_56": ()})

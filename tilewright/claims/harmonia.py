@@ -13,7 +13,7 @@ from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.sim import accelerator as acc
 from tilewright.sim.choices import chosen
 from tilewright.sim.models import resolve_model
-from tilewright.sim.pe_units import array_rate, pe_area, pe_fj, pe_rate, pe_ratio
+from tilewright.sim.pe_units import pe_area, pe_fj, pe_rate, pe_ratio
 from tilewright.sim.programs import projections_time, slower_array
 from tilewright.sim.records import area_um2, read_record
 from tilewright.sim.step_programs import attention_time
@@ -30,10 +30,6 @@ ANDA_LENGTHS = {"anda-m8": 8, "anda-m6": 6, "anda-m4": 4}
 MACHINES = ("fp-fp", "fp-int", "figna", "figna-c", "anda-m6")
 SWEEP = ("llama-3.2-3b", (2048, 4096, 8192, 16384))  # model and contexts of the paper's sweep
 
-answers(
-    NETLIST,
-    {f"harmonia.peak.{mode}": (f"harmonia-{mode}", 8, 16) for mode in ("m8w4", "m8m4", "m8m8")},
-)(array_rate)
 answers(
     NETLIST,
     {

@@ -23,12 +23,11 @@ class ClaimClass(StrEnum):
     FITTED = "fitted"  # a constant of the model was fitted to it
     DERIVED = "derived from fitted"  # arithmetic on figures that constants were fitted to
     IDENTITY = "identity"  # a definition, or a formula beside the same formula
-    CONSISTENCY = "consistency of the paper"  # printed values are our inputs
     BOUND = "bound"  # at least, at most, or a trend of predictions
 
 
 PREDICTION, RTL, SILICON, NETLIST, MODEL = list(ClaimClass)[:5]
-FITTED, DERIVED, IDENTITY, CONSISTENCY, BOUND = list(ClaimClass)[5:]
+FITTED, DERIVED, IDENTITY, BOUND = list(ClaimClass)[5:]
 MEASURED = (RTL, SILICON, NETLIST, MODEL)
 
 

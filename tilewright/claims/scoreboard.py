@@ -46,7 +46,6 @@ NO_EVIDENCE = {  # classes in which agreement shows nothing, and why
     ClaimClass.FITTED: "a constant of the model was fitted to it",
     ClaimClass.DERIVED: "arithmetic on figures that constants were fitted to",
     ClaimClass.IDENTITY: "a definition",
-    ClaimClass.CONSISTENCY: "printed values are our inputs",
     ClaimClass.BOUND: "a bound or a trend that little could break",
 }
 
@@ -78,7 +77,6 @@ class Result:
     subject: str  # what decides it
     same_as: str  # a claim with the same cause, with which it counts once
     fitted: bool  # a constant of the model was fitted to it
-    from_records: bool  # our figure follows committed records of runs
     reason: str  # why it is off, no evidence or not evaluated
     cause: Cause | None  # what kind of reason that is, where one is known
 
@@ -253,7 +251,6 @@ def _evaluate(claim: Claim) -> Result:
         subject=_subject(claim.id) if verdict in COUNTED else "",
         same_as=claim.same_as,
         fitted=claim.id in fitted_claims(),
-        from_records=claim.is_compared and EVALUATIONS[claim.id].claim_class in MEASURED,
         reason=reason,
         cause=claim.cause if verdict in MISSED else None,
     )

@@ -36,7 +36,7 @@ def _interval(result: Result) -> str:
 
 
 def claim_table(results: Iterable[Result]) -> Table:
-    """Every result with its verdict."""
+    """Results with their verdicts, and from which value on those that are off would be within."""
     columns: dict[str, Column] = {
         "Claim": lambda r: code(r.id),
         "Class": lambda r: r.claim_class or "-",
@@ -47,26 +47,9 @@ def claim_table(results: Iterable[Result]) -> Table:
         "Unit": "unit",
         "Deviation": lambda r: r.deviation_text or "-",
         "Tolerance": "tolerance_text",
+        "Within from": lambda r: "-" if r.good else shown(r.nearest),
         "Counts with": "same_as",
         "Place": "where",
-        "Reason": "reason",
-    }
-    return Table.of(results, columns)
-
-
-def miss_table(results: Iterable[Result]) -> Table:
-    """Results that are off, from which value on each would be within tolerance, and why."""
-    columns: dict[str, Column] = {
-        "Claim": lambda r: code(r.id),
-        "Class": "claim_class",
-        "Published": lambda r: shown(r.published),
-        "Ours": lambda r: shown(r.ours),
-        "Over open choices": _interval,
-        "Unit": "unit",
-        "Deviation": lambda r: r.deviation_text or "-",
-        "Tolerance": "tolerance_text",
-        "Within from": lambda r: shown(r.nearest),
-        "Counts with": "same_as",
         "Cause": lambda r: r.cause or "-",
         "Reason": "reason",
     }

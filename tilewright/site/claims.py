@@ -23,7 +23,6 @@ from tilewright.claims.tables import (
     count_table,
     fact_table,
     headline_table,
-    miss_table,
 )
 from tilewright.sim.calibration import table as calibration
 from tilewright.site.html import Markup
@@ -109,7 +108,7 @@ def causes() -> Table:
 
 def off(name: str) -> Table:
     """The claims of a paper that are off, and why."""
-    return miss_table(misses(_results()[name]))
+    return claim_table(misses(_results()[name]))
 
 
 def constants() -> Table:

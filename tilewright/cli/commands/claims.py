@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.view == "off":
         off = board.misses(every)
         data = [r.as_dict() | {"nearest": r.nearest} for r in off]
-        _show(args, data, tables.miss_table(off), total)
+        _show(args, data, tables.claim_table(off), total)
     elif args.view == "residuals":
         deviations = residuals(results)
         _show(args, deviations, residual_table(deviations))
