@@ -1,4 +1,4 @@
-"""What DECA's RTL and parameters do to the paper's figures, as docs/results/claims.md has it."""
+"""DECA's RTL and parameters beside the paper's figures, as docs/results/claims.md has them."""
 
 from itertools import product
 from pathlib import Path

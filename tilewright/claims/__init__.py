@@ -63,7 +63,7 @@ class Cause(StrEnum):
 
     @property
     def settled_by(self) -> str:
-        """What would show whether it is the cause."""
+        """Evidence that would show whether it is the cause."""
         return {
             Cause.PROCESS: "the same RTL in the paper's cells and memory macros",
             Cause.UNSEEN: "the authors' netlist, or the boundary of its area and power",

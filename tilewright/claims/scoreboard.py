@@ -49,7 +49,7 @@ NO_EVIDENCE = {  # classes in which agreement shows nothing, and why
     ClaimClass.BOUND: "a bound or a trend that little could break",
 }
 
-# What decides a figure; only the first says anything of the accelerators that we built.
+# Subjects that decide a figure; only the first is about the accelerators that we built.
 HARDWARE, SOFTWARE = "our hardware", "the model of software and memory"
 SUBJECTS = {ClaimClass.SILICON: "our kernels on a Xeon", ClaimClass.MODEL: "open language models"}
 # The what-if with all accelerators twice as slow.
@@ -74,7 +74,7 @@ class Result:
     deviation_unit: str  # percent, or the claim's own unit where ``compare`` is absolute
     verdict: str
     claim_class: ClaimClass | None  # None where nothing answers the claim
-    subject: str  # what decides it
+    subject: str  # which decides it
     same_as: str  # a claim with the same cause, with which it counts once
     fitted: bool  # a constant of the model was fitted to it
     reason: str  # why it is off, no evidence or not evaluated
@@ -269,7 +269,7 @@ def _verdict(claim: Claim, found: ClaimClass, ours: Answer, good: bool) -> tuple
 
 @cache  # what moves a claim is the same for any value of our measurements
 def _subject(name: str) -> str:
-    """What decides a claim: our hardware where a measurement of it moves the answer."""
+    """Return the subject of a claim: our hardware where a measurement of it moves the answer."""
     claim = find_claim(name)
     found = EVALUATIONS[name].claim_class
     if found in SUBJECTS:

@@ -51,6 +51,7 @@ def claim_table(results: Iterable[Result]) -> Table:
         "Counts with": "same_as",
         "Place": "where",
         "Cause": lambda r: r.cause or "-",
+        "Settled by": lambda r: r.cause.settled_by if r.cause else "-",
         "Reason": "reason",
     }
     return Table.of(results, columns)
