@@ -291,7 +291,7 @@ def moving_inputs(claim: Claim) -> Iterator[str]:
 def turning_input(claim: Claim) -> str:
     """Return the smallest change of a measured input that turns the verdict: ``deca.cycles +20%``.
 
-    Of each input the steps of ``CHANGES`` are tried.
+    Only the steps of ``CHANGES`` are tried, one input at a time.
     """
     with inputs_read() as names:
         before = _good(claim)
