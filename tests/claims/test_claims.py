@@ -96,7 +96,7 @@ def test_numbers_are_numbers():
 
 
 def test_a_bound_is_a_field_and_not_a_remark():
-    """Of the PEs the papers bound six ratios from above."""
+    """The papers bound six ratios of PEs from above."""
     bounds = [claim for claim in claims_of_study("pe") if claim.compare is Compare.LESS_THAN]
     assert {claim.number for claim in bounds} == {0.6, 1.0}
     assert len(bounds) == 6

@@ -1,4 +1,4 @@
-"""What the papers say: a TOML file per paper here, one ``[[claim]]`` per figure.
+"""The papers' figures: a TOML file per paper here, one ``[[claim]]`` per figure.
 
 ``[headlines]`` has the claims of the abstract and the conclusion, with the figures of each.
 
@@ -51,7 +51,7 @@ class Compare(StrEnum):
 
 
 class Cause(StrEnum):
-    """What stands between a printed figure and ours; in doubt it is ``OURS``."""
+    """Kinds of difference between a printed figure and ours; in doubt it is ``OURS``."""
 
     PROCESS = "another process"  # cells, memories and their power are not those of the paper
     UNSEEN = "not in the paper"  # a unit or boundary of its comparison that no text or file shows

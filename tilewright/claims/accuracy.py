@@ -1,4 +1,4 @@
-"""What formats cost a language model that everybody can have, beside what the papers say of theirs.
+"""Losses of formats on language models that everybody can have, for the papers' figures of theirs.
 
 The records of ``tilewright search`` and ``tilewright kv`` are of SmolLM2-135M; those of
 ``tilewright.cli.model_records`` are of a model of each of three families. All are smaller than the

@@ -23,7 +23,7 @@ HARMONIA_MODELS = (
     *("llama-3.2-1b", "llama-3.2-3b", "mistral-7b", "llama-3.1-8b", "llama-2-13b"),
     *("llama-7b", "llama-2-7b", "opt-6.7b"),
 )
-# Of the paper's Figure 17.
+# PEs that the paper's Figure 17 compares with.
 PES = ("fp-fp", "fp-int", "figna", "figna-c", "anda-m8", "anda-m6", "anda-m4")
 ANDA_LENGTHS = {"anda-m8": 8, "anda-m6": 6, "anda-m4": 4}
 # Whole machines: Anda at the whole length next to its mean at 1% loss.
