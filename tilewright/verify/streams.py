@@ -203,6 +203,8 @@ class Harness:
     A block without a clock (a combinational one) is stepped by time alone.
     """
 
+    total = 0  # cycles before the last reset
+
     def __init__(self, dut: Any):
         # Here, because a netlist runs under these parts without cocotb (netlist_bench).
         from cocotb.clock import Clock
@@ -243,6 +245,7 @@ class Harness:
             await self._edge
 
     def _begin(self, parts: Sequence[Part], at_once: bool) -> None:
+        self.total += self.cycle
         self.parts, self.cycle, self.quiet = parts, int(at_once), 0
         if at_once:
             for part in parts:

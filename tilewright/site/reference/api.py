@@ -14,7 +14,7 @@ import tilewright
 ROOT = Path(tilewright.__file__).parent
 
 # What a bench of DECA does when it is imported: read its job or its task, or share a session.
-IN_SIMULATOR = re.compile(r"= job\.load\w*\(|environ\['TILEWRIGHT_|verify\.deca\.session import")
+IN_SIMULATOR = re.compile(r"= job\.load\w*\(|environ\['TILEWRIGHT_|verify\.(deca\.)?session import")
 
 
 def public_names(source: str) -> list[str]:

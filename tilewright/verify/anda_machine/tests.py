@@ -1,28 +1,21 @@
 """What random programs of Anda seldom have: results of an approximation in the middle of two."""
 
-from typing import Any
-
-import cocotb
 import numpy as np
 
-from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.vector import Operation
-from tilewright.verify import job
 from tilewright.verify.anda_machine.builder import Builder
 from tilewright.verify.machine.check import check_program
-from tilewright.verify.streams import Harness
+from tilewright.verify.session import Session, system_test
 
 
-@cocotb.test
-async def subnormal_reciprocals(dut: Any) -> None:
+@system_test
+async def subnormal_reciprocals(s: Session) -> None:
     """1/x of every finite x from 2^14 on, and of -x.
 
     These are the shifted results of the approximation, of which a few lie in the middle between
     two values; random programs seldom have one.
     """
-    asked = job.load()
-    params = asked.params_as(AndaParams)
-    b = Builder(params)
+    params, b = s.params, Builder(s.params)
     large = np.arange(0x7400, 0x7C00, dtype=np.uint16)
     values = np.resize([large, large | 0x8000], (params.rows, -(-2 * len(large) // params.rows)))
     most = 8 * params.group  # elements that have room
@@ -32,6 +25,4 @@ async def subnormal_reciprocals(dut: Any) -> None:
         b.store(x)
         b.release(x.row)
     b.halt()
-    await check_program(
-        Harness(dut), params, b.program, b.memory, seed=asked.seed, stall=0.0, stream=True
-    )
+    await check_program(s, b.program, b.memory, stream=True)

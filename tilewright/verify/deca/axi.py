@@ -1,11 +1,7 @@
 """The PE behind AXI: tiles through AXI4-Lite registers and AXI4 reads."""
 
-from collections.abc import Awaitable, Callable
-from random import Random
+from functools import partial
 from typing import Any
-
-import cocotb
-import numpy as np
 
 from tilewright.golden.params.deca import (
     AXI_TOUT,
@@ -21,7 +17,6 @@ from tilewright.golden.params.deca import (
     TileError,
 )
 from tilewright.golden.params.registers import addresses
-from tilewright.verify import job
 from tilewright.verify.axi import OKAY, SLVERR, AxiLiteMaster, AxiMemory
 from tilewright.verify.deca.memory import Store
 from tilewright.verify.deca.workload import (
@@ -33,26 +28,21 @@ from tilewright.verify.deca.workload import (
     tile_jobs,
 )
 from tilewright.verify.interrupt import DONE, ERROR, InterruptModel
-from tilewright.verify.streams import Harness, read
+from tilewright.verify.session import JOB, Session, test_in
+from tilewright.verify.streams import read
 
-JOB = job.load()
 PARAMS = JOB.params_as(DecaAxiParams)
 RESULT = 2  # of STATUS
 SQUASH, TAKE_RESULT = 1, 2  # written to it
 WORD_BYTES = REGISTER_BITS // 8
 ROW_WORDS = PARAMS.line_bytes // WORD_BYTES
 
-_numbers = {"cases": 0, "cycles": 0}
 
-
-class Host:
-    """A processor and its memory on the two AXI ports."""
+class Host(Session):
+    """A processor and its memory on the two AXI ports; tiles are the cases."""
 
     def __init__(self, dut: Any, name: str, stall: float):
-        self.dut = dut
-        self.rng = np.random.default_rng([JOB.seed, *name.encode()])
-        self.random = Random(f"{JOB.seed} {name}")
-        self.clock = Harness(dut)
+        super().__init__(dut, name)
         self.store = Store(PARAMS, self.random, base=1 << (PARAMS.address_bits - 1))
         latency = (1, 1 + round(60 * stall))
         self.memory = AxiMemory(
@@ -145,7 +135,7 @@ class Host:
             self.random.shuffle(rows)
             for row in rows:
                 await self.check_row(k, row, tile)
-        _numbers["cases"] += 1
+        self.cases += 1
 
     async def check_row(self, k: int, row: int, tile: TileJob) -> None:
         for word in self.random.sample(range(ROW_WORDS), ROW_WORDS):
@@ -167,24 +157,8 @@ def row_address(k: int, row: int) -> int:
     return AXI_TOUT + k * TILE_BYTES + row * PARAMS.line_bytes
 
 
-def host_test(stall: float) -> Callable[[Callable[[Host], Awaitable[None]]], Any]:
-    """A cocotb test whose cycles and tiles count in the report."""
-
-    def decorate(body: Callable[[Host], Awaitable[None]]) -> Any:
-        async def test(dut: Any) -> None:
-            host = Host(dut, body.__name__, stall)
-            try:
-                await host.start()
-                await body(host)
-            finally:
-                _numbers["cycles"] += host.clock.cycle
-                job.report(**_numbers)
-
-        test.__name__ = test.__qualname__ = body.__name__
-        test.__doc__ = body.__doc__
-        return cocotb.test(test)
-
-    return decorate
+def host_test(stall: float) -> Any:
+    return test_in(partial(Host, stall=stall))
 
 
 async def tiles_of_many_configurations(host: Host) -> None:

@@ -1,48 +1,28 @@
 """What the tests of one simulation share: the job, the parts around the PE, the report."""
 
-import time
-from collections.abc import Awaitable, Callable
-from functools import wraps
-from random import Random
 from typing import Any
 
-import cocotb
-import numpy as np
-
 from tilewright.golden.params.deca import DecaParams
-from tilewright.verify import job
+from tilewright.verify import session
 from tilewright.verify.deca.core import Core
 from tilewright.verify.deca.host import Host
 from tilewright.verify.deca.memory import Memory, Store
 from tilewright.verify.deca.workload import tile_coverage
-from tilewright.verify.streams import Harness
 
-JOB = job.load()
+JOB, tell = session.JOB, session.tell
 PARAMS = JOB.params_as(DecaParams)
 COVERAGE = tile_coverage(JOB.stalls)
-
-# Of all tests so far.
-_numbers: dict[str, Any] = {"cases": 0, "cycles": 0, "seconds": 0.0, "coverage": COVERAGE}
+tell(coverage=COVERAGE)
 
 
-def tell(**numbers: Any) -> None:
-    """Add something to the report of this simulation; ``coverage`` is that of tiles by default."""
-    _numbers.update(numbers)
-    job.report(**_numbers | {"coverage": _numbers["coverage"].as_dict()})
-
-
-class Session:
-    """One test: its random numbers, its clock, its memory's content, its core."""
+class Session(session.Session):
+    """One test, with its memory's content and its core; tiles are the cases."""
 
     def __init__(self, dut: Any, name: str):
-        # Independent of the other tests, so that each one can be run alone.
-        self.rng = np.random.default_rng([JOB.seed, *name.encode()])
-        self.random = Random(f"{JOB.seed} {name}")
-        self.clock = Harness(dut)
+        super().__init__(dut, name)
         top = 1 << (PARAMS.address_bits - 1)  # so that every bit of an address is in use
         self.store = Store(PARAMS, self.random, base=top + (self.random.getrandbits(12) << 20))
         self._core: Host | None = None
-        self._start = time.perf_counter()
 
     def memory(
         self,
@@ -72,32 +52,18 @@ class Session:
 
     async def enter(self, core: Host) -> None:
         """Reset the PE for another core."""
-        self._close_core()
+        self._count_tiles()
         await core.start()
         self._core = core
 
-    def _close_core(self) -> None:
+    def _count_tiles(self) -> None:
         if self._core is not None:
-            _numbers["cases"] += len(self._core.finished) + len(self._core.lost)
-            _numbers["cycles"] += self._core.now
+            self.cases += len(self._core.finished) + len(self._core.lost)
             self._core = None
 
     def close(self) -> None:
-        self._close_core()
-        _numbers["seconds"] += time.perf_counter() - self._start
-        tell()
+        self._count_tiles()
+        super().close()
 
 
-def tile_test(body: Callable[[Session], Awaitable[None]]) -> Any:
-    """A cocotb test whose tiles, cycles and coverage count in the report."""
-
-    @wraps(body)
-    async def test(dut: Any) -> None:
-        session = Session(dut, body.__name__)
-        try:
-            await body(session)
-        finally:
-            session.close()
-
-    del test.__wrapped__  # cocotb reads the parameters of what it finds
-    return cocotb.test(test)
+tile_test = session.test_in(Session)

@@ -1,38 +1,34 @@
 """Accesses to memory, caches in several parts, and sums that random programs hardly have."""
 
 from random import Random
-from typing import Any
 
-import cocotb
 import numpy as np
 
 from tilewright.golden.harmonia import traffic
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.isa import TileLines
-from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Memory, Opcode
+from tilewright.golden.params.harmonia_machine import Dataflow, Memory, Opcode
 from tilewright.golden.params.machine import SCALARS, Kind
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import quantise
-from tilewright.verify import job
 from tilewright.verify.harmonia_machine.builder import Builder
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.machine.host import Host
 from tilewright.verify.machine.models import check_models
+from tilewright.verify.session import Session, system_test
 from tilewright.verify.stimuli.tensors import with_outliers
-from tilewright.verify.streams import Harness
 
 
-@cocotb.test
-async def steps_over_parts_of_a_cache(dut: Any) -> None:
+@system_test
+async def steps_over_parts_of_a_cache(s: Session) -> None:
     """Parts as short as they can be."""
-    await check_models(dut, part=job.load().params_as(HarmoniaParams).group)
+    await check_models(s, part=s.params.group)
 
 
-@cocotb.test
-async def external_memory_accesses(dut: Any) -> None:
+@system_test
+async def external_memory_accesses(s: Session) -> None:
     """Elements that the port asks for, counted line by line, are those of the paper's formulas."""
-    params, clock = job.load().params_as(HarmoniaParams), Harness(dut)
-    rng = np.random.default_rng(job.load().seed)
+    params, rng = s.params, np.random.default_rng(s.job.seed)
     # Four groups fill whole lines; the last tiles that stay are fewer than ``keep``.
     token_tiles, groups, tiles, keep = 3, 4, 5, 2
     tokens, inputs = token_tiles * params.rows, groups * params.group
@@ -45,7 +41,7 @@ async def external_memory_accesses(dut: Any) -> None:
         b.halt()
         memory, wanted = b.memory, b.memory
         Machine(params, wanted).run(b.program)
-        host = Host(clock, params, memory)
+        host = Host(s.clock, params, memory)
         await host.start()
         await host.run_program(b.program)
         assert np.array_equal(memory, wanted), f"{dataflow.name}: the result is not golden's"
@@ -72,14 +68,13 @@ async def external_memory_accesses(dut: Any) -> None:
         assert elements == want, f"{dataflow.name}: {elements} elements, the formula says {want}"
 
 
-@cocotb.test
-async def scaled_sums_beside_ties(dut: Any) -> None:
+@system_test
+async def scaled_sums_beside_ties(s: Session) -> None:
     """Sums of 24 bits times scales of 11 that lie in the middle of two fp16 values, or beside it.
 
     There a product that is wrong in any bit is rounded the wrong way; of random ones hardly any.
     """
-    asked = job.load()
-    params, choose = asked.params_as(HarmoniaParams), Random(asked.seed)
+    params, choose = s.params, Random(s.job.seed)
     elements = 3  # of a sum
     words, every = -(-elements // params.word_values), range(params.rows)
     b = Builder(params)
@@ -105,9 +100,7 @@ async def scaled_sums_beside_ties(dut: Any) -> None:
             b.write(f"add r{seen + k}, r{seen + k}, s{k}, elements=1")
         b.store(Memory.FP16, seen, SCALARS, b.reserve(params.lines(Memory.FP16, SCALARS)))
     b.halt()
-    await check_program(
-        Harness(dut), params, b.program, b.memory, seed=asked.seed, stall=0.0, stream=True
-    )
+    await check_program(s, b.program, b.memory, stream=True)
 
 
 def _beside_a_tie(choose: Random, count: int) -> tuple[int, ...]:

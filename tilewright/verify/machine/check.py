@@ -8,31 +8,30 @@ from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error, Register
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.host import Host
-from tilewright.verify.streams import Harness
+from tilewright.verify.session import Session
 
 LATENCIES = (1, 4, 30)  # cycles of the memory, in turn
 
 
 async def check_program(
-    clock: Harness,
-    params: Any,
+    s: Session,
     program: list,
     memory: np.ndarray,
     *,
-    seed: int,
-    stall: float,
+    seed: int | None = None,
+    stall: float = 0.0,
     where: Any = None,
     stream: bool = False,
     line: int | None = None,
 ) -> dict:
-    """A program that halts; without stalls, cycle for cycle. Its counters.
+    """Check a program that halts; without stalls, cycle for cycle. Returns its counters.
 
-    With ``stream`` it is written to external memory, after ``memory``; with ``line`` it lies there
-    already.
-
+    ``seed``, by default the job's, decides the memory's latency and stalls. With ``stream`` the
+    program is written to external memory, after ``memory``; with ``line`` it lies there already.
     ``where``, a function of a line, names what lies there, for the message.
     """
-    system = accelerator_of(params)
+    params, system = s.params, accelerator_of(s.params)
+    seed = s.job.seed if seed is None else seed
     if stream:
         line = len(memory) // params.line_bytes
         memory = np.concatenate([memory, program_lines(params, program)])
@@ -41,7 +40,7 @@ async def check_program(
     outcome = machine.run(program) if line is None else machine.run_stream(line)
     assert outcome.error is Error.NONE, f"golden stops with {outcome.error.name}"
     latency = LATENCIES[seed % len(LATENCIES)]
-    host = Host(clock, params, memory, latency=latency, stall=stall, seed=seed)
+    host = Host(s.clock, params, memory, latency=latency, stall=stall, seed=seed)
     await host.start()
     status = await (host.run_program(program) if line is None else host.run_stream(line))
     assert (status.error, status.instruction) == (Error.NONE, outcome.instruction), (
@@ -61,7 +60,7 @@ async def check_program(
 
 
 def require_memory(memory: np.ndarray, wanted: np.ndarray, line_bytes: int, where: Any) -> None:
-    """Every byte of external memory."""
+    """Require every byte of external memory to be as wanted."""
     different = np.flatnonzero(memory != wanted)
     if not len(different):
         return
@@ -77,7 +76,7 @@ def require_memory(memory: np.ndarray, wanted: np.ndarray, line_bytes: int, wher
 async def check_stop(
     host: Host, name: str, program: list, error: Any, memory: np.ndarray, bad_lines: frozenset[int]
 ) -> None:
-    """A program that golden and the accelerator stop with ``error``, at the same instruction."""
+    """Check that golden and the accelerator stop with ``error`` at the same instruction."""
     system = accelerator_of(host.params)
     golden = system.machine(host.params, memory, bad_lines).run(program)
     assert golden.error is error, f"{name}: golden says {golden.error.name}"

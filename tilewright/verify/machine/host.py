@@ -19,14 +19,9 @@ from tilewright.golden.params.machine import (
     Error,
     Register,
 )
+from tilewright.verify import host
 from tilewright.verify.machine.accelerators import accelerator_of
-from tilewright.verify.streams import (
-    Harness,
-    StreamDriver,
-    StreamMonitor,
-    pack_word,
-    unpack_word,
-)
+from tilewright.verify.streams import Harness, pack_word, unpack_word
 
 CODE = -1  # stands for a channel: the port of instructions
 
@@ -41,7 +36,7 @@ class Status:
     instruction: int
 
 
-class Host:
+class Host(host.Host):
     """Drives every port, cycle by cycle; ``external`` is the memory's content, changed in place.
 
     ``latency`` is how many cycles after a request, or a written line, its answer is offered. With
@@ -64,20 +59,12 @@ class Host:
         bad_lines: frozenset[int] = frozenset(),
         lost_lines: frozenset[int] = frozenset(),
     ):
-        self.lost_lines = lost_lines
-        self.clock, self.params = clock, params
+        super().__init__(clock, params, stall=stall, seed=seed)
         self.system = accelerator_of(params)
         self.external = external.reshape(-1, params.line_bytes)
         self.latency, self.rate = latency, rate
-        self.stall, self.bad_lines = stall, bad_lines
+        self.bad_lines, self.lost_lines = bad_lines, lost_lines
         self.random = Random(f"{seed} memory")
-        self.ports = {p.name: p for p in (*params.inputs, *params.outputs)}
-        self.drivers = {
-            p.name: StreamDriver(clock.dut, p.name, stall=stall, seed=seed) for p in params.inputs
-        }
-        self.monitors = {
-            p.name: StreamMonitor(clock.dut, p.name, stall=stall, seed=seed) for p in params.outputs
-        }
         # By the name of the port that answers: when due, the answer.
         self.due: dict[str, deque[tuple[int, int]]] = {}
         self.channel: dict[str, int] = {}  # of a memory port
@@ -95,35 +82,23 @@ class Host:
         self.drivers["code_response"].stall = 0.0
         self.tags.append(set())  # of CODE, the last
         self.lines_from = {params.memory_port("response", c) for c in range(params.memory_channels)}
-        self.answers: deque[int] = deque()
         self.requested: list[int] = []  # lines, in order
-
-    async def start(self) -> None:
-        """Reset the accelerator; from now on the clock moves this host."""
-        await self.clock.reset([self])
 
     # One cycle.
 
     def step(self, cycle: int) -> bool:
-        moved = False
-        for name, monitor in self.monitors.items():
-            if monitor.step(cycle):
-                moved = True
-                self._came(name, monitor.words.pop(), cycle)
-                monitor.given.pop()
-        waits = False
+        # A line that is due is not a standstill.
+        return super().step(cycle) or any(self.due.values())
+
+    def _answer(self, now: int) -> None:
         for name, waiting in self.due.items():
-            waits |= bool(waiting)
-            pauses = name in self.lines_from and not self._may_answer(cycle + 1)
-            entry = self._due(waiting, cycle + 1) if waiting and not pauses else None
+            pauses = name in self.lines_from and not self._may_answer(now)
+            entry = self._due(waiting, now) if waiting and not pauses else None
             if entry is not None:
                 self.drivers[name].send([entry])
                 fields = unpack_word(self.ports[name], entry)
                 if "tag" in fields:
                     self.tags[self.channel[name]].remove(fields["tag"])
-        for driver in self.drivers.values():
-            moved |= driver.step(cycle)
-        return moved or waits
 
     def progress(self) -> str:
         return f"{sum(len(waiting) for waiting in self.due.values())} lines outstanding"
@@ -140,10 +115,7 @@ class Host:
         waiting.remove(entry)
         return entry[1]
 
-    def _came(self, name: str, word: int, cycle: int) -> None:
-        if name == "mmio_response":
-            self.answers.append(word)
-            return
+    def _came(self, name: str, word: int) -> None:
         fields, channel = unpack_word(self.ports[name], word), self.channel[name]
         of_code = channel == CODE
         line = fields["line"]
@@ -152,7 +124,7 @@ class Host:
         if line in self.lost_lines:
             return
         bad = line >= len(self.external) or line in self.bad_lines
-        due = cycle + self.latency
+        due = self.now + self.latency
         if self.stall:
             due += self.random.randrange(1 + round(20 * self.stall))
         if "tag" in fields:
@@ -162,9 +134,7 @@ class Host:
                 self.requested.append(line)
             data = 0 if bad else int.from_bytes(self.external[line].tobytes(), "little")
             answer = {"tag": fields["tag"], "error": int(bad), "data": data}
-            port = "code_response"
-            if not of_code:
-                port = self.params.memory_port("response", channel)
+            port = "code_response" if of_code else self.params.memory_port("response", channel)
             self.due[port].append((due, pack_word(self.ports[port], answer)))
         else:
             if not bad:
@@ -173,23 +143,6 @@ class Host:
             self.due[self.params.memory_port("written", channel)].append((due, int(bad)))
 
     # What a program on the host does.
-
-    async def access(self, address: int, value: int | None = None) -> tuple[int, bool]:
-        """Write (or read, without a value) a register: data and whether it was refused."""
-        fields = {"address": address, "write": int(value is not None), "data": value or 0}
-        self.drivers["mmio_request"].send([pack_word(self.ports["mmio_request"], fields)])
-        await self.clock.run(lambda: bool(self.answers))
-        answer = unpack_word(self.ports["mmio_response"], self.answers.popleft())
-        return answer["data"], bool(answer["error"])
-
-    async def write(self, address: int, value: int) -> None:
-        _, refused = await self.access(address, value)
-        assert not refused, f"write to {address:#x} refused"
-
-    async def read(self, address: int) -> int:
-        value, refused = await self.access(address)
-        assert not refused, f"read of {address:#x} refused"
-        return value
 
     async def load_program(self, program: Sequence[BaseInstruction | int]) -> None:
         for k, item in enumerate(program):
@@ -215,15 +168,15 @@ class Host:
         """Start a program with one write and wait for its end."""
         fields = {"start": 1, "stream": stream, "reserved": 0, "line": line}
         await self.write(Register.CONTROL, pack_word(Port("control", CONTROL_FIELDS), fields))
-        end = self.clock.cycle + limit
+        end = self.now + limit
         while True:
             status = await self.status()
             if status.done:
                 return status
-            assert self.clock.cycle < end, f"still busy after {limit} cycles: {status}"
+            assert self.now < end, f"still busy after {limit} cycles: {status}"
             # Look again later: a host that always asks would be most of the simulation.
-            pause = self.clock.cycle + 200
-            await self.clock.run(lambda: self.clock.cycle >= pause, patience=limit)  # noqa: B023
+            pause = self.now + 200
+            await self.clock.run(lambda: self.now >= pause, patience=limit)  # noqa: B023
 
     async def status(self) -> Status:
         port = Port("status", STATUS_FIELDS)

@@ -1,24 +1,20 @@
 """Registers: what they hold, what they refuse, and that a program's counters start at zero."""
 
-from typing import Any
-
-import cocotb
 import numpy as np
 
 from tilewright.golden.params.machine import INSTRUCTION_BASE, SCALARS, Error, Register
-from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.machine.host import Host
-from tilewright.verify.streams import Harness
+from tilewright.verify.session import Session, system_test
 
 
-@cocotb.test
-async def registers_hold_and_refuse(dut: Any) -> None:
-    params: Any = job.load().params
+@system_test
+async def registers_hold_and_refuse(s: Session) -> None:
+    params = s.params
     system, own = accelerator_of(params), bench_side(params)
     assemble, counter = system.assemble, system.counter
-    rng = np.random.default_rng(job.load().seed)
-    host = Host(Harness(dut), params, np.zeros(64 * params.line_bytes, np.uint8))
+    rng = np.random.default_rng(s.job.seed)
+    host = Host(s.clock, params, np.zeros(64 * params.line_bytes, np.uint8))
     await host.start()
     identity = await host.read(Register.IDENTITY)
     assert identity == params.rows | params.columns << 8 | params.group << 16 | SCALARS << 24

@@ -7,31 +7,24 @@ the line from which the program streams, if it is not to be loaded into the inst
 
 import json
 import os
-import time
 from pathlib import Path
-from typing import Any
 
-import cocotb
 import numpy as np
 
 from tilewright.golden.params.machine import Register
-from tilewright.verify import job
 from tilewright.verify.machine.host import Host
-from tilewright.verify.streams import Harness
+from tilewright.verify.session import Session, system_test, tell
 
 
-@cocotb.test
-async def program(dut: Any) -> None:
+@system_test
+async def program(s: Session) -> None:
     task = json.loads(os.environ["TILEWRIGHT_TASK"])
     folder = Path(task["folder"])
     with np.load(folder / "task.npz") as given:
         memory = given["memory"].copy()
         halves = given["program"].tolist()
     words = [low | high << 64 for low, high in halves]
-    asked = job.load()
-    clock = Harness(dut)
-    start = time.perf_counter()
-    host = Host(clock, asked.params, memory, latency=task["latency"])
+    host = Host(s.clock, s.params, memory, latency=task["latency"])
     await host.start()
     if task["line"] is None:
         status = await host.run_program(words, task["limit"])
@@ -40,14 +33,9 @@ async def program(dut: Any) -> None:
     counters = await host.counters()
     events = await host.read(Register.EVENTS)
     np.save(folder / "memory.npy", memory)
-    job.report(
-        cases=1,
-        cycles=clock.cycle,
-        seconds=time.perf_counter() - start,
-        status={
-            "error": status.error.name.lower(),
-            "instruction": status.instruction,
-        },
+    s.cases += 1
+    tell(
+        status={"error": status.error.name.lower(), "instruction": status.instruction},
         saturated=bool(events & 1),
         counters={counter.name.lower(): value for counter, value in counters.items()},
     )

@@ -4,20 +4,17 @@ Programs are random: vector operations and moves, within loops or not, longer th
 memory; every one of them halts as golden's does, and without stalls in as many cycles.
 """
 
-import time
 from random import Random
 from typing import Any
 
-import cocotb
 import numpy as np
 
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error, Register
-from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.machine.host import Host
-from tilewright.verify.streams import Harness
+from tilewright.verify.session import Session, system_test
 
 LINES = 64  # of external memory, without the program
 
@@ -54,14 +51,11 @@ def _plain(name: str, choose: Random) -> str:
     )
 
 
-@cocotb.test
-async def streamed_programs(dut: Any) -> None:
+@system_test
+async def streamed_programs(s: Session) -> None:
     """Short ones and some that are several times as long as the instruction memory."""
-    asked, start = job.load(), time.perf_counter()
-    params: Any = asked.params
-    clock = Harness(dut)
-    system, choose = accelerator_of(params), Random(asked.seed)
-    rng = np.random.default_rng(asked.seed)
+    params, system = s.params, accelerator_of(s.params)
+    choose, rng = Random(s.job.seed), np.random.default_rng(s.job.seed)
     memory = rng.integers(0, 256, LINES * params.line_bytes, np.uint8)
     lengths = (1, 5, 3 * params.instructions) if params.instructions <= 256 else (1, 60)
     for case, length in enumerate(lengths):
@@ -69,22 +63,20 @@ async def streamed_programs(dut: Any) -> None:
         program = system.assemble(text)
         for stall in (0.0, 0.4):
             for stream in (True, False) if len(program) <= params.instructions else (True,):
-                await check_program(
-                    clock, params, program, memory, seed=asked.seed + case, stall=stall,
-                    stream=stream,
-                )  # fmt: skip
-    job.report(cases=len(lengths), cycles=clock.cycle, seconds=time.perf_counter() - start)
+                options = {"seed": s.job.seed + case, "stall": stall, "stream": stream}
+                await check_program(s, program, memory, **options)
+        s.cases += 1
 
 
-@cocotb.test
-async def bad_code(dut: Any) -> None:
+@system_test
+async def bad_code(s: Session) -> None:
     """A line of instructions that is bad stops the program where it is reached, not before."""
-    params: Any = job.load().params
-    system, each = accelerator_of(params), params.line_instructions
+    params, system = s.params, accelerator_of(s.params)
+    each = params.line_instructions
     program = system.assemble("add s0, s0, #1\n" * (3 * each - 1) + "halt")
     memory = program_lines(params, program)
     for bad in range(4):  # the last one is behind the halt
-        host = Host(Harness(dut), params, memory, bad_lines=frozenset({bad}))
+        host = Host(s.clock, params, memory, bad_lines=frozenset({bad}))
         await host.start()
         golden = system.machine(params, memory, {bad}).run_stream(0)
         for _ in range(2):  # the second start finds what the first has left behind
@@ -96,11 +88,11 @@ async def bad_code(dut: Any) -> None:
     assert (golden.error, golden.instruction) == (Error.BUS, 2 * each)
 
 
-@cocotb.test
-async def memory_without_answers(dut: Any) -> None:
+@system_test
+async def memory_without_answers(s: Session) -> None:
     """A memory that never answers stops the program, and nothing starts before a reset."""
-    params: Any = job.load().params
-    system, limit, name = accelerator_of(params), 1000, bench_side(params).tensors
+    params, system = s.params, accelerator_of(s.params)
+    limit, name = 1000, bench_side(params).tensors
     # A load in the foreground, one that a wait needs, a store, and a line of instructions.
     code = program_lines(params, system.assemble("add s0, s0, #1\nhalt"))
     memory = np.zeros(LINES * params.line_bytes, np.uint8)
@@ -111,7 +103,7 @@ async def memory_without_answers(dut: Any) -> None:
         (None, 0),
     ):
         lost = frozenset({5} if text else {0})
-        host = Host(Harness(dut), params, memory, lost_lines=lost)
+        host = Host(s.clock, params, memory, lost_lines=lost)
         await host.start()
         assert await host.read(Register.LIMIT) == 1 << 20
         await host.write(Register.LIMIT, limit)
@@ -126,7 +118,7 @@ async def memory_without_answers(dut: Any) -> None:
         _, refused = await host.access(Register.CONTROL, 1)
         assert refused, "started without a reset"
     # After a reset programs run, also long ones with a limit that is short but not too short.
-    host = Host(Harness(dut), params, memory)
+    host = Host(s.clock, params, memory)
     await host.start()
     await host.write(Register.LIMIT, 60)
     status = await host.run_program(

@@ -22,7 +22,12 @@ from tilewright.verify.simulators.programs import can_include, cocotb_libraries,
 MAIN = Path(__file__).with_name("verilator_main.cpp")
 RUNTIME = ("verilated", "verilated_vpi", "verilated_threads")
 WAVE_RUNTIME = {"vcd": "verilated_vcd_c", "fst": "verilated_fst_c"}
-LARGE_SOURCE = 2_000_000  # bytes of C++ from where compiling in parallel beats one unit
+# From so many bytes of C++ on, what runs in every cycle is compiled apart from what runs once, and
+# optimised a little even where the build is to be quick: that costs seconds, and a simulation takes
+# up to half the time.
+LARGE_SOURCE = 2_000_000
+LARGE_OPTIMIZE = "-Og"
+SLOW = "__Slow"  # in the names of files whose functions run once
 
 # Time comes from the context, so that the main file and the runtime agree on one clock. Of a signal
 # of more words of 32 bits than this, a bench would read the lowest alone (Verilator's own: 64).
@@ -69,7 +74,8 @@ def build_verilator(
 ) -> Path:
     """The simulation program of module ``top``; ``waves`` is None, "vcd" or "fst".
 
-    ``optimize`` is the compiler's level for the model: -O0 is built soonest, -O2 suits long runs.
+    ``optimize`` is the compiler's level for the model: -O0 is built soonest, with a large model's
+    cycles at ``LARGE_OPTIMIZE``; -O2 suits long runs.
     """
     compiler = find_compiler()
     flags = [
@@ -91,12 +97,11 @@ def build_verilator(
         verilator.fingerprint,
         file_fingerprint(compiler),
         *flags,
-        optimize,
+        *(optimize, LARGE_OPTIMIZE),
         str(cocotb_libraries()),
         version("cocotb"),
         *without,
     ]
-    flags.append(optimize)
     make = partial(
         _make,
         verilator=verilator,
@@ -106,7 +111,7 @@ def build_verilator(
         flags=flags,
         without=without,
         waves=waves,
-        quick=waves is None and optimize == "-O0",
+        optimize=optimize,
     )
     return get_or_make_folder("sim", ingredients, make) / "sim"
 
@@ -165,10 +170,11 @@ def _make(
     flags: list[str],
     without: Sequence[str],
     waves: str | None,
-    quick: bool,
+    optimize: str,
 ) -> None:
-    if quick and is_gcc(compiler):
-        flags = [*flags, "-include", str(_headers(verilator, compiler, flags))]
+    by_level: dict[str, list[str]] = {}
+    if waves is None and optimize == "-O0" and is_gcc(compiler):
+        by_level["-O0"] = ["-include", str(_headers(verilator, compiler, [*flags, "-O0"]))]
     (folder / "top.v").write_text(source)
     objects = folder / "objects"
     run_program(
@@ -190,11 +196,14 @@ def _make(
         folder,
         environment={"VERILATOR_ROOT": str(verilator.root)},
     )
-    units = _write_units(objects)
+    units = _write_units(objects, optimize)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         runtime = [*RUNTIME, WAVE_RUNTIME[waves]] if waves else RUNTIME
         made = [pool.submit(runtime_object, verilator, compiler, name) for name in runtime]
-        commands = [[str(compiler), *flags, "-c", u.name, "-o", f"{u.stem}.o"] for u in units]
+        commands = [
+            [str(compiler), *flags, level, *by_level.get(level, ()), "-c", f"{name}.cpp"]
+            for name, level in units
+        ]
         compiled = [pool.submit(run_program, command, objects) for command in commands]
         shared = [future.result() for future in made]
         for future in compiled:
@@ -204,7 +213,7 @@ def _make(
         [
             compiler,
             *("-o", "../sim"),
-            *(f"{unit.stem}.o" for unit in units),
+            *(f"{name}.o" for name, _ in units),
             *shared,
             f"-L{libraries}",
             f"-Wl,-rpath,{libraries}",
@@ -217,19 +226,28 @@ def _make(
     shutil.rmtree(objects)
 
 
-def _write_units(objects: Path) -> list[Path]:
-    """The generated files and the main file, gathered: headers cost more than a small model."""
+def _write_units(objects: Path, optimize: str) -> list[tuple[str, str]]:
+    """The generated files and the main file, gathered: headers cost more than a small model.
+
+    Returns the names of the files to compile, and how far each is optimised.
+    """
     sources = [*objects.glob("Vtop*.cpp"), MAIN]
     sizes = {source: source.stat().st_size for source in sources}
-    count = 1 if sum(sizes.values()) < LARGE_SOURCE else os.cpu_count() or 1
-    groups: list[list[Path]] = [[] for _ in range(count)]
-    for source in sorted(sources, key=lambda s: (-sizes[s], s.name)):
-        min(groups, key=lambda g: sum(sizes[s] for s in g)).append(source)
+    if sum(sizes.values()) < LARGE_SOURCE:
+        groups = [(sources, optimize)]
+    else:
+        every_cycle = [source for source in sources if SLOW not in source.name]
+        level = LARGE_OPTIMIZE if optimize == "-O0" else optimize
+        parts: list[list[Path]] = [[] for _ in range(max(1, (os.cpu_count() or 1) - 1))]
+        for source in sorted(every_cycle, key=lambda s: (-sizes[s], s.name)):
+            min(parts, key=lambda part: sum(sizes[s] for s in part)).append(source)
+        once = [source for source in sources if SLOW in source.name]
+        groups = [*((part, level) for part in parts if part), (once, "-O0")]
     units = []
-    for k, group in enumerate(filter(None, groups)):
-        unit = objects / f"unit{k}.cpp"
-        unit.write_text("".join(f'#include "{source}"\n' for source in group))
-        units.append(unit)
+    for k, (group, level) in enumerate(groups):
+        text = "".join(f'#include "{source}"\n' for source in sorted(group))
+        (objects / f"unit{k}.cpp").write_text(text)
+        units.append((f"unit{k}", level))
     return units
 
 
