@@ -53,9 +53,7 @@ class Mxu(Unit[AndaMxuParams]):
         for row in range(p.rows):
             for column in range(p.columns):
                 m.submodules[f"apu_{row}_{column}"] = apu = Shared(
-                    f"{p.slug}_apu",
-                    signature,
-                    lambda: ApuDatapath(p.numerics, p.pipelined),
+                    f"{p.slug}_apu", signature, lambda: ApuDatapath(p.numerics, p.pipelined)
                 )
                 m.d.comb += [
                     *sequencer.drive(apu),

@@ -135,10 +135,7 @@ class Collector(wiring.Component):
                     place = values.as_value().word_select(tile, p.columns * FP16.bits)
                     m.d.sync += place.eq(row["values"])
             with m.If(row.last):
-                m.d.sync += [
-                    tile.eq(Mux(last_tile, 0, tile + 1)),
-                    tiles_left.eq(tiles_left - 1),
-                ]
+                m.d.sync += [tile.eq(Mux(last_tile, 0, tile + 1)), tiles_left.eq(tiles_left - 1)]
         with m.If(fills):
             m.d.sync += full.eq(1)
         with m.If(self.start):

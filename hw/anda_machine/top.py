@@ -49,12 +49,7 @@ GEMM = data.StructLayout(
     }
 )
 RESULTS = data.StructLayout(
-    {
-        "row": ROW_FIELD,
-        "groups": SIZE_FIELD,
-        "mantissa": MANTISSA_BITS,
-        "tiles": SIZE_FIELD,
-    }
+    {"row": ROW_FIELD, "groups": SIZE_FIELD, "mantissa": MANTISSA_BITS, "tiles": SIZE_FIELD}
 )
 VECTOR = data.StructLayout(
     {
@@ -255,9 +250,7 @@ class Anda(Accelerator[AndaParams]):
             octets.address.eq(read.row),
             self.storer.read_data.eq(
                 Mux(
-                    read.memory == Memory.ACTIVATIONS,
-                    words.data.as_value(),
-                    octets.data.as_value(),
+                    read.memory == Memory.ACTIVATIONS, words.data.as_value(), octets.data.as_value()
                 )
             ),
         ]

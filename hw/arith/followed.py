@@ -9,10 +9,7 @@ from tilewright.hw.arith.lanes import LanewiseUnit
 U = TypeVar("U", bound=LanewiseUnit)
 
 # Better than an even spread: by unit, its stages and its registers.
-_PLACES = {
-    (FloatAdd, 6, 3): SUM_REGISTERS,
-    (FloatMul, 5, 3): SHORT_PRODUCT_REGISTERS,
-}
+_PLACES = {(FloatAdd, 6, 3): SUM_REGISTERS, (FloatMul, 5, 3): SHORT_PRODUCT_REGISTERS}
 
 
 def followed(unit: U) -> U:

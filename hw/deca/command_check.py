@@ -52,11 +52,7 @@ def check_command(m: Module, p: DecaParams, command: data.View) -> Signal:
     with m.Elif(command.scale_length != scale_length):
         m.d.comb += error.eq(TileError.SCALE_LENGTH)
     with m.Elif(
-        Mux(
-            config.sparse,
-            command.data_length > dense_length,
-            command.data_length != dense_length,
-        )
+        Mux(config.sparse, command.data_length > dense_length, command.data_length != dense_length)
     ):
         m.d.comb += error.eq(TileError.DATA_LENGTH)
     return error

@@ -125,10 +125,7 @@ class LoadUnit(wiring.Component):
             with m.If(grant[k]):
                 m.d.sync += [line.eq(line + 1), left.eq(left - 1), mores[k].eq(left.any())]
 
-        m.d.comb += [
-            self.idle.eq(~mores.any()),
-            self.command.ready.eq(self.idle),
-        ]
+        m.d.comb += [self.idle.eq(~mores.any()), self.command.ready.eq(self.idle)]
         with m.If(self.command.valid & self.command.ready):
             for k, name in enumerate(STRUCTURES):
                 base, length = self.command.p[name].base, self.command.p[name].length

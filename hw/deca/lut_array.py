@@ -50,11 +50,7 @@ class LutArray(wiring.Component):
         for k in range(p.luts):
             tables = [self._table(m, k, s) for s in range(SUB_LUTS)]
             for s, table in enumerate(tables):
-                by_width = [
-                    (eight, k),
-                    (seven, 2 * k + s // 2),
-                    (None, 4 * k + s),
-                ]
+                by_width = [(eight, k), (seven, 2 * k + s // 2), (None, 4 * k + s)]
                 m.d.comb += table.read_address.eq(_select_code(codes, by_width)[:6])
             # Which sub-table an 8-bit code means.
             high = Signal(2, name=f"high{k}", reset_less=True)

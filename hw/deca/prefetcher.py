@@ -79,10 +79,7 @@ class Run(wiring.Component):
                 self.pending.eq(last > self.next),
             ]
         with m.Elif(self.take):
-            m.d.sync += [
-                left.eq(left - 1),
-                self.pending.eq(left != 1),
-            ]
+            m.d.sync += [left.eq(left - 1), self.pending.eq(left != 1)]
         return m
 
     def _measure(self, m: Module, stages: Signal) -> None:
@@ -158,11 +155,7 @@ class Run(wiring.Component):
             return Cat(lower[:split], Mux(lower[split], after, line_counted[split:]))
 
         with m.If(stages[3]):
-            m.d.sync += [
-                end.eq(ahead(to_end)),
-                reach.eq(ahead(to_reach)),
-                fresh.eq(starts_counted),
-            ]
+            m.d.sync += [end.eq(ahead(to_end)), reach.eq(ahead(to_reach)), fresh.eq(starts_counted)]
             with m.If(starts_counted):
                 m.d.sync += self.low.eq(line_counted)
         return end, reach, fresh

@@ -96,10 +96,7 @@ class RequestCam(wiring.Component):
             own = Cat(Const(k, number_bits), generation[k], Const(self.loader, 1))
             m.d.comb += matches[k].eq(taken[k] & (self.key == own))
         freed = matches & self.search.replicate(entries)
-        m.d.comb += [
-            self.hit.eq(freed.any()),
-            self.live.eq((freed & ~dead).any() & ~self.squash),
-        ]
+        m.d.comb += [self.hit.eq(freed.any()), self.live.eq((freed & ~dead).any() & ~self.squash)]
         # The place of a line is known late and goes to every entry, so it has a cycle for that.
         placing, newest = Signal(), Signal(entries, reset_less=True)
         new_place = Signal(place_layout(self.params), reset_less=True)

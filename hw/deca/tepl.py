@@ -148,11 +148,7 @@ class TeplUnit(wiring.Component):
         asking = self.read_request.valid & (self.read_request.p.tout == k)
         m.d.comb += done.ready.eq(port.used[0] & ~port.settled & ~port.failed & (fine | ~asking))
         with m.If(port.ends):
-            m.d.sync += [
-                port.settled.eq(fine),
-                port.failed.eq(~fine),
-                port.error.eq(done.p.error),
-            ]
+            m.d.sync += [port.settled.eq(fine), port.failed.eq(~fine), port.error.eq(done.p.error)]
         # The last row waits for the result, should that come later.
         last = port.row[-1]
         port.here = (

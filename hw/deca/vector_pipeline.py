@@ -81,11 +81,7 @@ class VectorPipeline(wiring.Component):
         return m
 
     def _registered(
-        self,
-        m: Module,
-        name: str,
-        stage: "_Stage",
-        used: dict[str, list[Segment]] | None = None,
+        self, m: Module, name: str, stage: "_Stage", used: dict[str, list[Segment]] | None = None
     ) -> "_Stage":
         """The stage after ``stage``.
 
@@ -174,10 +170,7 @@ class VectorPipeline(wiring.Component):
             self.lut_read_value.eq(lut.values[0]),
         ]
         config = stage.values.config
-        used = {
-            "codes": [(slice(None), config.code_bits == 16)],
-            "scales": used_scales(p, config),
-        }
+        used = {"codes": [(slice(None), config.code_bits == 16)], "scales": used_scales(p, config)}
         return self._registered(m, "l", stage, used)
 
     def _pack(self, m: Module, lut: LutArray, stage: "_Stage") -> tuple["_Stage", list[Signal]]:

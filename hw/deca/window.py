@@ -59,17 +59,9 @@ class Window(wiring.Component):
             self.moves.eq(~valid | (o_takes & last)),
         ]
         with m.If(self.moves & counted_valid):
-            m.d.sync += [
-                left.eq(p.lanes - clear[-1]),
-                last.eq(clear[-1] >= most_clear),
-                step.eq(0),
-            ]
+            m.d.sync += [left.eq(p.lanes - clear[-1]), last.eq(clear[-1] >= most_clear), step.eq(0)]
         with m.Elif(o_takes & valid):
-            m.d.sync += [
-                left.eq(left - lookups),
-                last.eq(left <= lookups << 1),
-                step.eq(step + 1),
-            ]
+            m.d.sync += [left.eq(left - lookups), last.eq(left <= lookups << 1), step.eq(step + 1)]
         bits = Mux(last, self._code_bits(left), full_bits)
         self._offer(m, o_takes, valid, held, bits, step, last)
         return m

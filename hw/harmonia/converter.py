@@ -174,17 +174,11 @@ class Converter(Unit[HarmoniaConverterParams]):
         place = self._place(m, "taken", column, loop, is_spatial)
         address = words.write_address.eq(Cat(place[self._part_bits :], half))
         if p.width == 1:
-            return [
-                words.write_enable.eq(take),
-                address,
-                words.write_data.eq(Cat(*values)),
-            ]
+            return [words.write_enable.eq(take), address, words.write_data.eq(Cat(*values))]
         first = Cat(*values[: p.rows])
         parts = [place[: self._part_bits] == k for k in range(p.width)]
         return [
-            words.write_enable.eq(
-                Cat(take & (~is_spatial | part) for part in parts),
-            ),
+            words.write_enable.eq(Cat(take & (~is_spatial | part) for part in parts)),
             address,
             words.write_data.eq(Mux(is_spatial, Cat(*[first] * p.width), Cat(*values))),
         ]

@@ -53,10 +53,7 @@ class Int8Quantiser(Unit[Int8QuantiserParams]):
         step = wire(m, "step", ~self.o.valid | self.o.ready)
         read = wire(m, "read", step & full.bit_select(from_half, 1))
         done = wire(m, "done", from_place == p.group - 1)
-        m.d.comb += [
-            words.read_enable.eq(read),
-            words.read_address.eq(Cat(from_place, from_half)),
-        ]
+        m.d.comb += [words.read_enable.eq(read), words.read_address.eq(Cat(from_place, from_half))]
         scale = [Signal(MAGNITUDE_BITS, name=f"scale_{r}") for r in range(p.rows)]
         with m.If(step):
             m.d.sync += self.o.valid.eq(read)

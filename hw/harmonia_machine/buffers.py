@@ -1,6 +1,6 @@
 """On-chip memories beside the columns': activations in block floating point, and fp16 values."""
 
-from amaranth import Module
+from amaranth import Module, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,10 +8,8 @@ from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
 from tilewright.golden.params.machine import EXPONENT_BYTE
-from tilewright.hw.machine.banks import Banks, ReadPort, bank_signature
+from tilewright.hw.machine.banks import Banks, ReadPort
 from tilewright.hw.machine.regions import connect_readers, connect_writers
-from tilewright.hw.shared import Shared
-from tilewright.hw.sram import Sram
 
 # Units that read and write the fp16 memory.
 READERS = ("store", "vector", "convert")
@@ -116,31 +114,14 @@ class MaskedWritePort(wiring.Signature):
         )
 
 
-class HalvesRegion(wiring.Component):
+class HalvesRegion(Banks):
     """fp16 values: a bank for every token of a tile."""
 
     def __init__(self, depth: int, row: data.ArrayLayout):
-        self.depth, self.row = max(2, depth), row
-        super().__init__(
-            {"read": In(ReadPort(depth, row)), "write": In(MaskedWritePort(depth, row))}
-        )
+        super().__init__(max(2, depth), row.length, row.elem_shape, MaskedWritePort(depth, row))
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        depth, word = self.depth, self.row.elem_shape
-        for r in range(self.row.length):
-            m.submodules[f"bank{r}"] = bank = Shared(
-                f"bank_{depth}x{word}", bank_signature(depth, word), lambda: Sram(depth, word)
-            )
-            m.d.comb += [
-                bank.read_enable.eq(self.read.enable),
-                bank.read_address.eq(self.read.address),
-                self.read.data[r].eq(bank.read_data),
-                bank.write_enable.eq(self.write.enable & self.write.lanes[r]),
-                bank.write_address.eq(self.write.address),
-                bank.write_data.eq(self.write.data[r]),
-            ]
-        return m
+    def written(self, k: int) -> tuple[Value, Value]:
+        return self.write.enable & self.write.lanes[k], self.write.data[k]
 
 
 class HalvesBuffer(wiring.Component):

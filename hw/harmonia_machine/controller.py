@@ -75,12 +75,7 @@ class Controller(Sequencer):
         )
 
     def reset_formats(self) -> list:
-        return [
-            self.lanes.eq(~0),
-            self.tokens.eq(0),
-            self.row_major.eq(0),
-            self.causal_limit.eq(0),
-        ]
+        return [self.lanes.eq(~0), self.tokens.eq(0), self.row_major.eq(0), self.causal_limit.eq(0)]
 
     def configure(self) -> list:
         configure = fields_of(Opcode.CONFIGURE, self.word)
@@ -113,9 +108,7 @@ class Controller(Sequencer):
             for k in range(SCALARS)
         )
         scalars = Mux(
-            opcode == Opcode.VECTOR,
-            vector.scalars(),
-            Mux(opcode == Opcode.GEMM, maxima, 0),
+            opcode == Opcode.VECTOR, vector.scalars(), Mux(opcode == Opcode.GEMM, maxima, 0)
         )
         regions = (regions_of(self.params, memory, self._ranges[memory]) for memory in BUFFERS)
         return Cat(*regions, scalars)
@@ -244,10 +237,7 @@ class Controller(Sequencer):
                     operands[0].covers(gemm.operands, rows),
                     operands[1].covers(gemm.metadata, rows),
                 ]
-                for operand, across in (
-                    (Operand.KEYS, gemm.groups),
-                    (Operand.VALUES, gemm.tiles),
-                ):
+                for operand, across in ((Operand.KEYS, gemm.groups), (Operand.VALUES, gemm.tiles)):
                     with m.If(gemm.operand == operand):
                         ring = p.low_slots(operand) * across
                         m.d.sync += operands[2].covers(gemm.low_halves, ring)

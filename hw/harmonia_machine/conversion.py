@@ -69,9 +69,7 @@ class HalvesFeeder(wiring.Component):
         next_place = place + Mux(spatial | x.learn, 1, width)
         block_ends = wire(m, "block_ends", place_ends & (~spatial | (loop == loops - 1)))
         ends = wire(
-            m,
-            "ends",
-            Mux(x.learn, element == x.elements - 1, block_ends & (blocks_left == 1)),
+            m, "ends", Mux(x.learn, element == x.elements - 1, block_ends & (blocks_left == 1))
         )
         word_bits = (p.word_values - 1).bit_length()
         m.d.comb += [

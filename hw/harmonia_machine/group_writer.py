@@ -146,20 +146,14 @@ class GroupWriter(wiring.Component):
         number = Signal(SIZE_FIELD)
         column = Signal(range(p.columns))
         column_ends = wire(m, "column_ends", spatial & (beat == loops - 1))
-        m.d.sync += [
-            complete.eq(i.valid & (i.p.last | column_ends)),
-            taken_again.eq(i.valid),
-        ]
+        m.d.sync += [complete.eq(i.valid & (i.p.last | column_ends)), taken_again.eq(i.valid)]
         with m.If(i.valid):
             m.d.sync += beat.eq(Mux(~spatial | column_ends, 0, beat + 1))
             with m.If(i.p.last):
                 m.d.sync += self._left.eq(self._left - 1)
         with m.If(complete):
             row_ends = ~spatial | (column == p.columns - 1)
-            m.d.sync += [
-                column.eq(Mux(row_ends, 0, column + 1)),
-                number.eq(number + row_ends),
-            ]
+            m.d.sync += [column.eq(Mux(row_ends, 0, column + 1)), number.eq(number + row_ends)]
         with m.If(self.start):
             m.d.sync += [beat.eq(0), number.eq(0), column.eq(0)]
             m.d.sync += self._left.eq(Mux(x.learn | x.clear, 0, x.blocks))

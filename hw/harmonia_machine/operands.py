@@ -40,9 +40,7 @@ def write_layout(params: HarmoniaParams) -> data.StructLayout:
     """A row of any of the memories: ``enable`` has a bit for every column of each."""
     return data.StructLayout(
         {
-            "enable": data.StructLayout(
-                {name: params.columns for name, _ in column_word(params)},
-            ),
+            "enable": data.StructLayout({name: params.columns for name, _ in column_word(params)}),
             "row": operand_address(params),
             "data": data.ArrayLayout(column_word(params), params.columns),
         }
@@ -121,9 +119,7 @@ class OperandColumn(wiring.Component):
             )
             writes.append(
                 SimpleNamespace(
-                    enable=region.write_enable,
-                    address=region.write_address,
-                    data=region.write_data,
+                    enable=region.write_enable, address=region.write_address, data=region.write_data
                 )
             )
         readers = [

@@ -80,10 +80,7 @@ class TiledGemmController(wiring.Component):
             ]
 
         move = {"memory": memory, "rows": x.groups, "line": line}
-        tiles = {
-            "tiles": Mux(x.row_major, 1, count),
-            "token_tiles": Mux(x.row_major, count, 1),
-        }
+        tiles = {"tiles": Mux(x.row_major, 1, count), "token_tiles": Mux(x.row_major, count, 1)}
         result = {"memory": Memory.FP16, "rows": p.tile_words, "line": store_line}
         words = {
             State.STAY: _word(Opcode.LOAD, row=row, **move),
@@ -136,9 +133,7 @@ class TiledGemmController(wiring.Component):
         memory = Mux(of_activations, Array(ACTIVATIONS)[place], Array(WEIGHTS)[place])
         memory = wire(m, "memory", memory)
         last = wire(
-            m,
-            "last_of_tile",
-            place == Mux(of_activations, len(ACTIVATIONS), len(WEIGHTS)) - 1,
+            m, "last_of_tile", place == Mux(of_activations, len(ACTIVATIONS), len(WEIGHTS)) - 1
         )
         with m.Switch(memory):
             for of in (*ACTIVATIONS, *WEIGHTS):

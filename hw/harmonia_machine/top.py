@@ -21,11 +21,7 @@ from tilewright.hw.harmonia_machine.vector import VECTOR, VectorPath
 from tilewright.hw.machine.banks import write_load
 from tilewright.hw.machine.control import Accelerator, transfers
 
-ACTIVATIONS = {
-    Memory.MANTISSAS: "mantissas",
-    Memory.SIGNS: "signs",
-    Memory.EXPONENTS: "exponents",
-}
+ACTIVATIONS = {Memory.MANTISSAS: "mantissas", Memory.SIGNS: "signs", Memory.EXPONENTS: "exponents"}
 
 
 class Harmonia(Accelerator[HarmoniaParams]):

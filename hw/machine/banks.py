@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -28,30 +28,37 @@ class WritePort(wiring.Signature):
 class Banks(wiring.Component):
     """``banks`` memories of words side by side under one address."""
 
-    def __init__(self, depth: int, banks: int, word: int):
+    def __init__(self, depth: int, banks: int, word: int, write: wiring.Signature | None = None):
         self.depth, self.banks, self.word = depth, banks, word
         layout = data.ArrayLayout(word, banks)
         super().__init__(
-            {"read": In(ReadPort(depth, layout)), "write": In(WritePort(depth, layout))}
+            {"read": In(ReadPort(depth, layout)), "write": In(write or WritePort(depth, layout))}
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        name, signature = f"bank_{self.depth}x{self.word}", bank_signature(self.depth, self.word)
         for k in range(self.banks):
-            m.submodules[f"bank{k}"] = bank = Shared(name, signature, self._bank)
+            m.submodules[f"bank{k}"] = bank = self.bank()
+            enable, content = self.written(k)
             m.d.comb += [
                 bank.read_enable.eq(self.read.enable),
                 bank.read_address.eq(self.read.address),
                 self.read.data[k].eq(bank.read_data),
-                bank.write_enable.eq(self.write.enable),
+                bank.write_enable.eq(enable),
                 bank.write_address.eq(self.write.address),
-                bank.write_data.eq(self.write.data[k]),
+                bank.write_data.eq(content),
             ]
         return m
 
-    def _bank(self) -> Sram:
-        return Sram(self.depth, self.word)
+    def bank(self) -> Shared:
+        """One of the memories."""
+        depth, word = self.depth, self.word
+        name, signature = f"bank_{depth}x{word}", bank_signature(depth, word)
+        return Shared(name, signature, lambda: Sram(depth, word))
+
+    def written(self, k: int) -> tuple[Value, Value]:
+        """Whether a bank is written, and with what."""
+        return self.write.enable, self.write.data[k]
 
 
 class BeatWritePort(wiring.Signature):
@@ -117,36 +124,21 @@ class WaySram(wiring.Component):
         return m
 
 
-class BeatBanks(wiring.Component):
+class BeatBanks(Banks):
     """``banks`` memories of words side by side, of which a load writes ``ways`` rows at once."""
 
     def __init__(self, depth: int, banks: int, word: int, ways: int):
-        self.depth, self.banks, self.word, self.ways = depth, banks, word, ways
-        super().__init__(
-            {
-                "read": In(ReadPort(depth, data.ArrayLayout(word, banks))),
-                "write": In(BeatWritePort(depth, banks * word, ways)),
-            }
-        )
+        self.ways = ways
+        super().__init__(depth, banks, word, BeatWritePort(depth, banks * word, ways))
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        name = f"bank_{self.depth}x{self.word}_{self.ways}_ways"
-        signature = bank_signature(self.depth, self.word, self.ways)
-        for k in range(self.banks):
-            m.submodules[f"bank{k}"] = bank = Shared(name, signature, self._bank)
-            m.d.comb += [
-                bank.read_enable.eq(self.read.enable),
-                bank.read_address.eq(self.read.address),
-                self.read.data[k].eq(bank.read_data),
-                bank.write_enable.eq(self.write.enable),
-                bank.write_address.eq(self.write.address),
-                bank.write_data.eq(Cat(row.word_select(k, self.word) for row in self.write.data)),
-            ]
-        return m
+    def bank(self) -> Shared:
+        depth, word, ways = self.depth, self.word, self.ways
+        name, signature = f"bank_{depth}x{word}_{ways}_ways", bank_signature(depth, word, ways)
+        return Shared(name, signature, lambda: WaySram(depth, word, ways))
 
-    def _bank(self) -> WaySram:
-        return WaySram(self.depth, self.word, self.ways)
+    def written(self, k: int) -> tuple[Value, Value]:
+        rows = self.write.data
+        return self.write.enable, Cat(row.word_select(k, self.word) for row in rows)
 
 
 def words_of(depth: int, ways: int) -> int:

@@ -45,11 +45,7 @@ class ReadChannel(wiring.Component):
             request.p.line.eq(line),
             request.p.tag.eq(queue.port.slot),
             queue.port.reserve.eq(request.valid & request.ready),
-            response.ready.eq(1),
-            queue.port.write.valid.eq(response.valid),
-            queue.port.write.slot.eq(response.p.tag),
-            queue.port.write.data.eq(response.p.data),
-            queue.port.write.error.eq(response.p.error),
+            *queue.takes(response),
         ]
         with m.If(queue.port.reserve):
             m.d.sync += [left.eq(left - 1), line.eq(line + 1)]

@@ -69,11 +69,7 @@ class Fetcher(wiring.Component):
                 active & queue.port.free & (ahead <= p.code_ring) & (~request.valid | request.ready)
             ),
             queue.port.reserve.eq(asks),
-            response.ready.eq(1),
-            queue.port.write.valid.eq(response.valid),
-            queue.port.write.slot.eq(response.p.tag),
-            queue.port.write.data.eq(response.p.data),
-            queue.port.write.error.eq(response.p.error),
+            *queue.takes(response),
             takes.eq(queue.o.valid & queue.o.ready),
             outstanding_next.eq(outstanding + asks - takes),
         ]

@@ -81,11 +81,7 @@ class Loader(wiring.Component):
                 with m.Case(memory):
                     m.d.comb += beat_rows.eq(p.beat_rows(memory))
         with m.If(start):
-            m.d.sync += [
-                loading.eq(1),
-                lines_left.eq(lines),
-                beats.eq(self._begins_a_beat(m)),
-            ]
+            m.d.sync += [loading.eq(1), lines_left.eq(lines), beats.eq(self._begins_a_beat(m))]
         channels = self._ask(m, start, lines)
         row_taken = self._take_lines(m, channels, start, loading & ~beats, move, row)
 

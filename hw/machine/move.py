@@ -17,13 +17,7 @@ from tilewright.golden.params.machine import (
 def move_layout(memories: type[MachineMemory]) -> data.StructLayout:
     """What a load or store works on."""
     return data.StructLayout(
-        {
-            "memory": memories,
-            "stride": 8,
-            "row": ROW_FIELD,
-            "rows": SIZE_FIELD,
-            "line": LINE_FIELD,
-        }
+        {"memory": memories, "stride": 8, "row": ROW_FIELD, "rows": SIZE_FIELD, "line": LINE_FIELD}
     )
 
 

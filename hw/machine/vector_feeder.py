@@ -105,8 +105,4 @@ class VectorFeeder(wiring.Component):
 
 def operand(kind: Value, tensor: Value, scalar: Value, immediate: Value) -> Value:
     """The value of one lane."""
-    return Mux(
-        kind == Kind.TENSOR,
-        tensor,
-        Mux(kind == Kind.SCALAR, scalar, immediate),
-    )
+    return Mux(kind == Kind.TENSOR, tensor, Mux(kind == Kind.SCALAR, scalar, immediate))

@@ -58,10 +58,7 @@ class FignaAligner(Unit[FignaAlignerParams]):
         step = wire(m, "step", ~self.o.valid | self.o.ready)
         read = wire(m, "read", step & full.bit_select(from_half, 1))
         done = wire(m, "done", from_place == end[from_half])
-        m.d.comb += [
-            words.read_enable.eq(read),
-            words.read_address.eq(Cat(from_place, from_half)),
-        ]
+        m.d.comb += [words.read_enable.eq(read), words.read_address.eq(Cat(from_place, from_half))]
         with m.If(step):
             m.d.sync += self.o.valid.eq(read)
         with m.If(read):

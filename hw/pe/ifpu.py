@@ -47,11 +47,5 @@ class Ifpu(AlignedElement[IfpuParams]):
         adder = self.params.adder
         plane = wire(m, "plane", styled_sum(rows, adder, m) + styled_sum(ones, adder, m))
         self.give_group_sums(
-            m,
-            valid,
-            plane << place,
-            beat.group_end,
-            beat.exponent,
-            beat.scale,
-            beat.last,
+            m, valid, plane << place, beat.group_end, beat.exponent, beat.scale, beat.last
         )

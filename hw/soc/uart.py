@@ -40,10 +40,7 @@ class UartReceiver(wiring.Component):
         with m.If(left == 0):
             with m.If(~level):
                 # From the edge of the start bit to the middle of the first one behind it.
-                m.d.sync += [
-                    left.eq(BYTE + 1),
-                    wait.eq(self.divider + self.divider // 2 - 1),
-                ]
+                m.d.sync += [left.eq(BYTE + 1), wait.eq(self.divider + self.divider // 2 - 1)]
         with m.Elif(wait != 0):
             m.d.sync += wait.eq(wait - 1)
         with m.Else():

@@ -1,5 +1,7 @@
 """Lines that arrive in any order and leave in the order they were asked for."""
 
+from typing import Any
+
 from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -103,15 +105,21 @@ class LineQueue(wiring.Component):
             m.d.sync += [tail.eq(0), head.eq(1), used.eq(0), free.eq(1), arrived.eq(0)]
         return m
 
+    def takes(self, response: Any) -> list:
+        """Statements: every line of a memory's stream goes to the slot that its tag names."""
+        return [
+            response.ready.eq(1),
+            self.port.write.valid.eq(response.valid),
+            self.port.write.slot.eq(response.p.tag),
+            self.port.write.data.eq(response.p.data),
+            self.port.write.error.eq(response.p.error),
+        ]
+
     def _registers(
         self, m: Module, line: Value, head: Value, here: Value, leaves: Value, released: Value
     ) -> None:
         write = self.port.write
-        m.d.comb += [
-            self.o.valid.eq(here),
-            leaves.eq(here & self.o.ready),
-            released.eq(leaves),
-        ]
+        m.d.comb += [self.o.valid.eq(here), leaves.eq(here & self.o.ready), released.eq(leaves)]
         shown = 0
         for k in range(self.lines):
             slot = Signal.like(line, name=f"line{k}", reset_less=True)

@@ -76,12 +76,7 @@ class PipelinedUnit(Unit[P]):
 
 
 def staged(
-    m: Module,
-    stages: list[Stage],
-    registers: int,
-    x: SimpleNamespace,
-    *,
-    followed: bool = False,
+    m: Module, stages: list[Stage], registers: int, x: SimpleNamespace, *, followed: bool = False
 ) -> SimpleNamespace:
     """What ``stages`` make of ``x``, with registers between them that never wait.
 

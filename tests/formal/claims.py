@@ -51,19 +51,13 @@ class _Claim(wiring.Component):
                 stream.valid.eq(waiting | offer),
                 _word(stream).eq(Mux(waiting, held, data)),
             ]
-            m.d.sync += [
-                waiting.eq(stream.valid & ~stream.ready),
-                held.eq(_word(stream)),
-            ]
+            m.d.sync += [waiting.eq(stream.valid & ~stream.ready), held.eq(_word(stream))]
         faults, invariants = self.faults(m)
         wrong = faults if self.ports_only else [*faults, *(~holds.bool() for holds in invariants)]
         for port, stream in zip(self.unit.params.outputs, self.outputs, strict=True):
             m.d.comb += stream.ready.eq(getattr(self, f"ready_{port.name}"))
             pending, offered = Signal(), Signal(port.bits)
-            m.d.sync += [
-                pending.eq(stream.valid & ~stream.ready),
-                offered.eq(_word(stream)),
-            ]
+            m.d.sync += [pending.eq(stream.valid & ~stream.ready), offered.eq(_word(stream))]
             wrong.append(pending & (~stream.valid | (_word(stream) != offered)))
         m.d.comb += self.bad.eq(Cat(w.any() for w in wrong).any())
         return m

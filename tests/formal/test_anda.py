@@ -57,12 +57,7 @@ class SumsSignedProducts(wiring.Component):
         self.numerics, self.mantissa_bits, self.unit = numerics, mantissa_bits, unit
         weights = data.ArrayLayout(numerics.weight_bits, numerics.group)
         super().__init__(
-            {
-                "word": In(numerics.group),
-                "weights": In(weights),
-                "offer": In(1),
-                "bad": Out(1),
-            }
+            {"word": In(numerics.group), "weights": In(weights), "offer": In(1), "bad": Out(1)}
         )
 
     def elaborate(self, platform):
@@ -97,10 +92,7 @@ class SumsSignedProducts(wiring.Component):
             product = mantissa * weights[k].as_signed()
             total = total + Mux(signs[k], -product, product)
         want = Signal(signed(n.group_sum_bits))
-        m.d.comb += [
-            want.eq(total),
-            self.bad.eq(complete & (unit.total.as_signed() != want)),
-        ]
+        m.d.comb += [want.eq(total), self.bad.eq(complete & (unit.total.as_signed() != want))]
         return m
 
 

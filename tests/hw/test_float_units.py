@@ -26,10 +26,7 @@ def mixed(seed):
     formats = [*FLOAT_FORMATS.values(), *UNNAMED_FORMATS]
     a, b, out = (formats[k] for k in rng.integers(0, len(formats), 3))
     rules = vars(ALL_RULES[rng.integers(len(ALL_RULES))])
-    return [
-        FloatAddParams(a=a, b=b, out=out, **rules),
-        FloatMulParams(a=a, b=b, out=out, **rules),
-    ]
+    return [FloatAddParams(a=a, b=b, out=out, **rules), FloatMulParams(a=a, b=b, out=out, **rules)]
 
 
 def require_bench(params, cases, gates=None):

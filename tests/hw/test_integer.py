@@ -57,8 +57,4 @@ def test_prefix_network_sums_everything_below(style, width):
 
 def test_prefix_networks_are_as_deep_as_their_docstring_says():
     depth = {style: len(prefix_network(style, 32)) for style in PrefixStyle}
-    assert depth == {
-        PrefixStyle.RIPPLE: 31,
-        PrefixStyle.SKLANSKY: 5,
-        PrefixStyle.KOGGE_STONE: 5,
-    }
+    assert depth == {PrefixStyle.RIPPLE: 31, PrefixStyle.SKLANSKY: 5, PrefixStyle.KOGGE_STONE: 5}

@@ -65,11 +65,7 @@ def test_payloads_have_any_shape(make, shape, value):
 
 @pytest.mark.parametrize(
     "params",
-    [
-        RegisterSliceParams(width=8),
-        QueueParams(width=8, depth=1),
-        QueueParams(width=8, depth=3),
-    ],
+    [RegisterSliceParams(width=8), QueueParams(width=8, depth=1), QueueParams(width=8, depth=3)],
     ids=lambda p: p.slug,
 )
 def test_no_handshake_path_crosses(params):

@@ -49,10 +49,7 @@ def perplexities(model: llama_cpp.Llama, ids: list[int]) -> dict[str, Any]:
         scores = np.array(model.scores[:WINDOW], np.float64)[:-1]
         wanted = scores[np.arange(WINDOW - 1), piece[1:]]
         losses.append(float((np.log(np.exp(scores).sum(axis=1)) - wanted).mean()))
-    return {
-        "perplexity": exp(sum(losses) / len(losses)),
-        "windows": [exp(loss) for loss in losses],
-    }
+    return {"perplexity": exp(sum(losses) / len(losses)), "windows": [exp(loss) for loss in losses]}
 
 
 def write_float32(source: Path, target: Path) -> None:

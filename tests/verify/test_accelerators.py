@@ -26,7 +26,7 @@ TESTS = {
 OWN_TESTS = {
     "anda": {"subnormal_reciprocals"},
     "harmonia": {
-        *("external_memory_accesses", "scaled_sums_beside_ties", "steps_over_parts_of_a_cache"),
+        *("external_memory_accesses", "scaled_sums_beside_ties", "steps_over_parts_of_a_cache")
     },
 }
 

@@ -285,8 +285,7 @@ def test_tepl_units_of_other_sizes(sizes):
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "sizes",
-    ["cam_entries=2,sqq_lines=2", "cam_entries=5,sqq_lines=3,mask_queue_lines=2"],
+    "sizes", ["cam_entries=2,sqq_lines=2", "cam_entries=5,sqq_lines=3,mask_queue_lines=2"]
 )
 def test_load_units_of_other_sizes(sizes):
     only = "every_configuration|squash_at_any_time|stray_answers_are_noted"

@@ -54,10 +54,7 @@ def test_the_model_is_the_rtl(block):
 @pytest.mark.full
 @pytest.mark.parametrize(
     "block",
-    [
-        *("deca", "deca:small", "deca:large"),
-        *("deca_tepl", "deca_tepl:small", "deca_tepl:large"),
-    ],
+    [*("deca", "deca:small", "deca:large"), *("deca_tepl", "deca_tepl:small", "deca_tepl:large")],
 )
 def test_the_model_is_the_rtl_on_many_streams(block):
     for run in measure_streams(block, random_cases(block, 2, 40, 100)):

@@ -31,10 +31,7 @@ def test_weights_through_deca(capsys):
 
 @pytest.mark.parametrize(
     ("block", "steps"),
-    [
-        ("anda:small", [(30, 1), (31, 1)]),
-        ("harmonia:small", [(24, 4), (28, 2), (30, 1), (31, 1)]),
-    ],
+    [("anda:small", [(30, 1), (31, 1)]), ("harmonia:small", [(24, 4), (28, 2), (30, 1), (31, 1)])],
 )
 def test_steps(block, steps):
     """In the C++ host, which is the quicker one."""
@@ -75,10 +72,7 @@ def test_operands_are_the_models():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["machine.layer", "--block", "popcount"],
-            "compiled for a block anda or harm",
-        ),
+        (["machine.layer", "--block", "popcount"], "compiled for a block anda or harm"),
         (["deca.layer", "--block", "popcount"], "deca.layer runs on a block deca, not popcount"),
         (["machine.layer", "--layer", "2"], "layer must be 0..1, not 2"),
         (["deca.layer", "--schemes", "bf8@half"], "a density is a number such as 0.5, not 'half'"),
@@ -89,10 +83,7 @@ def test_operands_are_the_models():
         ),
         (["machine.layer", "--steps", "0"], "steps must be at least 1, not 0"),
         (["machine.layer", "--tokens", "0"], "tokens are a sequence of at least one integer"),
-        (
-            ["machine.layer", "--model", "none.gguf"],
-            "none.gguf: no such file or folder, and",
-        ),
+        (["machine.layer", "--model", "none.gguf"], "none.gguf: no such file or folder, and"),
     ],
 )
 def test_refused_runs(words, message, capsys):

@@ -115,7 +115,7 @@ HARMONIA = {
     ),
     "banks that are written though their lane is off": (
         HalvesRegion,
-        "self.write.enable & self.write.lanes[r]",
+        "self.write.enable & self.write.lanes[k]",
         "self.write.enable",
         "random_programs",
     ),
@@ -210,7 +210,7 @@ INTERRUPT_OF_ANDA = {
         "ends = status.done & ~was_done",
         "ends = status.done",
         "high_addresses",
-    ),
+    )
 }
 
 SYSTEMS = {

@@ -29,7 +29,7 @@ EXTRAS = {  # Python package that one command alone can use -> what for
     "klayout": "checks of exported memory stubs",
 }
 EXTRA_PROGRAMS = {  # the same of programs -> what for, and the package of Debian
-    "sta": ("checks of timing and energy", "opensta"),
+    "sta": ("checks of timing and energy", "opensta")
 }
 
 

@@ -12,13 +12,7 @@ from tilewright.compiler.sizes import Matrix
 from tilewright.golden.anda_machine.assembler import assemble
 from tilewright.golden.anda_machine.isa import Instruction
 from tilewright.golden.anda_machine.layout import anda_rows
-from tilewright.golden.params.anda_machine import (
-    FP16_ROWS,
-    AndaParams,
-    Memory,
-    Opcode,
-    group_rows,
-)
+from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams, Memory, Opcode, group_rows
 from tilewright.golden.params.machine import SCALARS, Kind
 from tilewright.golden.params.vector import Operation
 from tilewright.verify.anda_machine.builder import Builder, PlacedWeights, Scalar, Tensor
@@ -30,12 +24,7 @@ GROUPS = 3  # of a tensor of the directed program that has several
 MANTISSA = 5
 
 BINARY = (Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY, Operation.MAXIMUM)
-UNARY = (
-    Operation.COPY,
-    Operation.EXPONENTIAL,
-    Operation.RECIPROCAL,
-    Operation.RECIPROCAL_ROOT,
-)
+UNARY = (Operation.COPY, Operation.EXPONENTIAL, Operation.RECIPROCAL, Operation.RECIPROCAL_ROOT)
 REDUCTIONS = (Operation.SUM, Operation.DOT, Operation.LARGEST)
 
 

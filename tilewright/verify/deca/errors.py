@@ -16,13 +16,7 @@ from tilewright.golden.params.deca import (
     TileError,
 )
 from tilewright.verify.deca.session import JOB, PARAMS, Session, tile_test
-from tilewright.verify.deca.workload import (
-    TileJob,
-    random_table,
-    random_tiles,
-    scatter,
-    tile_jobs,
-)
+from tilewright.verify.deca.workload import TileJob, random_table, random_tiles, scatter, tile_jobs
 
 SPARSE = TileConfig(code_bits=6, sparse=True, scale=ScaleKind.E8M0)
 DENSE = TileConfig(code_bits=8)

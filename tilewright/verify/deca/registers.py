@@ -13,13 +13,7 @@ from tilewright.golden.params.deca import (
 )
 from tilewright.verify.deca.core import Core
 from tilewright.verify.deca.session import JOB, PARAMS, Session, tile_test
-from tilewright.verify.deca.workload import (
-    TileJob,
-    random_table,
-    random_tiles,
-    scatter,
-    tile_jobs,
-)
+from tilewright.verify.deca.workload import TileJob, random_table, random_tiles, scatter, tile_jobs
 
 BUSY, DONE = 1, 2  # of STATUS
 SQUASH, TAKE_RESULT = 1, 2  # written to it

@@ -85,11 +85,7 @@ class TeplHost(StreamHost):
 
     def _dispatch(self) -> None:
         n = self.core.dispatched
-        about = {
-            "id": n % (1 << TEPL_ID_BITS),
-            "register": n % self.names,
-            "ready": 1,
-        }
+        about = {"id": n % (1 << TEPL_ID_BITS), "register": n % self.names, "ready": 1}
         self.drivers["dispatch"].send(
             [pack_word(self.ports["dispatch"], about | self.jobs[n].fields)]
         )

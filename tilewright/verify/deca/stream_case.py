@@ -33,8 +33,7 @@ class StreamCase:
         most = DecaParams.max_prefetch_degree
         require(0 <= self.degree <= most, f"degree must be 0..{most}, not {self.degree!r}")
         require(
-            self.density is None or self.density <= 1,
-            f"density must be 0..1, not {self.density!r}",
+            self.density is None or self.density <= 1, f"density must be 0..1, not {self.density!r}"
         )
 
     @property

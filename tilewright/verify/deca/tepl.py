@@ -62,14 +62,7 @@ async def tepls_without_flushes(s: Session) -> None:
     for stall in JOB.stalls:
         memory = s.memory(stall)
         core = TeplCore(
-            s.clock,
-            PARAMS,
-            memory,
-            s.random,
-            FLUSHES,
-            stall=stall,
-            mispredict=0,
-            interrupt=0,
+            s.clock, PARAMS, memory, s.random, FLUSHES, stall=stall, mispredict=0, interrupt=0
         )
         await s.enter(core)
         await run_program(s, core, -(-JOB.cases // len(JOB.stalls)))

@@ -7,12 +7,7 @@ from numpy.typing import ArrayLike
 
 from tilewright.golden.harmonia_machine.isa import Settings, TileLines
 from tilewright.golden.harmonia_machine.layout import activation_rows
-from tilewright.golden.params.harmonia_machine import (
-    Dataflow,
-    HarmoniaParams,
-    Memory,
-    Opcode,
-)
+from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Memory, Opcode
 from tilewright.golden.weights import Weights
 from tilewright.verify.machine.builder import BaseBuilder
 

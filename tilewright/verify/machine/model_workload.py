@@ -128,9 +128,7 @@ def opposed(model: Model) -> Model:
         query = np.tile(own, (model.config.num_attention_heads, 1))
         key = -np.tile(own, (model.config.num_key_value_heads, 1))
         model = model.with_linears(
-            index,
-            query=replace(layer.query, weight=query),
-            key=replace(layer.key, weight=key),
+            index, query=replace(layer.query, weight=query), key=replace(layer.key, weight=key)
         )
     return model
 

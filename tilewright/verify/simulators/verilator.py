@@ -49,10 +49,7 @@ LONGEST_TOP = 100
 # simulated in a third more time.
 _CELLS = r"sky130_fd_sc_|\w+_ASAP7_75t_"
 _WITHOUT = {
-    "5.006": (
-        rf"^module (\\anda_(apu|mxu)\S*\.plane_dot|{_CELLS})",
-        ("-fno-dfg", "-fno-gate"),
-    )
+    "5.006": (rf"^module (\\anda_(apu|mxu)\S*\.plane_dot|{_CELLS})", ("-fno-dfg", "-fno-gate"))
 }
 
 

@@ -114,10 +114,7 @@ def take_back(rng: Generator, columns: Columns, sign: int, scale_fraction: int) 
 
 def unused(rng: Generator, cases: int) -> Columns:
     """Draw exponents and scales for PEs that ignore them."""
-    return {
-        "exponent": rng.integers(0, 32, cases),
-        "scale": rng.integers(0, 1 << FP16.bits, cases),
-    }
+    return {"exponent": rng.integers(0, 32, cases), "scale": rng.integers(0, 1 << FP16.bits, cases)}
 
 
 class Lone(NamedTuple):
