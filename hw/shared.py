@@ -30,7 +30,7 @@ class Shared(wiring.Component):
     Parameters
     ----------
     name
-        Of the common module: equal names mean equal components.
+        Name of the common module: equal names mean equal components.
     signature
         Its ports.
     make

@@ -20,7 +20,7 @@ class Sram(wiring.Component):
     written is the one before the write. ``write_enable`` has a bit for every ``granularity`` bits
     of the word (by default one for the whole word). Words start as 0.
 
-    As a macro it is called ``sram_<depth>x<width>_1r1w``, with ``_g<granularity>`` behind it when
+    As a macro it is called ``sram_<depth>x<width>_1r1w``, with ``_g<granularity>`` appended when
     parts of a word can be written; its pins have the names of the members, and ``clk``.
     """
 

@@ -38,7 +38,7 @@ def word_layout(bits: int) -> data.StructLayout:
 
 
 def unit_signature(params: BlockParams) -> wiring.Signature:
-    """The ports of a unit: streams, and wires beside them."""
+    """The ports of a unit: streams and other wires."""
     return wiring.Signature(
         {p.name: In(stream.Signature(payload_layout(p))) for p in params.inputs}
         | {p.name: Out(stream.Signature(payload_layout(p))) for p in params.outputs}

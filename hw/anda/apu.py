@@ -24,7 +24,7 @@ from tilewright.hw.arith.lanes import apply
 from tilewright.hw.stream.register_slice import RegisterSlice
 from tilewright.hw.unit import Unit, word_layout
 
-# What comes with a plane, and with ``multiply``.
+# Control bits of a plane, and of ``multiply``.
 _OF_PLANES = (
     *("take", "sign_beat", "fresh", "plane", "weights"),
     *("multiply", "exponent", "mantissa", "scale"),

@@ -1,4 +1,4 @@
-"""What happens when: one control for a single APU or for a whole array in step."""
+"""Control of a single APU, or of a whole array of them in step."""
 
 from amaranth import Module, Signal, Value
 from amaranth.lib import wiring

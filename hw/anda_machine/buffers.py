@@ -18,9 +18,9 @@ BYTE_WRITERS = ("load", "collector")
 
 
 class ActivationBuffer(wiring.Component):
-    """A bank of words for every row of the matrix unit, and beside each word a byte; in regions.
+    """A bank of words for every row of the matrix unit, with a byte for each word; in regions.
 
-    The byte beside a group's sign word is its exponent. Reads and writes of words and of bytes
+    The byte of a group's sign word is its exponent. Reads and writes of words and of bytes
     are independent of each other.
     """
 

@@ -97,7 +97,7 @@ class Controller(Sequencer):
         return Cat(*regions, collects)
 
     def check(self, m: Module) -> Value:
-        """Sizes a cycle after the instruction is there, and in the cycle behind it the error."""
+        """Sizes a cycle after the instruction is there, and in the next cycle the error."""
         vector = VectorOperands(self, fields_of(Opcode.VECTOR, self.word))
         self._measure(m, vector)
         return self._error(m, vector)
@@ -166,7 +166,7 @@ class Controller(Sequencer):
                             m.d.sync += self._ranges[memory.buffer][0].covers(move.row, across)
 
     def _error(self, m: Module, vector: VectorOperands) -> Signal:
-        """What is wrong with the instruction, its rows being known."""
+        """The instruction's error, once its rows are known."""
         p = self.params
         word = self.word
         opcode = word[:OPCODE_BITS]

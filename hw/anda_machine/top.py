@@ -37,7 +37,7 @@ from tilewright.hw.machine.banks import write_load
 from tilewright.hw.machine.control import Accelerator
 from tilewright.hw.machine.vector_unit import VectorUnit
 
-# What the units take with an instruction, and keep while it runs.
+# Operands that units take with an instruction, constant while it runs.
 GEMM = data.StructLayout(
     {
         "source": ROW_FIELD,

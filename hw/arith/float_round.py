@@ -23,7 +23,7 @@ class Rounder:
     :class:`tilewright.golden.params.arith.FloatRoundParams` gives them; the last gives ``y``.
     ``zero`` is needed only where a significand is not 0 although the value is.
 
-    What cannot happen is not built. The caller promises, for finite nonzero values, that
+    Cases that cannot occur are not built. The caller promises, for finite nonzero values, that
     ``biased`` lies in [``lowest``, ``highest``] and that there are at most ``leading_zeros``,
     and those only where ``biased`` is at most ``ragged_up_to`` (by default anywhere).
 

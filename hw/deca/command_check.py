@@ -1,4 +1,4 @@
-"""What is wrong with a tile command by itself, before any byte is fetched."""
+"""Errors of a tile command that show before any byte is fetched."""
 
 from collections.abc import Sequence
 

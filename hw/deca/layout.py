@@ -1,4 +1,4 @@
-"""What travels between the blocks of the processing element."""
+"""Layouts of the data between the blocks of the processing element."""
 
 from amaranth.lib import data
 

@@ -15,7 +15,7 @@ def observation(params: DecaParams) -> wiring.Signature:
 
 
 class Run(wiring.Component):
-    """What one structure's tiles have in common: where they are, and how far they are fetched.
+    """State of one structure of the tiles: where they are, and how far they are fetched.
 
     A tile, shown for one cycle by ``observe``, continues the run when its base lies 0 to
     ``params.max_prefetch_stride`` bytes above the one before; otherwise it starts a run. A tile
@@ -63,7 +63,7 @@ class Run(wiring.Component):
         self._measure(m, stages)
         end, reach, fresh = self._look_ahead(m, stages, most)
 
-        # What is left to prefetch, not beyond the last line of the memory.
+        # Lines left to prefetch, not beyond the last line of the memory.
         left = Signal(range(most + 1))
         last = Signal.like(self.next)
         m.d.comb += [

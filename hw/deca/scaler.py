@@ -83,12 +83,12 @@ ROUNDER = Rounder(
     leading_zeros=1,
 )
 
-# Of a product's exponent field, signed: the sum of two fields and the offset.
+# Bits of a product's exponent field, signed: the sum of two fields and the offset.
 BIASED_BITS = 1 + max(2 * (2**BF16.exponent_bits - 1) + OFFSET, -OFFSET - 1).bit_length()
 
 LATENCY = 2 + len(ROUNDER.stages())  # rows of the product, their sum, rounding
 
-# What a stage has in addition to the product itself, and ``rest``: together as wide as a value.
+# Fields of a stage besides the product itself, and ``rest``: together as wide as a value.
 BESIDE = ("biased", "low_end", "high_end", "sign", "zero", "infinite", "nan", "rest")
 
 
@@ -165,7 +165,7 @@ class _Lane(wiring.Component):
 
     For every stage: whether there is a chunk, whether it is kept as it is, whether it has a product
     and whether that has a lower half. A value that is kept travels in the registers of exponent
-    and flags, which lie beside the longest path.
+    and flags, which are off the longest path.
     """
 
     value: In(BF16.bits)
@@ -241,7 +241,7 @@ class _Lane(wiring.Component):
 
     def _add_rows(self, x: SimpleNamespace) -> dict[str, Value]:
         product = (x.row + x.other_row)[: len(x.row)]
-        # Of the lowest bits, which the adder has first, rounding asks only whether one is set.
+        # Rounding asks only whether any of the lowest bits, which the adder has first, is set.
         surplus = len(product) - ROUNDER.width + 1
         product = Cat(product[:surplus].any(), product[surplus:])
         # Comparisons of the exponent have time here, and room in the two bits above its field.

@@ -359,7 +359,7 @@ class TeplUnit(wiring.Component):
         for port, asks in zip(ports, chosen, strict=True):
             m.d.comb += port.asks.eq(goes & asks)
 
-        # What is in flight, in the order of the answers.
+        # Rows in flight, in the order of the answers.
         arrives = Signal()
         has_entry = Cat(port.live[0] for port in ports)
         for k, read in enumerate(reads):

@@ -1,4 +1,4 @@
-"""The processing element behind the TEPL unit, as a core sees it."""
+"""The processing element with its TEPL unit, as a core sees it."""
 
 from amaranth import Module
 from amaranth.lib.wiring import connect, flipped

@@ -85,7 +85,7 @@ class VectorPipeline(wiring.Component):
     ) -> "_Stage":
         """The stage after ``stage``.
 
-        Of a value in ``used`` only the segments that are used now are loaded. The bitmask and
+        Only those segments of a value in ``used`` that are used now are loaded. The bitmask and
         the distances of a dense tile are always the same: they are loaded once for many.
         """
         valid, loader, values = stage.valid, stage.loader, vars(stage.values)
@@ -270,7 +270,7 @@ class VectorPipeline(wiring.Component):
 
 
 class _Stage(NamedTuple):
-    """What stands between two parts of the pipeline."""
+    """Registers between two parts of the pipeline."""
 
     valid: Value
     loader: Value

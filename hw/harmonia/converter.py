@@ -39,7 +39,7 @@ class Converter(Unit[HarmoniaConverterParams]):
         ]
         spatial, short, saturated = (Signal(2, name=n) for n in ("spatial", "short", "saturated"))
 
-        # What is known of the block in each half.
+        # State of the block in each half.
         self.words, self.full, self.largest = words, full, largest
         self.spatial, self.short, self.saturated = spatial, short, saturated
         filled = self._take(m, half)
@@ -184,7 +184,7 @@ class Converter(Unit[HarmoniaConverterParams]):
         ]
 
     def _patterns(self, m: Module, read: Value, is_spatial: Value, place: Value) -> list[Value]:
-        """The values of the beat that is offered; of a spatial one those behind the rows are 0."""
+        """The values of the beat that is offered; of a spatial one those beyond the rows are 0."""
         p, words = self.params, self.words
         patterns = [words.read_data.word_select(k, FP16.bits) for k in range(p.lanes)]
         if p.width == 1:

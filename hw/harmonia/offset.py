@@ -82,7 +82,7 @@ class OffsetGenerator(Unit[HarmoniaOffsetParams]):
                 m.d.sync += [scanning.eq(0), scanned.eq(0)]
 
     def _insert(self, m: Module, chosen: list[data.View], channel: Value, value: Value) -> None:
-        """Into the list, largest first; equal ones stay behind, so lower channels win."""
+        """Into the list, largest first; equal ones go last, so lower channels win."""
         empty = channel == 0  # the list of an earlier window is forgotten
         beats = [
             wire(m, f"beats_{k}", empty | (value[:-1] > held.value[:-1]))

@@ -95,7 +95,7 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
         return complete, sums
 
     def _step_facts(self, m: Module, ends: Value, beat: data.View) -> tuple:
-        """What belongs to a step, registered with its sums: the units' exponents are ready."""
+        """Control and exponents of a step, registered with its sums."""
         p = self.params
         integer = wire(m, "integer", beat.mode == Mode.M8W4.code)
         units = {

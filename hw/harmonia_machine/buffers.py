@@ -1,4 +1,4 @@
-"""On-chip memories beside the columns': activations in block floating point, and fp16 values."""
+"""On-chip memories outside the columns: activations in block floating point, fp16 values."""
 
 from amaranth import Module, Value
 from amaranth.lib import data, wiring

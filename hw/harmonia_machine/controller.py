@@ -46,9 +46,9 @@ class Controller(Sequencer):
     Members
     -------
     lanes, tokens, row_major, causal_limit : Out
-        What ``configure`` has set.
+        Settings of ``configure``.
     words, groups, tiles : Out
-        Of a tensor with the instruction's elements: rows of a token tile, groups, tiles of
+        Sizes of a tensor with the instruction's elements: rows of a token tile, groups, tiles of
         columns; one word where a vector instruction has no tensor.
     """
 

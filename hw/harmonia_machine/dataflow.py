@@ -1,4 +1,4 @@
-"""Flexible dataflow of a gemm: which rows meet in the array, and where its results go."""
+"""Flexible dataflow of a gemm: which rows the array multiplies, and where its results go."""
 
 from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -21,7 +21,7 @@ from tilewright.hw.harmonia_machine.operands import sums_layout
 from tilewright.hw.machine.lane_parts import MINUS_INFINITY
 from tilewright.hw.unit import payload_layout
 
-# What a gemm works on; it holds while it runs.
+# Operands of a gemm, constant while it runs.
 GEMM = data.StructLayout(
     {
         "operand": 2,
@@ -281,7 +281,7 @@ class ResultWriter(wiring.Component):
         return m
 
     def _maxima(self, m: Module, takes: Value, tiles: _Tiles) -> None:
-        """What of a column counts for the largest results of the rows."""
+        """Feed those results of a column that count to the maxima of the rows."""
         p, gemm, i, o = self.params, self.gemm, self.results, self.maxima
         within = Signal(range(p.columns))  # the tile
         with m.If(takes):

@@ -19,7 +19,7 @@ COMMAND_NAMES = {"low_halves": "lows", "metadata": "facts"}
 
 
 def command_layout(params: HarmoniaParams) -> data.StructLayout:
-    """What a convert, learn or clear works on; it holds while it runs."""
+    """Operands of a convert, learn or clear, constant while it runs."""
     return data.StructLayout(
         {
             "learn": 1,
@@ -199,7 +199,7 @@ class GroupWriter(wiring.Component):
         taken_again: Value,
         clearing: Value,
     ) -> None:
-        """What each column would be written: a token's group, or the gathered one of a channel."""
+        """Each column's content: a token's group, or the gathered group of a channel."""
         p = self.params
         words = []
         for r in range(p.rows):

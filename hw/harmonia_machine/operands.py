@@ -181,7 +181,7 @@ class OperandArray(HarmoniaArray):
     read : In
         Asks for a row of all columns, whose words are ``read_data`` in the next cycle.
 
-    What comes in the same cycle goes to different regions.
+    Writes of one cycle go to different regions.
     """
 
     def __init__(self, params: HarmoniaParams):
@@ -201,7 +201,7 @@ class OperandArray(HarmoniaArray):
         )
 
     def _memories(self, m: Module) -> list[SimpleNamespace]:
-        """What a column of the array reads, and the whole row for who else reads."""
+        """Connect the reads of one column of the array, and those of whole rows."""
         p = self.system
         memories, self._held = [], []
         for c in range(p.columns):

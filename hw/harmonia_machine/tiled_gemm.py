@@ -23,13 +23,13 @@ from tilewright.hw.unit import field_shape
 TILED_GEMM = data.StructLayout(
     {f.name: field_shape(f) for f in INSTRUCTION_FIELDS[Opcode.TILED_GEMM]} | {"row_major": 1}
 )
-# What a tile in external memory consists of.
+# Parts of a tile in external memory.
 ACTIVATIONS = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
 WEIGHTS = (Memory.OPERANDS, Memory.SCALES)
 
 
 class State(IntEnum):
-    """What the next instruction is."""
+    """Choose the next instruction."""
 
     IDLE = 0
     STAY = 1  # loads a tile that stays
@@ -42,7 +42,7 @@ class TiledGemmController(wiring.Component):
     """Keeps tiles of weights on chip while token tiles pass, or token tiles while weights pass.
 
     ``start`` takes the ``product``. While ``active``, ``word`` is the next instruction of
-    tilewright.golden.harmonia_machine.isa.expand; ``taken`` moves on to the one behind it; ``stop``
+    tilewright.golden.harmonia_machine.isa.expand; ``taken`` moves on to the next one; ``stop``
     ends it. A *round* is what the tiles of one stay take. All addresses come from incrementers.
     """
 

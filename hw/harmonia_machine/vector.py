@@ -15,7 +15,7 @@ from tilewright.hw.machine.lane_parts import MINUS_INFINITY, larger_half
 from tilewright.hw.machine.vector_feeder import VectorFeeder
 from tilewright.hw.machine.vector_unit import VectorUnit
 
-# What a vector instruction works on; it holds while it runs.
+# Operands of a vector instruction, constant while it runs.
 VECTOR = data.StructLayout(
     {
         "operation": OPERATION_BITS,

@@ -1,1 +1,1 @@
-"""What the programmable accelerators share: control, registers, memory port, vector operands."""
+"""Shared by the programmable accelerators: control, registers, memory port, vector operands."""

@@ -1,4 +1,4 @@
-"""What the lanes of vector units are made of."""
+"""Building blocks of the lanes of vector units."""
 
 from dataclasses import replace
 from typing import Any

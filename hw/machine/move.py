@@ -1,4 +1,4 @@
-"""What loads and stores have in common: their command, and the lines of their rows."""
+"""Common to loads and stores: their command, and the lines of their rows."""
 
 from enum import IntEnum
 
@@ -15,7 +15,7 @@ from tilewright.golden.params.machine import (
 
 
 def move_layout(memories: type[MachineMemory]) -> data.StructLayout:
-    """What a load or store works on."""
+    """Operands of a load or store."""
     return data.StructLayout(
         {"memory": memories, "stride": 8, "row": ROW_FIELD, "rows": SIZE_FIELD, "line": LINE_FIELD}
     )

@@ -154,7 +154,7 @@ class Sequencer(wiring.Component):
         raise NotImplementedError
 
     def next_word(self, m: Module) -> Value:
-        """What the decoder takes now."""
+        """The instruction word that is decoded now."""
         return self.fetched
 
     def next_number(self, number: Value) -> Value:
@@ -239,7 +239,7 @@ class Sequencer(wiring.Component):
                 with m.Elif(self.ready):
                     self._execute(m)
             with m.State("STOP"):
-                # What the units do ends before the next program can start, and one of them may
+                # All units finish before the next program can start, and one of them may
                 # still find an error of an instruction before the one that is wrong.
                 with m.If(self.idle):
                     code = Mux(self.failed, Error.BUS, self.cause)
@@ -307,7 +307,7 @@ class Sequencer(wiring.Component):
         with m.If(self.expired | stuck):
             expired = {"done": 1, "error": Error.WATCHDOG}
             m.d.sync += status.eq(STATUS.const(expired))
-            # What can wait for ever is a load or a store, else the next instruction of a stream.
+            # Only a load, a store or the next instruction of a stream can wait for ever.
             waiting = Mux(self.busy_load | self.busy_store, self.moving, self.number)
             m.d.sync += status.instruction.eq(Mux(stuck, status.instruction, waiting))
 
@@ -390,7 +390,7 @@ class Sequencer(wiring.Component):
         return value if self.params.measure_cycles == 1 else registered(m, name, value)
 
     def loop_errors(self) -> tuple[tuple[Value, Error], ...]:
-        """What is wrong with a loop."""
+        """Errors of a loop, in order."""
         loop = self.loops.loop
         too_long = loop.body > self.params.longest_loop
         return (
@@ -400,7 +400,7 @@ class Sequencer(wiring.Component):
 
 
 def registered(m: Module, name: str, value: Value) -> Signal:
-    """What ``value`` was in the last cycle."""
+    """``value`` of the previous cycle."""
     signal = Signal(value.shape(), name=name)
     m.d.sync += signal.eq(value)
     return signal

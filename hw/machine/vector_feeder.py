@@ -99,7 +99,7 @@ class VectorFeeder(wiring.Component):
         return m
 
     def visible(self, row: int, element: Value, value: Value) -> Value:
-        """What of a tensor's ``value`` the first operand shows: here, all."""
+        """The part of a tensor's ``value`` that the first operand shows: here, all of it."""
         return value
 
 

@@ -1,4 +1,4 @@
-"""What the operands of a vector instruction mean, where they end, and what is wrong with them."""
+"""Operands of a vector instruction: their meaning, their ranges and their errors."""
 
 from collections.abc import Sequence
 

@@ -46,7 +46,7 @@ class VectorUnit(Unit[VectorParams]):
         x = self.i.p
         step = Signal()
         offered = self.i.valid
-        # What every stage but the last knows of its beat; the first is the one after the input.
+        # Control bits of the beat in every stage but the last; the first stage follows the input.
         stages = range(1, p.stages)
         valid = [Signal(name=f"s{k}_valid") for k in stages]
         if p.beat_cycles == 1:

@@ -1,4 +1,4 @@
-"""What FIGNA and iFPU share: the integer sum of a group and its way into a float."""
+"""Shared by FIGNA and iFPU: the integer sum of a group and its conversion to a float."""
 
 from types import SimpleNamespace
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""What all processing elements share: the handshake, accumulators, and the way out."""
+"""Shared by all processing elements: the handshake, accumulators, and the output."""
 
 from collections.abc import Callable
 from typing import TypeVar

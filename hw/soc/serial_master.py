@@ -35,7 +35,7 @@ class SerialMaster(wiring.Component):
         answer = Signal(WORD_BITS)
         left = Signal(range(2 * WORD_BYTES + 1))
         m.d.comb += [
-            # Of a read the address alone came, into the upper half.
+            # A read sends its address alone, which is in the upper half.
             bus.address.eq(Mux(writes, given[:WORD_BITS], given[WORD_BITS:])),
             bus.data.eq(given[WORD_BITS:]),
             bus.strobes.eq(writes.replicate(WORD_BYTES)),

@@ -39,7 +39,7 @@ class UartReceiver(wiring.Component):
             m.d.sync += self.o.valid.eq(0)
         with m.If(left == 0):
             with m.If(~level):
-                # From the edge of the start bit to the middle of the first one behind it.
+                # From the edge of the start bit to the middle of the first data bit.
                 m.d.sync += [left.eq(BYTE + 1), wait.eq(self.divider + self.divider // 2 - 1)]
         with m.Elif(wait != 0):
             m.d.sync += wait.eq(wait - 1)

@@ -78,7 +78,7 @@ class PipelinedUnit(Unit[P]):
 def staged(
     m: Module, stages: list[Stage], registers: int, x: SimpleNamespace, *, followed: bool = False
 ) -> SimpleNamespace:
-    """What ``stages`` make of ``x``, with registers between them that never wait.
+    """The result of ``stages`` on ``x``, with registers between them that never wait.
 
     None stands after the last stage if a register of the caller's follows.
     """

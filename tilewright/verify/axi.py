@@ -1,6 +1,6 @@
 """Both sides of AXI for benches: a memory that is read, and a master of AXI4-Lite registers.
 
-They are parts of ``tilewright.verify.streams.Bench``. Signals have the standard names behind a
+They are parts of a ``tilewright.verify.streams.Harness``. Signals have the standard names after a
 prefix such as ``m_axi_``. Either side waits with probability ``stall``, per cycle and channel, and
 an offer that changes or vanishes before it is taken fails the test.
 """

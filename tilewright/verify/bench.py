@@ -1,4 +1,4 @@
-"""What a bench is: what goes into a block, what must come out, and the cocotb tests to run.
+"""Benches: inputs of a block, the outputs they must give, and the cocotb tests to run.
 
 A bench is a class in ``tilewright/verify/benches/<family>.py``, entered in the table of
 ``tilewright.verify.benches``. Operands and results are columns (field name -> array) per port.

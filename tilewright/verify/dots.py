@@ -48,9 +48,9 @@ class DotProducts:
 
 
 class ComparedPE(ABC, Generic[B]):
-    """What a bench adds so that ``tilewright compare pe`` can measure its PE."""
+    """Methods with which ``tilewright compare pe`` can measure the PE of a bench."""
 
-    # What the PE can be asked to do, and what it does on data that is not real.
+    # Modes of the PE, and the one for data that is not real.
     variants: ClassVar[tuple[str, ...]] = ("",)
     usual_variant: ClassVar[str] = ""
 

@@ -12,7 +12,7 @@ from tilewright.verify.fpga_cells import OWN_MODELS
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import BenchResult, run_bench
 
-# Of the cells of each family, Verilog that comes with Yosys.
+# Verilog of the cells of each family, from Yosys.
 MODELS = {f"synth_{name}": f"+/{name}/cells_sim.v" for name in ("ecp5", "nexus", "gatemate")}
 _MAPPED, _OPENED, _OWN = "mapped.v", "opened.v", "own.v"
 

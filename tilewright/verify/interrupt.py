@@ -1,4 +1,4 @@
-"""What ``irq`` of a block behind AXI may be, as its host knows it."""
+"""Values that ``irq`` of a block with AXI may have, as far as its host knows."""
 
 from tilewright.golden.params.block import INTERRUPT_FIELDS
 

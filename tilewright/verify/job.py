@@ -1,4 +1,4 @@
-"""What a simulation was asked to do and what it reports back (``verify.simulators.run``)."""
+"""The job of a simulation, and its report (``verify.simulators.run``)."""
 
 import json
 import os

@@ -93,7 +93,7 @@ class _Edge:
 
 
 def run_program(program: Coroutine[Any, Any, Any]) -> Any:
-    """What ``program`` returns; it waits for nothing but clock edges, which come at once."""
+    """Run ``program``, which waits for nothing but clock edges; returns its result."""
     try:
         program.send(None)
     except StopIteration as end:

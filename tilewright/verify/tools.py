@@ -57,7 +57,7 @@ def find_tools() -> list[Tool]:
 
 
 def find_extras() -> list[Tool]:
-    """What one command or check can use and all others do without; nobody installs it unasked."""
+    """Tools of a single command or check, which are installed only on request."""
     sudo = "" if os.geteuid() == 0 else "sudo "
     programs = [
         Tool(name, purpose, shutil.which(name), None, False, f"{sudo}apt-get install {package}")

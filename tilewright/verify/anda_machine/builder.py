@@ -109,10 +109,10 @@ class Builder(BaseBuilder):
         return tensor
 
     def weights(self, weights: Weights) -> PlacedWeights:
-        """Weights into their buffer, beside what follows; their gemm waits for them."""
+        """Load weights concurrently with what follows; their gemm waits for them."""
         rows, scales = self.machine.weight_rows(weights)
         placed = PlacedWeights(self._weight_row, self._scale_row, weights.inputs, weights.outputs)
-        # Loads come one by one: the longer one last, to run beside what follows.
+        # Loads run one by one: the longer one last, concurrently with what follows.
         self._load(Memory.SCALES, scales, placed.scale_row)
         self._load(Memory.WEIGHTS, rows, placed.row)
         self._weight_row += len(rows)

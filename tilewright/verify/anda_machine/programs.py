@@ -138,7 +138,7 @@ def directed_program(params: AndaParams, seed: int) -> tuple[list[Instruction], 
     a, b, result, small = (k * tensor for k in range(4))  # rows; the last holds compressed values
     rows = 4 * tensor
     lines = {memory: params.lines(memory, rows) for memory in Memory}
-    back = 2 * max(lines.values())  # where results go, behind what is loaded
+    back = 2 * max(lines.values())  # where results go, after the loaded lines
     text = [f"load activations, row=0, rows={rows}, line=0"]
     for memory in (Memory.WEIGHTS, Memory.SCALES):
         count = min(rows, params.weight_rows, params.scale_rows)

@@ -1,4 +1,4 @@
-"""What random programs of Anda seldom have: results of an approximation in the middle of two."""
+"""Rare in random programs: an approximation's result halfway between two values."""
 
 import numpy as np
 

@@ -204,7 +204,7 @@ def _set_beats(fmt: BlockFormat, values: NDArray) -> Columns:
 
 
 class Group(NamedTuple):
-    """What the beats of one group say, for all rows."""
+    """The content of one group's beats, for all rows."""
 
     mantissa: int
     words: NDArray  # (1 + mantissa, rows)

@@ -162,7 +162,7 @@ class FloatAddBench(StreamBench[FloatAddParams]):
         part = count // 4
         plain = operands(fmts, rng, count - 2 * part)
         short = [shortened(f, x, rng) for f, x in zip(fmts, operands(fmts, rng, part), strict=True)]
-        # A small operand beside one of usual size is lost, and so is what is wrong with it.
+        # A small operand added to one of usual size is lost, and so is its error.
         small = [small_patterns(f, rng, part) for f in fmts]
         a, b = (
             np.concatenate(parts).reshape(cases, params.lanes)

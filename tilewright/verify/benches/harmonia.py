@@ -426,7 +426,7 @@ def _largest_tile(
 ) -> Columns:
     """Return a tile of the largest sums, whose top bits are about where fp16 is subnormal."""
     sums, top = len(tile["mode"]), params.pe.numerics.group_sum_bits - 2
-    # Of two mantissas, the sum of both exponents with which the top bit has the smallest normal.
+    # The sum of both mantissas' exponents with which the top bit is that of the smallest normal.
     border = FP16.min_exponent - top + 2 * ACTIVATION_UNIT
     exponent = border + rng.integers(-3, 2, (sums, params.rows)) - of_word["b_exponent"][0]
     return tile | {

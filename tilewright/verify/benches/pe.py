@@ -53,7 +53,7 @@ from tilewright.verify.stimuli.dots import (
 A = TypeVar("A", bound=AlignedParams)
 FP16_SIGN, FP16_FRACTION = 1 << (FP16.bits - 1), (1 << FP16.mantissa_bits) - 1
 BF16_ONE = BF16.bias << BF16.mantissa_bits
-# Of whole significands as integers, so that no product of two is subnormal or infinite.
+# Powers of whole significands as integers: no product of two is subnormal or infinite.
 BF16_POWERS = (-60, 48)
 
 
@@ -107,7 +107,7 @@ class FpIntBench(PEBench[FpIntParams]):
 
 
 class AlignedBench(PEBench[A]):
-    """What the benches of PEs with aligned mantissas share."""
+    """Base of the benches of PEs with aligned mantissas."""
 
     def weight_beats(self, params: A) -> int:
         """Return the beats in which a weight arrives; groups end after whole weights."""
@@ -223,7 +223,7 @@ class FignaChunkBench(AlignedBench[FignaChunkParams]):
 
     def stimulus(self, params: FignaChunkParams, rng: Generator, cases: int) -> PortColumns:
         columns = super().stimulus(params, rng, cases)["i"]
-        # Mostly near, so that chunks meet; some so far that nothing or only a sign is left.
+        # Mostly near, so that chunks overlap; some so far that nothing or only a sign is left.
         near = rng.integers(0, 4, cases)
         distance = np.where(rng.random(cases) < 0.3, rng.integers(0, 32, cases), near)
         exponent = columns["exponent"] | (distance << FP16.exponent_bits)

@@ -205,7 +205,7 @@ async def registers_are_the_map(host: Host) -> None:
 
 @host_test(0.2)
 async def refusals(host: Host) -> None:
-    """What is no register, no row or half a write answers SLVERR and changes nothing."""
+    """Accesses to no register or row, and half writes, answer SLVERR and change nothing."""
     await host.put(Register.CONFIG, 5)
     assert await host.write(Register.CONFIG, 0, strobes=0x0F) == SLVERR
     assert await host.get(Register.CONFIG) == 5
@@ -239,7 +239,7 @@ async def rows_are_read_once(host: Host) -> None:
     await host.check_row(0, 8, first)
     assert (await host.read(row_address(0, 7)))[1] == SLVERR, "a row was read twice"
     await host.finish(1, second)
-    # What is left of the tile goes with a squash, the buffered row too.
+    # A squash drops the rest of the tile, the buffered row too.
     await host.check_row(0, 9, first)
     await host.put(status, SQUASH)
     for row in (9, 10):

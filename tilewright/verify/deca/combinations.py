@@ -19,7 +19,7 @@ from tilewright.verify.deca.workload import (
     tile_jobs,
 )
 
-ATTEMPTS = 30  # a state can pass before the squash, or a density come out beside its range
+ATTEMPTS = 30  # a state can pass before the squash, or a density be outside its range
 
 
 @tile_test
@@ -37,7 +37,7 @@ async def every_combination(s: Session) -> None:
         core = await s.core(stall)
         core.monitors["mmio_response"].stall = core.drivers["mmio_request"].stall = 0.0
         for bits in sorted({code_bits(found) for found in todo}):
-            # What the table has to say about codes of 16 bits is nothing.
+            # Codes of 16 bits need no table.
             lut = random_table(s.rng, min(bits, 8))
             await core.finish()
             await core.load_table(lut.tolist())

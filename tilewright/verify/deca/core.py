@@ -134,7 +134,7 @@ class Core(Host):
         rows = len(self.wanted) + len(self.reading)
         return f"{given}; {rows} rows to read; {len(self.memory.waiting)} lines due"
 
-    # What a program does.
+    # Operations of a program.
 
     def give(self, k: int, job: TileJob) -> None:
         """Command a tile to loader ``k`` with the configuration now in force."""
@@ -186,7 +186,7 @@ class Core(Host):
     # Squash.
 
     def state(self, k: int) -> Squash:
-        """What the oldest tile of loader ``k`` is doing, as far as a core can tell."""
+        """State of the oldest tile of loader ``k``, as far as a core can tell."""
         if any(t == k for t, _, _ in (*self.wanted, *self.reading)):
             return Squash.ROWS
         if self.monitors[f"done{k}"].waiting:

@@ -1,4 +1,4 @@
-"""What every core does with the processing element, for benches: the memory, the registers."""
+"""Base of all cores of the benches: the memory and the registers of the processing element."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -55,7 +55,7 @@ class Host(host.Host):
     def progress(self) -> str:
         return f"{len(self.memory.waiting)} lines due"
 
-    # What a program does.
+    # Operations of a program.
 
     async def until(self, condition: Callable[[], bool]) -> None:
         await self.clock.run(condition)

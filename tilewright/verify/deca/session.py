@@ -1,4 +1,4 @@
-"""What the tests of one simulation share: the job, the parts around the PE, the report."""
+"""Shared by the tests of one simulation: the job, the parts around the PE, the report."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tiles in a row with a memory below and a core beside: the cycle of every event.
+"""Tiles in a row with a memory and a core: the cycle of every event.
 
 ``TILEWRIGHT_TASK`` holds the cases, as of ``tilewright.studies.runs.deca_rates``.
 """

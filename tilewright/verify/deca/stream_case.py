@@ -16,7 +16,7 @@ from tilewright.verify.deca.workload import random_tiles
 
 @dataclass(frozen=True, kw_only=True)
 class StreamCase:
-    """Tiles of one scheme, the memory below the PE and the core beside it."""
+    """Tiles of one scheme, the memory below the PE and its core."""
 
     scheme: str = "bf8"  # as of ``tilewright pack``
     density: float | None = None  # share of weights kept, None: all, below 0: random in each tile

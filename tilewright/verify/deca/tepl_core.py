@@ -22,7 +22,7 @@ MOST_IN_FLIGHT = (1 << TEPL_ID_BITS) // 2 - 1  # so that of two ids the older on
 
 
 class Dropped(StrEnum):
-    """What a TEPL was doing when it was flushed, as the core sees it."""
+    """State of a TEPL when it was flushed, as the core sees it."""
 
     ASLEEP = "no metadata"
     WORKING = "waits or works"

@@ -255,7 +255,7 @@ def _structures(tiles: CompressedTiles) -> Iterator[tuple[bytes, bytes, bytes]]:
 
 
 class Squash(StrEnum):
-    """What a tile was doing when it was squashed, as the core sees it."""
+    """State of a tile when it was squashed, as the core sees it."""
 
     COMMAND = "command taken"  # and no line asked for yet
     FETCH = "lines due"

@@ -29,7 +29,7 @@ class Builder(BaseBuilder):
         dataflow: Dataflow | None = None,
         causal_limit: int | None = None,
     ) -> None:
-        """What changes; lanes are the banks' numbers."""
+        """Change settings; lanes are the numbers of banks."""
         old = self._settings
         new = Settings(
             old.lanes if lanes is None else sum(1 << lane for lane in lanes),

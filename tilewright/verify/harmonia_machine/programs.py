@@ -171,7 +171,7 @@ class Writer:
     def _convert(
         self,
         source: tuple = (0, 1),
-        highs: tuple = (0, 0.5),  # high and low halves must not meet
+        highs: tuple = (0, 0.5),  # high and low halves must not overlap
         low_halves: tuple = (0.5, 1),
     ) -> None:
         p, choose = self.params, self.choose

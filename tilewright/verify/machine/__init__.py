@@ -1,1 +1,1 @@
-"""What the benches of programmable accelerators share: a host, an external memory, comparisons."""
+"""Shared by the benches of programmable accelerators: a host, an external memory, comparisons."""

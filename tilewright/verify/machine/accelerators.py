@@ -18,7 +18,7 @@ _SYSTEMS = {  # by block: its golden package and its parameter file
 
 @dataclass(frozen=True)
 class Accelerator:
-    """What runs, counts and reads programs."""
+    """Golden functions that run, count and read programs."""
 
     machine: Callable[..., Any]  # (params, external memory, bad lines)
     program_cycles: Callable[..., dict]
@@ -47,7 +47,7 @@ def accelerator_of(params: BlockParams) -> Accelerator:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchSide:
-    """What benches of programs must know of an accelerator."""
+    """An accelerator's own part of the benches of programs."""
 
     weights: str  # memories whose rows take a line at most: one of weights
     tensors: str  # and one of tensors, which stores
@@ -68,6 +68,6 @@ class BenchSide:
 
 
 def bench_side(params: BlockParams) -> BenchSide:
-    """Return what benches of programs must know of an accelerator."""
+    """Return an accelerator's own part of the benches of programs."""
     found: BenchSide = import_module(f"tilewright.verify.{params.block}_machine").SIDE
     return found

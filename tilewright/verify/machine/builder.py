@@ -42,7 +42,7 @@ class BaseBuilder:
         return line
 
     def place_of(self, line: int) -> str:
-        """What lies at a line, for a message."""
+        """Name the content of a line, for a message."""
         return f"line {line}"
 
     # Instructions.

@@ -80,7 +80,7 @@ async def check_stop(
     system = accelerator_of(host.params)
     golden = system.machine(host.params, memory, bad_lines).run(program)
     assert golden.error is error, f"{name}: golden says {golden.error.name}"
-    # What an earlier, longer program left behind must not be reached.
+    # Instructions of an earlier, longer program must not be reached.
     status = await host.run_program(program)
     got, want = (status.error, status.instruction), (golden.error, golden.instruction)
     assert got == want, f"{name}: got {got}, expected {want}"

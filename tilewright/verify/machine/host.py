@@ -28,7 +28,7 @@ CODE = -1  # stands for a channel: the port of instructions
 
 @dataclass(frozen=True)
 class Status:
-    """What the status register says."""
+    """Content of the status register."""
 
     busy: bool
     done: bool
@@ -142,7 +142,7 @@ class Host(host.Host):
                 self.external[line] = np.frombuffer(content, np.uint8)
             self.due[self.params.memory_port("written", channel)].append((due, int(bad)))
 
-    # What a program on the host does.
+    # Operations of a program on the host.
 
     async def load_program(self, program: Sequence[BaseInstruction | int]) -> None:
         for k, item in enumerate(program):

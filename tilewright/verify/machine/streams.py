@@ -35,7 +35,7 @@ def random_program(params: Any, name: str, choose: Random, length: int) -> str:
         for _ in range(depth):
             lines.append("end")
             lines += [_plain(name, choose) for _ in range(choose.randrange(2))]
-            # What follows an inner loop within the outer one comes before its end.
+            # Instructions after an inner loop, before the outer loop ends.
     return "\n".join([*lines, "halt"])
 
 
@@ -75,15 +75,15 @@ async def bad_code(s: Session) -> None:
     each = params.line_instructions
     program = system.assemble("add s0, s0, #1\n" * (3 * each - 1) + "halt")
     memory = program_lines(params, program)
-    for bad in range(4):  # the last one is behind the halt
+    for bad in range(4):  # the last one is after the halt
         host = Host(s.clock, params, memory, bad_lines=frozenset({bad}))
         await host.start()
         golden = system.machine(params, memory, {bad}).run_stream(0)
-        for _ in range(2):  # the second start finds what the first has left behind
+        for _ in range(2):  # the second start follows the state that the first has left
             status = await host.run_stream(0)
             assert (status.error, status.instruction) == (golden.error, golden.instruction)
         assert golden.error is (Error.BUS if bad < 3 else Error.NONE)
-    # The memory ends behind a program that does not.
+    # The memory ends after a program that does not.
     golden = system.machine(params, memory[: 2 * params.line_bytes]).run_stream(0)
     assert (golden.error, golden.instruction) == (Error.BUS, 2 * each)
 

@@ -146,7 +146,7 @@ def _make(
 
 
 def _units(objects: Path, models: dict[str, tuple[str, str, str]]) -> list[tuple[str, str]]:
-    """What is compiled, the longest first: names, and how far each is optimised.
+    """Files to compile, the longest first: names, and how far each is optimised.
 
     Sources that are compiled alike are one unit, up to a size: each would read all headers again.
     """

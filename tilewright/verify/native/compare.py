@@ -32,7 +32,7 @@ def run_as_golden(
 ) -> list[CheckedProgram]:
     """Run ``programs`` as :func:`~tilewright.verify.native.run.run_native` does.
 
-    What is not golden's raises ``CheckError``.
+    Any difference from golden raises ``CheckError``.
 
     Golden does not know channels that pause or stall: then only counts are compared, and no program
     is faster than golden's.

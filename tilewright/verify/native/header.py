@@ -79,7 +79,7 @@ def _type(name: str) -> str:
 
 
 def _wires(port: Port) -> str:
-    """Of a stream, in the order of the C++ ``Port``."""
+    """The wires of a stream, in the order of the C++ ``Port``."""
     return (
         f"{{top.{_wire(port, 'valid')}, top.{_wire(port, 'ready')}, top.{_wire(port, 'payload')}}}"
     )

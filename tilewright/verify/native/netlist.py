@@ -102,7 +102,7 @@ class Module:
 
     @cached_property
     def assigned(self) -> dict[str, list[Assignment]]:
-        """What each wire is assigned, in parts or as a whole."""
+        """Assignments of each wire, in parts or as a whole."""
         found: dict[str, list[Assignment]] = {}
         for assignment in self.assignments:
             for name in assignment.to:

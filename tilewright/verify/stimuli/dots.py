@@ -68,7 +68,7 @@ def floats(rng: Generator, cases: int, lanes: int) -> NDArray:
 
 
 def hide_large(rng: Generator, patterns: NDArray, partners: NDArray) -> NDArray:
-    """Return ``partners`` with 0 beside every large pattern, in a third of the dot products.
+    """Return ``partners`` with 0 for every large pattern, in a third of the dot products.
 
     Zero products must not raise the exponent to which small ones are aligned.
     """
@@ -167,7 +167,7 @@ Product = tuple[int, int, int]  # left, right, power
 
 
 def _halfway(rng: Generator, bits: tuple[int, int], powers: tuple[int, int]) -> list[Product]:
-    """An odd multiple of half of the smallest subnormal; in a third of cases a little beside."""
+    """An odd multiple of half of the smallest subnormal; in a third of cases a little off it."""
     length = int(rng.integers(3, FP16.significand_bits, endpoint=True))
     left_bits = min(bits[0], length)
     left = int(rng.integers(1 << left_bits)) | 1
@@ -273,7 +273,7 @@ def put_alone(
 def infinities(
     rng: Generator, columns: Columns, fmt: FloatFormat, weights: tuple[int, int], empty: dict
 ) -> Columns:
-    """Return ``columns`` with dot products of an infinity beside the largest of the other sign.
+    """Return ``columns`` with dot products of an infinity and the largest of the other sign.
 
     These are in the same beat and in the next one. ``weights`` are of the infinity and of the
     others: however large what is subtracted, infinity stays.

@@ -64,7 +64,7 @@ def small_patterns(fmt: FloatFormat, rng: Generator, cases: int) -> NDArray:
 def around_midpoints(
     source: FloatFormat, result: FloatFormat, rng: Generator, cases: int
 ) -> NDArray:
-    """Draw patterns of ``source`` at midpoints between ``result`` values, and just beside them."""
+    """Draw patterns of ``source`` at midpoints between ``result`` values, and just next to them."""
     lower = rng.integers(0, result.max_finite_bits, cases)
     midpoint = (decode(result, lower) + decode(result, lower + 1)) / 2
     nearest = encode(source, midpoint).astype(np.int64)
