@@ -18,7 +18,7 @@ class Normalise(wiring.Component):
     """``y`` = ``total`` * 2^(``exponent`` - 15 - (``mantissa`` - 1)), rounded once.
 
     Numerics: nearest even, subnormals kept, overflow to infinity; 0 is +0.
-    Timing: combinational, or with ``registers``, which take what comes in every cycle.
+    Timing: combinational, or with ``registers``, which load in every cycle.
     """
 
     def __init__(self, numerics: AndaNumerics, registers: int = 0):

@@ -26,7 +26,7 @@ class Packager(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        planes = Signal(MANTISSA_FIELD_BITS)  # mantissa words still to come after this one
+        planes = Signal(MANTISSA_FIELD_BITS)  # mantissa words still due after this one
         m.d.comb += [
             self.last.eq(planes == 0),
             self.step.eq(self.valid & self.wanted),

@@ -61,7 +61,7 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        planes = Signal(MANTISSA_FIELD_BITS)  # mantissa planes still to come
+        planes = Signal(MANTISSA_FIELD_BITS)  # mantissa planes still due
         last_plane = Signal()
         first, last = Signal(), Signal()  # of the group whose planes are taken
         product, product_last = Signal(), Signal()  # to be accumulated

@@ -198,7 +198,7 @@ class Anda(Accelerator[AndaParams]):
     def _vector_moves(self, compress: Value) -> ValueLike:
         """Whether the vector unit's results are taken.
 
-        The collector is ready for words that come apart: it compresses a group in fewer cycles than
+        The collector is ready for words that are apart: it compresses a group in fewer cycles than
         the next one takes to come.
         """
         if FP16_ROWS * (self.params.vector.beat_cycles - 1) > MAX_MANTISSA_BITS + 1:

@@ -51,7 +51,7 @@ def window_layout(p: DecaParams) -> data.StructLayout:
             "rows": TILE_ROWS,  # of TOut that the chunk goes to, one bit per row
             "mask": data.ArrayLayout(1, p.lanes),
             "distance": data.ArrayLayout(range(p.lanes), p.lanes),  # clear mask bits below
-            "error": 1,  # the bitmask came with a bus error
+            "error": 1,  # the bitmask had a bus error
         }
     )
 

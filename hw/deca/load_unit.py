@@ -29,14 +29,14 @@ class LoadUnit(wiring.Component):
     Every line that a structure touches is requested once: those of the bitmask first, then
     scales, then data, each as soon as its queue has a free slot. A structure whose queue is full
     lets the later ones pass. An answer is written to its slot, with its ``error`` flag, the
-    cycle after it came; it is never stalled. An answer to no request is dropped and ``spurious``
+    cycle after it arrived; it is never stalled. An answer to no request is dropped and ``spurious``
     tells of it in the next cycle.
 
     ``command`` is taken when every line of the one before has been requested, which is also when
     the unit is ``idle``.
 
     ``squash`` makes it idle in one cycle: the command, also one taken in that cycle, and its lines
-    not yet requested are forgotten; what is outstanding is dropped when it comes. Requests that
+    not yet requested are forgotten; what is outstanding is dropped when it arrives. Requests that
     wait to be taken by the memory keep waiting (an offer is never withdrawn) and count as
     outstanding. The queues must be flushed in the same cycle. A new command may follow in the
     next.

@@ -24,7 +24,7 @@ class Run(wiring.Component):
     length, are ``pending``.
 
     Every line of [``low``, ``next``) was part of a tile of the run or offered as ``next``, or lies
-    before a tile that came sooner than expected.
+    before a tile that arrived earlier than expected.
 
     Timing: lines are pending seven cycles after their tile is shown; a tile can be shown every
     cycle. While ``settling``, the two cycles before, ``next`` and ``low`` are not to be used.
@@ -56,7 +56,7 @@ class Run(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
-        # How far a tile has come: seen, measured, looked ahead, counted, placed, settled.
+        # Progress of a tile: seen, measured, looked ahead, counted, placed, settled.
         stages = Signal(6)
         m.d.sync += stages.eq(Cat(self.observe, stages))
         most = p.loaders * p.max_prefetch_degree * p.max_prefetch_stride // p.line_bytes + 1

@@ -30,12 +30,12 @@ class RequestCam(wiring.Component):
     generation changes with every answer, so a second answer to the same request finds nothing,
     also when the entry has been taken again.
 
-    ``squash`` marks every entry dead: it stays taken until its answer comes, since the memory
+    ``squash`` marks every entry dead: it stays taken until its answer arrives, since the memory
     cannot be told to forget a request, but that answer is no longer ``live``.
 
     Timing: ``tag`` and ``available`` come from registers (an entry freed in one cycle can be
     offered two cycles later); ``hit``, ``live`` and ``place_found`` follow ``key`` within the
-    cycle. ``place`` is written the cycle after ``allocate``: no answer comes that soon.
+    cycle. ``place`` is written the cycle after ``allocate``: no answer arrives that soon.
 
     Members
     -------

@@ -309,7 +309,7 @@ class TeplUnit(wiring.Component):
                         _either(port.pops, used >> 1, used)
                         & ~port.squashes.replicate(len(port.used))
                     ),
-                    # Where a flush is taken, nothing comes or goes.
+                    # No word moves in the cycle of a flush.
                     port.live.eq(
                         _either(self.flushes, port.kept, _either(port.pops, live >> 1, live))
                     ),

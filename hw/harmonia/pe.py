@@ -136,7 +136,7 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
         ]
         facts = {"pairs": pairs, "last": last, "scale": scale}
         if queue:
-            # The next step's facts may come before the queue is empty.
+            # The next step's facts may arrive before the queue is empty.
             held = {n: Signal.like(v, name=f"held_{n}") for n, v in facts.items()}
             following = [*queue[1:], queue[-1]]
             with m.If(self.step):

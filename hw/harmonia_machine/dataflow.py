@@ -220,7 +220,7 @@ class ResultWriter(wiring.Component):
     With ``maxima`` every column also goes to the scalar register of its token tile: minus infinity
     where a row does not see the column.
 
-    Timing: takes a column a cycle; a row is written in the cycle in which its last column comes.
+    Timing: takes a column a cycle; a row is written in the cycle in which its last column arrives.
     """
 
     def __init__(self, params: HarmoniaParams):

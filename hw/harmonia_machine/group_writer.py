@@ -136,7 +136,7 @@ class GroupWriter(wiring.Component):
         return self.params.converter_width
 
     def _count(self, m: Module) -> tuple[Value, Value, Value, Value]:
-        """Whether a group is complete, its number and column; whether a beat came since."""
+        """Whether a group is complete, its number and column; whether a beat has arrived since."""
         p, x, i = self.params, self.command, self.beats
         loops = p.converter.loops
         spatial = x.conversion == Conversion.VALUES
@@ -204,7 +204,7 @@ class GroupWriter(wiring.Component):
         words = []
         for r in range(p.rows):
             newest = mantissas[r][self._width * ACTIVATION_BITS :]
-            # A beat that came since has moved the group, of a channel by one element.
+            # A beat that has arrived since has moved the group, of a channel by one element.
             before = mantissas[r][: p.group * ACTIVATION_BITS]
             if self._width > 1:
                 moved = mantissas[r][(self._width - 1) * ACTIVATION_BITS : -ACTIVATION_BITS]

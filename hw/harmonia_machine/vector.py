@@ -91,7 +91,7 @@ class VectorPath(wiring.Component):
             Signal(data.ArrayLayout(FP16.bits, p.rows), name=f"scalar{k}") for k in range(SCALARS)
         )
         number_bits = (SCALARS - 1).bit_length()
-        left = Signal.like(x.words)  # results to come
+        left = Signal.like(x.words)  # results due
         row = Signal.like(x.destination)
         m.d.comb += [
             feeder.start.eq(self.start),

@@ -46,7 +46,7 @@ class Approach(wiring.Component):
     """Argument of the table, and exponent and class of the result.
 
     Numerics: tilewright.golden.machine.vector, bit by bit. Timing: combinational, or up to two
-    ``registers``, which take what comes in every cycle.
+    ``registers``, which load in every cycle.
     """
 
     operation: In(OPERATION_BITS)
@@ -130,7 +130,7 @@ class Table(wiring.Component):
 class Finish(wiring.Component):
     """Moves along the segment's slope and rounds to fp16 once.
 
-    Combinational, or up to two ``registers``, which take what comes in every cycle.
+    Combinational, or up to two ``registers``, which load in every cycle.
     """
 
     place: In(PLACE)

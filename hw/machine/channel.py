@@ -12,11 +12,11 @@ from tilewright.hw.unit import payload_layout
 class ReadChannel(wiring.Component):
     """Asks for ``lines`` lines from ``line`` on, one a cycle, and gives them in order.
 
-    Answers may come in any order; there is room for as many as requests are outstanding.
+    Answers may arrive in any order; there is room for as many as requests are outstanding.
     ``start`` is raised only when all lines of the start before have been asked for.
 
     Timing: the first request is on offer the cycle after ``start``; a line is on offer three
-    cycles after it came.
+    cycles after it arrived.
     """
 
     def __init__(self, params: MachineParams, channel: int, count_bits: int):

@@ -17,14 +17,14 @@ from tilewright.hw.unit import payload_layout
 class Fetcher(wiring.Component):
     """Asks for the lines of a program in order and writes their instructions to a ring.
 
-    Lines may come in any order. One is asked for when the ring has room for it and all
+    Lines may arrive in any order. One is asked for when the ring has room for it and all
     instructions from ``base`` on and all that are on their way, so that no instruction waits for a
     place. A line that is answered with an error ends the stream: ``failed``, when all instructions
     before it are there. When ``running`` falls, nothing more is asked for; what is still on its way
-    is dropped when it comes.
+    is dropped when it arrives.
 
     Timing: the first request is on offer two cycles after ``start``, then one a cycle; instructions
-    are written one a cycle, the first three cycles after its line came.
+    are written one a cycle, the first three cycles after its line arrived.
 
     Members
     -------

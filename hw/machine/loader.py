@@ -13,7 +13,7 @@ from tilewright.hw.unit import payload_layout
 class Loader(wiring.Component):
     """One load at a time.
 
-    It asks every channel for its lines, which may come in any order. Where line and row begin a
+    It asks every channel for its lines, which may arrive in any order. Where line and row begin a
     beat and the memory takes beats (``MachineParams.beat_rows``), a line of every channel is taken
     and their rows are written, all in one cycle. Elsewhere lines are taken one by one: where
     several rows share a line, one is written a cycle; where a row takes several lines, one line is

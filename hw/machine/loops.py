@@ -24,7 +24,7 @@ LOOP = data.StructLayout({f.name: field_shape(f) for f in LOOP_FIELDS})
 _REGISTERS = data.ArrayLayout(LINE_FIELD, INDICES)
 _LEVEL = data.StructLayout(
     {
-        "left": LOOP["count"].shape,  # iterations to come
+        "left": LOOP["count"].shape,  # iterations left
         "start": NUMBER_BITS,  # the first instruction of the body
         "end": NUMBER_BITS,  # the one after its last
         "strides": data.ArrayLayout(STRIDE_BITS, INDICES),

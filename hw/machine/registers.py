@@ -34,7 +34,7 @@ class Registers(wiring.Component):
     the instruction memory while a program runs change nothing and answer with ``error``. So does a
     start after the watchdog has expired: that takes a reset.
 
-    Timing: the answer comes two cycles after the request, that of an instruction three; one
+    Timing: the answer follows two cycles after the request, that of an instruction three; one
     request at a time. A program starts in the cycle after its request was taken.
     """
 

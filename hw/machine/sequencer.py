@@ -110,7 +110,7 @@ class Sequencer(wiring.Component):
             {
                 "start": In(1),
                 "stream": In(1),  # with ``start``: instructions come from external memory
-                "filled": In(NUMBER_BITS),  # of a stream: instructions that have come
+                "filled": In(NUMBER_BITS),  # of a stream: instructions that have arrived
                 "fetch_failed": In(1),  # of a stream: the line after them has an error
                 "base": Out(NUMBER_BITS),
                 "expired": In(1),

@@ -75,7 +75,7 @@ def rounded_sum(
     """An integer with a magnitude of ``bits`` bits as a pattern of ``fmt``, rounded once.
 
     ``exponent`` plus ``offset`` is the exponent field of its top bit; ``exponents`` are the
-    smallest and the largest exponent there are. ``registers`` take what comes in every cycle; the
+    smallest and the largest exponent there are. ``registers`` load in every cycle; the
     caller has another one after them.
     """
     lowest, highest = exponents

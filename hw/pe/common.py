@@ -34,7 +34,7 @@ class ProcessingElement(Unit[P]):
 
     Where ``cycles``, the parameters' ``beat_cycles``, is not 1, everything moves so many cycles
     apart at least, and operands stand still in between: registers inside float operations, one
-    fewer than cycles, take what comes in every cycle.
+    fewer than cycles, load in every cycle.
     """
 
     @property

@@ -34,7 +34,7 @@ class UartReceiver(wiring.Component):
         level = synchronised[1]
         wait = Signal(range(self.divider + self.divider // 2))
         bits = Signal(BYTE)
-        left = Signal(range(BYTE + 2))  # bits to come, the stop bit among them
+        left = Signal(range(BYTE + 2))  # bits due, the stop bit among them
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(left == 0):

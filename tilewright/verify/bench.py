@@ -53,7 +53,7 @@ class StreamBench(Bench, ABC, Generic[P]):
 
     @abstractmethod
     def expected(self, params: P, columns: PortColumns) -> PortColumns:
-        """Compute what must come out for ``columns``, by the golden model."""
+        """Compute the expected outputs for ``columns``, by the golden model."""
 
     def result_beats(self, params: P) -> int:
         """Say how many beats of input make a result, where that is the bench's own choice.

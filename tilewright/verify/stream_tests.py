@@ -22,7 +22,7 @@ from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 ALONE_CASES = 12  # cases that pass through one at a time, to measure the latency
 SHOWN = 8  # differing elements in a message
 SLOW = 0.95  # a consumer that is ready this rarely makes results wait for groups on end
-SETTLE = 40  # cycles past the last word of a block with a cycle model, in which none may come
+SETTLE = 40  # cycles past the last word of a block with a cycle model: no other may follow
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def phases(bench: StreamBench, stalls: Sequence[float]) -> list[Phase]:
 
 @dataclass
 class Data:
-    """Cases of a block: what goes in, what must come out, as columns and as words."""
+    """Cases of a block: inputs and expected outputs, as columns and as words."""
 
     inputs: PortColumns
     outputs: PortColumns
@@ -136,7 +136,7 @@ async def pass_through(
     most: dict[str, int],
     seed: int,
 ) -> tuple[dict[str, StreamDriver], dict[str, StreamMonitor]]:
-    """Send all words, until nothing more comes; ``most`` words at each output."""
+    """Send all words, until no more words arrive; ``most`` words at each output."""
     bench = stream_bench_of(params)
     settle = SETTLE
     if not isinstance(bench, TimedBench):

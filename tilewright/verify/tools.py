@@ -81,7 +81,7 @@ def install_tools(missing: Sequence[Tool], say: Callable[[str], None]) -> None:
     if packages:
         _run(["apt-get", "update"], say)
         _run(["apt-get", "install", "-y", "--no-install-recommends", *packages], say)
-    invalidate_caches()  # packages may have come
+    invalidate_caches()  # packages may be new
 
 
 def _run(command: list[str], say: Callable[[str], None]) -> None:
@@ -151,7 +151,7 @@ def _libpython() -> Tool:
 
     try:
         from find_libpython import find_libpython
-    except ImportError:  # it comes with cocotb
+    except ImportError:  # cocotb installs it
         return Tool("libpython", "simulate", None, None, True, package_command("cocotb"))
     path, release = find_libpython(), platform.python_version()
     if shutil.which("apt-get") and sys.base_prefix == "/usr":  # Debian keeps it in its own package

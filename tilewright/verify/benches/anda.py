@@ -349,7 +349,7 @@ def _weight_words(params: AndaMxuParams, values: NDArray) -> NDArray:
 
 
 def _weight_values(params: AndaMxuParams, words: NDArray) -> NDArray[np.int64]:
-    """Inverse of :func:`_weight_words`, of the beats as they come: (groups, columns, group)."""
+    """Inverse of :func:`_weight_words`, of beats in order: (groups, columns, group)."""
     by_plane = words.reshape(-1, params.weight_bits, params.columns).transpose(0, 2, 1)
     signs = np.zeros((*by_plane.shape[:2], 1), by_plane.dtype)
     fmt = BlockFormat(group=params.group, mantissa_bits=params.weight_bits)

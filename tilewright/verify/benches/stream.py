@@ -5,14 +5,14 @@ from tilewright.verify.bench import PortColumns, StreamBench
 
 
 class RegisterSliceBench(StreamBench[RegisterSliceParams]):
-    """Bench of the register slice: words come out as they went in."""
+    """Bench of the register slice: words leave as they entered."""
 
     def expected(self, params: RegisterSliceParams, columns: PortColumns) -> PortColumns:
         return {"o": columns["i"]}
 
 
 class QueueBench(StreamBench[QueueParams]):
-    """Bench of the queue: words come out as they went in."""
+    """Bench of the queue: words leave as they entered."""
 
     def expected(self, params: QueueParams, columns: PortColumns) -> PortColumns:
         return {"o": columns["i"]}

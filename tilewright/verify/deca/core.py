@@ -16,7 +16,7 @@ Row = tuple[int, int, TileJob | None]  # TOut, row, its tile; None: it must be e
 
 
 class Core(Host):
-    """Gives tiles to the loaders and keeps the score.
+    """Gives tiles to the loaders and checks their results.
 
     Tiles go to their loaders in order; results are compared with what they must be, and a
     mismatch raises with the tile, the row and both values in hexadecimal. A core that stalls also

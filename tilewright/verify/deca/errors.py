@@ -98,7 +98,7 @@ async def every_error(s: Session) -> None:
 
 
 def random_errors(s: Session, pool: list[TileJob]) -> list[TileJob]:
-    """Any word as configuration, any lengths: golden says what comes of it."""
+    """Any word as configuration, any lengths: golden gives the outcome."""
     bad = []
     for _ in range(JOB.cases):
         source = s.random.choice(pool)

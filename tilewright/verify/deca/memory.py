@@ -39,7 +39,7 @@ class Memory:
     """Answers every request once, some of ``latency`` cycles later at the earliest, in any order.
 
     A fixed latency keeps the order. ``bandwidth`` is the share of cycles in which it answers at
-    all, ``repeats`` the share of answers that come twice. Lines in ``bad_lines`` are answered with
+    all, ``repeats`` the share of answers given twice. Lines in ``bad_lines`` are answered with
     an error and all-ones data. A line that a prefetch has brought in ``latency`` ago is answered
     after ``near`` cycles instead.
     """
@@ -68,7 +68,7 @@ class Memory:
         self.hits = 0  # requests for lines that were near
 
     def request(self, now: int, word: int) -> int | None:
-        """Take a request; the loader it comes from, None for a prefetch."""
+        """Take a request; returns its loader, None for a prefetch."""
         p = self.params
         line, word = word & ((1 << p.line_address_bits) - 1), word >> p.line_address_bits
         tag, prefetch = word & ((1 << p.tag_bits) - 1), word >> p.tag_bits
@@ -128,7 +128,7 @@ class BelowL2:
         self.requests: list[tuple[int, int, int]] = []  # cycle, line, loader or -1 for a prefetch
 
     def request(self, now: int, word: int) -> int | None:
-        """Take a request; the loader it comes from, None for a prefetch."""
+        """Take a request; returns its loader, None for a prefetch."""
         p = self.params
         line, word = word & ((1 << p.line_address_bits) - 1), word >> p.line_address_bits
         tag, prefetch = word & ((1 << p.tag_bits) - 1), word >> p.tag_bits

@@ -1,4 +1,4 @@
-"""Registers: what they keep, what they refuse, tiles through them, contexts."""
+"""Registers: contents, refusals, tiles through them, contexts."""
 
 from tilewright.golden.params.deca import (
     CONFIG_BITS,

@@ -58,7 +58,7 @@ async def settle(core: TeplCore) -> None:
 
 @tile_test
 async def tepls_without_flushes(s: Session) -> None:
-    """Every TEPL completes once, after its rows; the PE keeps up with the core's stalls."""
+    """Every TEPL completes once, after its rows; the PE copes with the core's stalls."""
     for stall in JOB.stalls:
         memory = s.memory(stall)
         core = TeplCore(

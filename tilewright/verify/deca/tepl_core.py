@@ -121,7 +121,7 @@ class TeplCore(Host):
         return self.flying[-1].number + 1 if self.flying else self.first + len(self.committed)
 
     async def run(self, program: list[TileJob], strangers: list[TileJob]) -> None:
-        """All tiles of the program, in any way that a core may come to them."""
+        """All tiles of the program, in any order that a core may choose."""
         self.first, self.committed = self.next, []
         self.program, self.strangers = program, strangers
         await self.until(lambda: self.done)

@@ -154,7 +154,7 @@ def density_of(config: TileConfig, nonzeros: int) -> str:
 
 @dataclass
 class TileJob:
-    """One tile: its command, the registers it needs, and what must come back."""
+    """One tile: its command, the registers it needs, and its expected result."""
 
     config_word: int
     fields: dict[str, int]  # of the command

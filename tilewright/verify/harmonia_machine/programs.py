@@ -148,7 +148,7 @@ class Writer:
         self.b.emit(Opcode.GEMM, operand=operand, **places, **sizes, **maxima)
 
     def _overlap(self) -> None:
-        """A conversion and a gemm in different regions, beside moves; then whatever comes."""
+        """A conversion and a gemm in different regions, concurrently with moves; then anything."""
         self._convert(source=(0, 0.5), highs=(0, 0.25), low_halves=(0.25, 0.5))
         self._gemm(source=(0.5, 1), operands=(0.5, 1), results=(0.5, 1))
         for _ in range(self.choose.randint(0, 3)):

@@ -41,7 +41,7 @@ class Host(host.Host):
 
     ``latency`` is how many cycles after a request, or a written line, its answer is offered. With
     ``rate`` (n, of), every channel offers lines in n of so many cycles. With ``stall``, the
-    probability that a side waits, answers also come late and in any order. Lines beyond the memory,
+    probability that a side waits, answers are also late, in any order. Lines beyond the memory,
     and those of ``bad_lines``, are answered with an error. Lines of ``lost_lines`` are never
     answered.
     """

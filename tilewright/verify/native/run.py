@@ -30,7 +30,7 @@ class NativeMemory:
 
     ``latency`` is how many cycles after a request, or a written line, its answer is offered. With
     ``rate`` (n, of), every channel offers lines in n of so many cycles. With ``stall``, the
-    probability that a side waits, answers also come late and in any order, drawn from ``seed``.
+    probability that a side waits, answers are also late, in any order, drawn from ``seed``.
     Lines beyond the memory, and ``bad_lines``, are answered with an error, ``lost_lines`` never.
     """
 
