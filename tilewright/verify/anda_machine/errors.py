@@ -31,12 +31,9 @@ compress to fp16             | mantissa | compress source=0, destination=64, ele
 compress of nothing          | size     | compress source=0, destination=64, elements=0
 compress beyond its result   | address  | configure source=0, result=4 / \
 compress source=0, destination={last - 4}, elements=1
-sum of nothing               | size     | sum s0, r0, elements=0
 add beyond a                 | address  | add r0, r{last - 15}, #1, elements=1
 add beyond b                 | address  | add r0, r0, r{last - 15}, elements=1
 add beyond its result        | address  | add r{last - 15}, r0, #1, elements=1
-scalar that is none          | address  | add s0, s8, #1
-sum into no scalar           | address  | sum s8, r0, elements=1
 dots without results         | size     | {_attention("dots", results=0)}
 dots without a step          | size     | {_attention("dots", step=0)}
 weigh without a pitch        | size     | {_attention("weigh", pitch=0)}
@@ -48,19 +45,6 @@ dots beyond b                | address  | {_attention("dots", b=f"r{last - 1}", 
 dots beyond the results      | address  | {_attention("dots", to=f"r{last - 1}", results=9)}
 weigh beyond a               | address  | {_attention("weigh", a=f"r{last - 6}", step=7)}
 weigh beyond the results     | address  | {_attention("weigh", to=f"r{last - 1}", results=2)}
-load of a bad line           | bus      | load activations, row=0, rows=1, line={BAD_LINE}
-load beyond the memory       | bus      | load activations, row=0, rows=1, line={LINES}
-bad line beside other work   | bus      | load weights, row=0, rows=1, line={BAD_LINE} / \
-add s0, s0, #1 / wait
-bad line, then a store       | bus      | load scales, row=0, rows=1, line={BAD_LINE} / \
-store activations, row=0, rows=1, line=0
-store to a bad line          | bus      | store activations, row=0, rows=1, line={BAD_LINE}
-bad store, then a bad load   | bus      | store activations, row=0, rows=32, line={BAD_LINE} / \
-load weights, row=0, rows=1, line={LINES}
-bad load, then a bad store   | bus      | load weights, row=0, rows=32, line={BAD_LINE} / \
-store activations, row=0, rows=1, line={LINES}
-bad line, then no instruction | bus     | load weights, row=0, rows=32, line={BAD_LINE} / \
-sum s0, r0, elements=0
 bad line while all units work | bus     | configure source=3, result=0 / \
 load weights, row=0, rows=32, line={BAD_LINE} / \
 exponential r{last // 2}, r{last // 2}, elements=16 / \

@@ -5,6 +5,7 @@ from tilewright.golden.harmonia_machine.isa import Instruction, check, decode
 from tilewright.golden.params.harmonia_machine import COUNT_FIELD, HarmoniaParams, Memory, Operand
 from tilewright.golden.params.machine import SCALARS, Error
 from tilewright.verify.machine.wrong import BAD_LINE, LINES, Programs, settings, stopping_programs
+from tilewright.verify.machine.wrong import move as _move
 
 
 def wrong_programs(params: HarmoniaParams) -> Programs:
@@ -59,25 +60,9 @@ clear beyond the operands      | address | clear low_halves={operands - 1}, rows
 clear of a part that is none   | operand | clear low_halves=0, rows=1, part={p.parts}
 tiled gemm that keeps nothing  | size    | {_tiled_gemm(keep=0)}
 tiled gemm without groups      | size    | {_tiled_gemm(groups=0)}
-sum of nothing                 | size    | sum s0, r0, elements=0
 add beyond a                   | address | add r0, r{halves}, #1, elements=1
 add beyond b                   | address | add r0, r0, r{halves - 1}, elements=5
 add beyond its result          | address | add r{halves}, r0, #1, elements=1
-scalar that is none            | address | add s0, s8, #1
-sum into no scalar             | address | sum s8, r0, elements=1
-load of a bad line             | bus     | {_move("fp16", 0, 1, line=bad)}
-load beyond the memory         | bus     | {_move("fp16", 0, 1, line=LINES)}
-bad line beside other work     | bus     | {_move("operands", 0, 1, line=bad)} / \
-add s0, s0, #1 / wait
-bad line, then a store         | bus     | {_move("scales", 0, 1, line=bad)} / \
-{_move("fp16", 0, 1, "store")}
-store to a bad line            | bus     | {_move("fp16", 0, 1, "store", line=bad)}
-bad store, then a bad load     | bus     | {_move("fp16", 0, 32, "store", line=bad)} / \
-{_move("operands", 0, 1, line=LINES)}
-bad load, then a bad store     | bus     | {_move("operands", 0, 64, line=bad)} / \
-{_move("fp16", 0, 1, "store", line=LINES)}
-bad line, then no instruction  | bus     | {_move("operands", 0, 64, line=bad)} / \
-sum s0, r0, elements=0
 bad line while all units work  | bus     | {_move("operands", 0, 64, line=bad)} / \
 exponential r{halves // 2}, r{halves // 2}, elements=64 / \
 {_convert("activations", source=halves - 16, elements=64)} / \
@@ -90,10 +75,6 @@ tiled gemm from bad lines      | bus     | {_tiled_gemm(source=LINES)}
     (gemm,), (convert,) = assemble(_gemm("keys")), assemble(_convert("keys"))
     changed = {"operand 3": (gemm, "operand", 3), "conversion 3": (convert, "conversion", 3)}
     return stopping_programs(params, table, changed, "configure lanes=1")
-
-
-def _move(memory: str, row: int, rows: int, name: str = "load", line: int = 0) -> str:
-    return f"{name} {memory}, row={row}, rows={rows}, line={line}"
 
 
 def _gemm(operand: str, **changes: int) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import OPERATION_BITS
-from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 
 LINES = 64  # of external memory
 BAD_LINE = 5
@@ -17,6 +17,34 @@ Programs = dict[str, tuple[list, Error]]  # by what is wrong with them: program,
 def settings(fields: Mapping[str, int]) -> str:
     """Fields as the assembler reads them."""
     return ", ".join(f"{name}={value}" for name, value in fields.items())
+
+
+def move(memory: str, row: int, rows: int, name: str = "load", line: int = 0) -> str:
+    """A load or store."""
+    return f"{name} {memory}, row={row}, rows={rows}, line={line}"
+
+
+def _common(tensors: str, weights: str) -> str:
+    """Errors of every accelerator as lines of a table: of vector instructions and of the bus.
+
+    The memories are one of ``tensors``, which stores, and one of ``weights``.
+    """
+    bad, scales = BAD_LINE, move("scales", 0, 1, line=BAD_LINE)
+    return f"""
+sum of nothing                 | size    | sum s0, r0, elements=0
+scalar that is none            | address | add s0, s8, #1
+sum into no scalar             | address | sum s8, r0, elements=1
+load of a bad line             | bus     | {move(tensors, 0, 1, line=bad)}
+load beyond the memory         | bus     | {move(tensors, 0, 1, line=LINES)}
+bad line, then other work      | bus     | {move(weights, 0, 1, line=bad)} / add s0, s0, #1 / wait
+bad line, then a store         | bus     | {scales} / {move(tensors, 0, 1, "store")}
+store to a bad line            | bus     | {move(tensors, 0, 1, "store", line=bad)}
+bad store, then a bad load     | bus     | {move(tensors, 0, 32, "store", line=bad)} / \
+{move(weights, 0, 1, line=LINES)}
+bad load, then a bad store     | bus     | {move(weights, 0, 64, line=bad)} / \
+{move(tensors, 0, 1, "store", line=LINES)}
+bad line, then no instruction  | bus     | {move(weights, 0, 64, line=bad)} / \
+sum s0, r0, elements=0"""
 
 
 def empty_memory(params: Any) -> np.ndarray:
@@ -32,10 +60,10 @@ def stopping_programs(
     A line of the table is ``what is wrong | error | instruction / instruction``. ``changed`` has an
     instruction, a field and its wrong value; ``harmless`` is an instruction.
     """
-    system = accelerator_of(params)
+    system, own = accelerator_of(params), bench_side(params)
     (halt,) = system.assemble("halt")
     programs: Programs = {}
-    for line in table.strip().splitlines():
+    for line in (table.strip() + _common(own.tensors, own.weights)).splitlines():
         name, error, text = (part.strip() for part in line.split("|"))
         program = system.assemble(text.replace(" / ", "\n"))
         programs[name] = [*program, halt], Error[error.upper()]
