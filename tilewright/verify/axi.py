@@ -16,14 +16,22 @@ OKAY, SLVERR = 0, 2
 INCREMENTING = 1
 
 
-class _Offer:
-    """Drives one channel: words are dictionaries of its signals."""
+class _Channel:
+    """One channel: words are dictionaries of its signals."""
 
     def __init__(self, dut: Any, channel: str, signals: tuple[str, ...], rng: Random, stall: float):
+        self.name = channel
         self.valid, self.ready = (getattr(dut, f"{channel}{end}") for end in ("valid", "ready"))
         self.signals = {name: getattr(dut, f"{channel}{name}") for name in signals}
         self.rng, self.stall = rng, stall
         self.words: deque[dict[str, int]] = deque()
+
+
+class _Offer(_Channel):
+    """Drives a channel."""
+
+    def __init__(self, *channel: Any):
+        super().__init__(*channel)
         self._offering = False
         self.valid.value = 0
         for signal in self.signals.values():
@@ -43,15 +51,11 @@ class _Offer:
         return moved
 
 
-class _Take:
-    """Takes the words of one channel."""
+class _Take(_Channel):
+    """Takes the words of a channel."""
 
-    def __init__(self, dut: Any, channel: str, signals: tuple[str, ...], rng: Random, stall: float):
-        self.name = channel
-        self.valid, self.ready = (getattr(dut, f"{channel}{end}") for end in ("valid", "ready"))
-        self.signals = {name: getattr(dut, f"{channel}{name}") for name in signals}
-        self.rng, self.stall = rng, stall
-        self.words: deque[dict[str, int]] = deque()
+    def __init__(self, *channel: Any):
+        super().__init__(*channel)
         self._taking = False
         self._held: dict[str, int] | None = None
         self.ready.value = 0
@@ -90,12 +94,8 @@ class AxiMemory:
         latency: tuple[int, int] = (1, 1),
         stall: float = 0.0,
     ):
-        self.read_line, self.line_bytes, self.rng, self.latency = (
-            read_line,
-            line_bytes,
-            rng,
-            latency,
-        )
+        self.read_line, self.line_bytes = read_line, line_bytes
+        self.rng, self.latency = rng, latency
         asked = ("id", "addr", "len", "size", "burst", "lock")
         self.requests = _Take(dut, f"{prefix}ar", asked, rng, stall)
         self.answers = _Offer(dut, f"{prefix}r", ("id", "data", "resp", "last"), rng, stall)

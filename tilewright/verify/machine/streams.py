@@ -63,8 +63,8 @@ async def streamed_programs(s: Session) -> None:
         program = system.assemble(text)
         for stall in (0.0, 0.4):
             for stream in (True, False) if len(program) <= params.instructions else (True,):
-                options = {"seed": s.job.seed + case, "stall": stall, "stream": stream}
-                await check_program(s, program, memory, **options)
+                seed = s.job.seed + case
+                await check_program(s, program, memory, seed=seed, stall=stall, stream=stream)
         s.cases += 1
 
 

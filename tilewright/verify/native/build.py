@@ -24,6 +24,7 @@ from tilewright.verify.simulators.find import (
 from tilewright.verify.simulators.programs import run_program
 from tilewright.verify.simulators.verilator import (
     BASE_FLAGS,
+    SLOW,
     left_out,
     runtime_object,
     with_short_top,
@@ -50,7 +51,6 @@ UNIT_BYTES = 1_500_000  # of C++ that are compiled as one file
 # Verilator since 5.018 refuses headers of two models in one file, which would not be precompiled
 # for both; nothing is here.
 _SECOND_MODEL = "#undef VL_PCH_INCLUDED\n"
-SLOW = "__Slow"  # in the names of files whose functions run once
 # Memories begin with zeros anyhow; Verilator would unroll these lines for every copy.
 _ZEROS = re.compile(r"^ *\w+\[\d+\] = \d+'[dh]0+;\n", re.MULTILINE)
 _EDGE = "always @(posedge clk)"
