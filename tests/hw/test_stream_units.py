@@ -2,24 +2,14 @@
 
 import numpy as np
 import pytest
-from amaranth import ClockDomain, Module, signed
+from amaranth import signed
 from amaranth.lib import data
-from amaranth.sim import Simulator
 
+from tests.support.clocked import run
 from tilewright.golden.params.stream import QueueParams, RegisterSliceParams
 from tilewright.hw.catalog import build
 from tilewright.hw.stream.queue import Queue
 from tilewright.hw.stream.register_slice import RegisterSlice
-
-
-def run(dut, bench) -> None:
-    top = Module()
-    top.domains.sync = ClockDomain()
-    top.submodules.dut = dut
-    simulator = Simulator(top)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(bench)
-    simulator.run()
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 8])
