@@ -18,6 +18,7 @@ from tilewright.hw.catalog import build
 from tilewright.hw.shared import SharedModules
 from tilewright.hw.sram import BlackBoxMemories
 from tilewright.synth.collector import rare_collections
+from tilewright.synth.netlist_checks import quick_checks
 from tilewright.synth.signal_names import names_of_pairs
 from tilewright.synth.yosys import run_yosys, without_banner
 
@@ -48,7 +49,7 @@ def to_rtlil(params: BlockParams, *, memory_macros: bool = False) -> str:
     With ``memory_macros`` its SRAMs are instances of macros, as synthesis wants them.
     """
     platform = _MacrosAndModules() if memory_macros else SharedModules()
-    with rare_collections(), names_of_pairs():
+    with rare_collections(), names_of_pairs(), quick_checks():
         top = rtlil.convert(build(params), name=params.slug, platform=platform, emit_src=False)
     return top + "".join(platform.modules.values())
 

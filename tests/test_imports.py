@@ -190,7 +190,7 @@ def test_digests_of_rtlil_name_all_sources_that_decide_it():
     in_digest |= {"synth/emit.py", "synth/signal_names.py"}
     # When Python collects garbage; how Verilog is made of RTLIL, its cache and its errors.
     base = {f"tilewright/base/{name}.py" for name in ("cache", "errors", "files")}
-    others = {"synth/collector.py", "synth/yosys.py", *base}
+    others = {"synth/collector.py", "synth/netlist_checks.py", "synth/yosys.py", *base}
     assert reached - in_digest == others
 
 
