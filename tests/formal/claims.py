@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.hw.unit import Unit
 
-# What induction must know of a unit whose words lie out of sight. Given the module, the unit, how
+# Facts that induction needs of a unit whose words lie out of sight. Given the module, the unit, how
 # many words must be inside and a place counted from the head: what holds of the unit's registers
 # in every reachable state, and the word in that place.
 Inside = Callable[[Module, Unit, Value, Value], tuple[list[Value], Value]]
@@ -63,7 +63,7 @@ class _Claim(wiring.Component):
         return m
 
     def faults(self, m: Module) -> tuple[list[Value], list[Value]]:
-        """What must never be seen at the ports, and what must hold of the registers.
+        """Faults that must never show at the ports, and invariants of the registers.
 
         An offer that is withdrawn or changed is always a fault.
         """
@@ -79,7 +79,7 @@ def _moves(stream) -> Value:
 
 
 class KeepsOrder(_Claim):
-    """What goes in at ``i`` comes out at ``o``: every word, once, in order, in bounded time.
+    """Words that enter at ``i`` leave at ``o``: every word, once, in order, in bounded time.
 
     ``mark`` lets the solver pick any word as it enters. The claim counts the words in front of it,
     and knows when it must appear: with none in front, at the latest ``latency`` cycles after it

@@ -121,7 +121,7 @@ class StandIn(wiring.Component):
 
 
 class ElementAroundLoaders(wiring.Component):
-    """What the element does with the two loaders, beside a model of it that shares nothing else.
+    """The element with its two loaders, compared with a model that shares nothing else.
 
     - Of each loader: results, full rows and the pipeline's attention depend on its own steps,
       kills and reads alone. After a kill nothing of it is left.
@@ -293,7 +293,7 @@ def about_element(monkeypatch, cls: type[DecaPE], params: DecaParams) -> Element
 @SIZES
 def test_the_element_around_its_loaders(monkeypatch, params):
     claim = about_element(monkeypatch, DecaPE, params)
-    # What enters the pipeline is accounted for when it leaves.
+    # Steps that enter the pipeline are accounted for when they leave.
     assert prove(claim, cycles=VectorPipeline.latency + 2).outcome is Outcome.PROVED
 
 

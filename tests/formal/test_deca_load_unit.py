@@ -99,11 +99,11 @@ class AnswersAreExpected(wiring.Component):
         return m
 
     def _registers(self, owed) -> list:
-        """What holds in every reachable state."""
+        """Invariants of every reachable state."""
         unit, cam, offer = self.unit, self.unit.cam, self.unit.offer
         layout = request_layout(unit.params)
         word, spare = (data.View(layout, w).tag for w in (offer.word, offer.spare))
-        second = ~offer.i.ready  # the place behind the word on offer is taken
+        second = ~offer.i.ready  # the place after the word on offer is taken
         number_bits = unit.params.tag_bits - 2
         holds = [
             offer.o.valid | ~second,

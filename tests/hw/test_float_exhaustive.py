@@ -37,7 +37,7 @@ every_rule = pytest.mark.parametrize("rules", ALL_RULES, ids=rules_id)
 
 
 def one_in_four(rules):
-    """Rules of which each choice is met with each other one: a quarter of all."""
+    """A quarter of all rules, in which every pair of choices occurs."""
     flags = (rules.rounding, rules.overflow, rules.operand_subnormals, rules.result_subnormals)
     first = [list(type(flag)).index(flag) for flag in flags]
     return (first[0] ^ first[1] ^ first[2], first[0] ^ first[3]) == (0, 0)

@@ -330,7 +330,7 @@ def test_forms_of_the_sum_differ():
     fused, discrete = FpFpParams(), FpFpParams(form=SumForm.DISCRETE)
     beat = np.array([[[0x7BFF, 0x3C00, 0xFBFF, 0x3C00]]])
     weight = np.array([[[0x7BFF, 0x3C00, 0x7BFF, 0x3C00]]])
-    assert fp_fp_dot(fused, beat, weight) == 0  # cut off beside the products that cancel
+    assert fp_fp_dot(fused, beat, weight) == 0  # cut off next to the products that cancel
     assert fp_fp_dot(discrete, beat, weight) == 0  # rounded off before they cancel
     beat = beat[:, :, [0, 2, 1, 3]]
     weight = weight[:, :, [0, 2, 1, 3]]

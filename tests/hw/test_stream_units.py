@@ -40,7 +40,7 @@ def test_queue_holds_its_depth(depth):
     ids=["struct", "array", "signed", "word"],
 )
 def test_payloads_have_any_shape(make, shape, value):
-    """What comes out has the shape of what went in, without a packing in between."""
+    """Payloads leave in the shape in which they entered, without packing in between."""
     dut = make(shape)
 
     async def bench(ctx):

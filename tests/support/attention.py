@@ -9,7 +9,7 @@ from tilewright.golden.params.resolve import resolve
 
 
 def attention_time(block, heads, kv_heads, channels, step: Step, latency):
-    """Of one layer with this attention; all else of it is small."""
+    """A shape of one layer with this attention; all else of it is small."""
     shape = LlmShape(
         model_type="llama",
         name="attention",

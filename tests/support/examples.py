@@ -75,7 +75,7 @@ def run_page(text: str, name: str, capsys: Any) -> dict[str, Any]:
 
 
 def table(text: str, name: str) -> list[list[str]]:
-    """Rows of the table behind ``<!-- name -->``, without its head; cells without backquotes."""
+    """Rows of the table after ``<!-- name -->``, without its head; cells without backquotes."""
     found = re.search(rf"^<!-- {name} -->\n((?:\|.*\n)+)", text, re.MULTILINE)
     assert found is not None, f"no table {name}"
     rows = [line.strip("|").split("|") for line in found[1].splitlines()[2:]]

@@ -15,7 +15,7 @@ from tilewright.base.errors import CommandError
 from tilewright.synth.yosys import SynthesisError
 
 REFUSALS = (ValueError, OSError, CommandError, SynthesisError)
-# What breaks numbers, texts and structures.
+# Values that break numbers, texts and structures.
 _TEXTS = (
     *("", "0", "-1", "1", "2", "255", "65536", "4294967296", "9" * 30, "1e999", "-0.0", "nan"),
     *("null", "true", "[]", "{}", '""', "[[", "]]", "{{", '"', "'", "\\", ",", ":", ";", "="),

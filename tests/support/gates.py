@@ -92,7 +92,7 @@ def gates_of(params: BlockParams) -> Gates:
 
 
 def evaluate(params: BlockParams, columns: Columns, gates: Gates | None = None) -> Columns:
-    """What a combinational block answers on port ``o`` to the cases in ``columns`` on port ``i``.
+    """The answers of a combinational block on port ``o`` to ``columns`` of cases on port ``i``.
 
     ``gates`` are evaluated in place of the block's own.
     """

@@ -39,7 +39,7 @@ def build_wheel(source: Path, folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory) -> Path:
-    """A copy of the checkout: a build leaves folders behind that the next build would use."""
+    """A copy of the checkout: a build leaves folders that the next build would use."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in COPIED:
         if (ROOT / name).is_dir():

@@ -124,7 +124,7 @@ def compare_scales(paths):
 
 
 def compare_nan_scale(paths):
-    """The scale of one output of 16 is NaN, beside elements so small that none overflows by it."""
+    """The scale of one output of 16 is NaN, among elements so small that none overflows by it."""
     compressed = compress(np.ones((16, 32)), resolve_scheme("bf16,scale=e8m0,group=32"))
     scales, data = compressed.tiles.scales.copy(), compressed.tiles.data.copy()
     scales.reshape(-1)[5] = E8M0.nan_bits

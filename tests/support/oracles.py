@@ -55,7 +55,7 @@ def all_patterns(fmt: FloatFormat) -> NDArray:
 
 
 def values(fmt: FloatFormat, bits: NDArray, rules: FloatRules | None = None) -> NDArray[np.float64]:
-    """What the patterns mean to numpy or ml_dtypes, as operands under ``rules``."""
+    """The values of patterns by numpy or ml_dtypes, as operands under ``rules``."""
     with np.errstate(invalid="ignore"):  # a signalling NaN is converted to a quiet one
         result = bits.astype(word(fmt)).view(DTYPES[fmt.name]).astype(np.float64)
     if rules is not None and rules.operand_subnormals is Subnormals.FLUSH:

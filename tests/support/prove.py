@@ -27,14 +27,14 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found, after looking at how many cycles, and the counterexample if there is one."""
+    """The outcome, the cycles that were looked at, and the counterexample if there is one."""
 
     outcome: Outcome
     cycles: int
     counterexample: str = ""
 
 
-# What `sat` prints when it has decided.
+# Output of `sat` when it has decided.
 _ENDINGS = {
     r"model found for base case: FAIL": Outcome.REFUTED,
     r"Induction step proven: SUCCESS": Outcome.PROVED,

@@ -132,7 +132,7 @@ def tiles_in_window() -> list[NDArray]:
 
 
 def results_of(name: str, operands: list[NDArray], folder: Path) -> NDArray:
-    """What the processor gives."""
+    """The processor's results."""
     if name in SCALARS:
         return fma_that_flushes(*operands, folder)
     if name in TILES:

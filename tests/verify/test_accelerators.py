@@ -253,7 +253,7 @@ def test_a_prompt_with_a_query_in_every_bank():
 @pytest.mark.full
 @pytest.mark.parametrize("preset", VectorParams.PRESETS)
 def test_approximations_of_every_pattern(preset):
-    """Of exponential, reciprocal and its root; powers too, where the unit is fused."""
+    """Exponential, reciprocal and its root; powers too, where the unit is fused."""
     params = resolve(f"anda_vector:{preset}")
     result = run_passing(f"anda_vector:{preset}", exhaustive=True, stalls=(0.0,))
     assert result.numbers["cases"] * params.lanes == (4 if params.fused else 3) << 16

@@ -39,7 +39,7 @@ def test_every_preset_on_both_simulators(block):
 @pytest.mark.full
 @pytest.mark.parametrize("block", ["queue", "popcount", "float_mul:pipelined"])
 def test_every_verilator_found_gives_the_same(block):
-    """Also an old one beside a newer one: its VPI orders writes differently."""
+    """Also an old one next to a newer one: its VPI orders writes differently."""
     verilog = to_verilog(resolve(block))
     cycles = {
         run_passing(block, verilator, verilog=verilog).numbers["cycles"]

@@ -38,7 +38,7 @@ def test_second_run_starts_no_compiler(simulator, monkeypatch):
     assert compilers
     if simulator == "verilator" and is_gcc(find_compiler()):
         (header,) = (c[c.index("-include") + 1] for c in commands if "-include" in c)
-        assert os.path.getsize(f"{header}.gch") > 1 << 20  # compiled, beside it
+        assert os.path.getsize(f"{header}.gch") > 1 << 20  # compiled, in the same folder
     started.clear()
     second = run_bench(text, params.slug, module, **setting)
     assert started in (["sim"], ["vvp"])

@@ -1,4 +1,4 @@
-"""The accelerators behind AXI, between AXI models that are not ours."""
+"""The accelerators with AXI, between AXI models that are not ours."""
 
 import pytest
 

@@ -78,7 +78,7 @@ def test_a_program_as_the_cocotb_bench_has_it(block):
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_late_answers_in_any_order(block, seed):
-    """What is counted beside time is golden's, and no program is faster; a seed says which."""
+    """Counts other than time are golden's, and no program is faster; a seed decides the order."""
     program, memory, wanted, _, counters = golden_of(block)
     model, answers = build_native(block), NativeMemory(latency=30, stall=0.3, seed=seed)
     runs = []
@@ -189,7 +189,7 @@ def test_wires_and_what_they_depend_on():
 
 
 def test_a_module_is_cut_where_its_state_ends():
-    """Of what depends on inputs, the logic stays; the wires that it begins with are state."""
+    """Logic that depends on inputs stays; the wires that it begins with are state."""
     cut = Paths(read_modules(VERILOG)).cut("part")
     assert [wire.name for wire in cut.state] == ["\\$1", "early", "q"]
     assert cut.logic == ("ready = \\$1  | a[0]",)
@@ -266,7 +266,7 @@ endmodule
 
 
 def test_optimisations_that_a_verilator_gets_wrong_are_left_out():
-    """Of the one version that was seen to, and where the module is."""
+    """Only those of the known version, and only where the module is."""
     known, other = (
         find.Simulator("verilator", Path("/v/verilator_bin"), version, Path("/v"))
         for version in ("5.006", "5.48")

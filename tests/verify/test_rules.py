@@ -1,4 +1,4 @@
-"""What the bench demands of a block beside its results: each rule is broken once and noticed.
+"""Rules that the bench checks besides results: each is broken once and noticed.
 
 The blocks here are small Verilog modules in place of a register slice of 4 bits (latency 1, one
 word a cycle); the first one is correct.

@@ -61,7 +61,7 @@ def test_own_bench_reports(bench, simulator):
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
 def test_ports_of_thousands_of_bits_are_read_whole(bench, simulator):
-    """A line of 256 bytes beside its address is more than Verilator reads unless told so."""
+    """A line of 256 bytes and its address is more than Verilator reads unless told so."""
     module = bench(
         "from cocotb.triggers import Timer\n"
         "@cocotb.test\n"

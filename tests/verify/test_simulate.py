@@ -1,4 +1,4 @@
-"""``tilewright simulate`` as a user meets it."""
+"""``tilewright simulate`` from a user's side."""
 
 import json
 import re
@@ -91,7 +91,7 @@ def test_refusals(capsys, argv, message):
     ],
 )
 def test_options_may_stand_before_a_workload(capsys, argv, message):
-    """What is refused is a value, so the options were read as the workload's own."""
+    """A value is refused, so the options were read as the workload's own."""
     assert run(capsys, *argv) == (2, "", f"tilewright: {message}\n")
 
 

@@ -101,7 +101,7 @@ HARMONIA = {
         "next_source",
         "random_programs",
     ),
-    "results of the next token tile behind those of this one": (
+    "results of the next token tile after those of this one": (
         ResultWriter,
         "Mux(gemm.row_major, next_row, down)",
         "Mux(gemm.row_major, next_row, next_row)",

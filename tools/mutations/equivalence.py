@@ -86,7 +86,7 @@ def _is_proved(gold: str, gate: str, top: str, cut: Iterable[str], around: str =
     commands = ["read_verilog around.v"] if around else []
     commands += [f"hierarchy -top {root}"]
     commands += [f"setattr -mod -set keep_hierarchy 1 {name}" for name in cut]
-    # What is cut out leaves ports, and goes before its memories would become registers.
+    # Parts that are cut out leave ports, and go before their memories would become registers.
     commands += ["proc", "memory_dff", "flatten", "expose -evert */c:*", f"hierarchy -top {root}"]
     commands += _TO_GATES
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place:

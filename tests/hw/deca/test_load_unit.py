@@ -61,7 +61,7 @@ class Fetch(wiring.Elaboratable):
 
 
 class Scoreboard:
-    """What must still be requested and delivered, and what the memory owes."""
+    """Lines still to be requested and delivered, and those that the memory owes."""
 
     def __init__(self, params: DecaParams, loader: int):
         self.params, self.loader = params, loader

@@ -34,7 +34,7 @@ def golden(tiles: list[Tile], degree: int) -> list[list[int]]:
 
 
 def regions(rng: random.Random, count: int) -> list[Tile]:
-    """Each structure in a region of its own, one right behind the other; data of any length."""
+    """Each structure in a region of its own, one right after the other; data of any length."""
     lengths = [rng.randrange(200, 400) for _ in range(count)]
     scale = rng.randrange(1 << 40)
     mask, data = scale - 64 * count, scale + 16 * count

@@ -106,7 +106,7 @@ class Core:
     def flushed(self) -> list[Tepl]:
         dropped = [t for t in self.flying if t.number >= self.flush]
         self.flying = self.flying[: len(self.flying) - len(dropped)]
-        # What was on offer was of the wrong path too.
+        # The word on offer was of the wrong path too.
         self.next, self.dispatch, self.flush = self.flush, None, None
         self.flushes += 1
         return dropped
@@ -284,7 +284,7 @@ class Bench:
         core.commit()
 
     def require_patience(self, valid, words, taken) -> None:
-        """What was offered and not taken is still offered."""
+        """A word that was offered and not taken is still offered."""
         for name in OUTPUTS:
             word = words[name].as_bits()
             assert name not in self.offered or (valid[name], word) == (1, self.offered[name]), name
@@ -639,7 +639,7 @@ def test_a_flushed_tile_before_one_that_is_kept_runs_through():
         writes, completions, squashes = await hand.watch(45)
         assert not squashes and [end[1:] for end in completions] == [(1, 0)]
         assert [(register, row) for _, register, row, _ in writes] == [(1, r) for r in range(16)]
-        assert writes[0][0] >= 16  # behind the rows of the other one, which nobody sees
+        assert writes[0][0] >= 16  # after the rows of the other one, which nobody sees
 
     by_hand(steps)
 
