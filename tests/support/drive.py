@@ -139,9 +139,7 @@ class SimulatorHarness(Harness):
             self._outputs += [ready] if is_input else word
         self.dut = SimpleNamespace(**wires)
 
-    async def reset(
-        self, parts: Sequence[Part] = (), cycles: int = 0, *, at_once: bool = False
-    ) -> None:
+    async def reset(self, parts: Sequence[Part] = (), *, at_once: bool = False) -> None:
         self._begin(parts, at_once)
 
     async def step(self) -> None:

@@ -34,6 +34,7 @@ class Verdict:
     counterexample: str = ""
 
 
+TIMEOUT_S = 600  # of each attempt
 # Output of `sat` when it has decided.
 _ENDINGS = {
     r"model found for base case: FAIL": Outcome.REFUTED,
@@ -44,14 +45,14 @@ _ENDINGS = {
 }
 
 
-def prove(claim: wiring.Component, *, cycles: int = 4, timeout_s: int = 600) -> Verdict:
-    """Try induction over 1 to ``cycles`` distinct states; ``timeout_s`` limits each attempt."""
-    return _sat(claim, f"-tempinduct -maxsteps {cycles} -timeout {timeout_s}")
+def prove(claim: wiring.Component, *, cycles: int = 4) -> Verdict:
+    """Try induction over 1 to ``cycles`` distinct states."""
+    return _sat(claim, f"-tempinduct -maxsteps {cycles} -timeout {TIMEOUT_S}")
 
 
-def check_bounded(claim: wiring.Component, *, cycles: int, timeout_s: int = 600) -> Verdict:
-    """Examine the first ``cycles`` cycles only; ``timeout_s`` limits each."""
-    return _sat(claim, f"-tempinduct-baseonly -maxsteps {cycles} -timeout {timeout_s}")
+def check_bounded(claim: wiring.Component, *, cycles: int) -> Verdict:
+    """Examine the first ``cycles`` cycles only."""
+    return _sat(claim, f"-tempinduct-baseonly -maxsteps {cycles} -timeout {TIMEOUT_S}")
 
 
 def _sat(claim: wiring.Component, method: str) -> Verdict:

@@ -17,10 +17,10 @@ SHAPE = dict(
 )
 
 
-def random_model(config, scale=0.1, dtype=torch.float32):
+def random_model(config, scale=0.1):
     """A model whose matrices are normal with a deviation of ``scale``, always the same."""
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     for parameter in model.parameters():
         if parameter.ndim == 2:
             torch.nn.init.normal_(parameter, 0, scale)

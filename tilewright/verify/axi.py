@@ -14,6 +14,7 @@ from tilewright.verify.streams import read
 
 OKAY, SLVERR = 0, 2
 INCREMENTING = 1
+ALL_BYTES = 0xFF  # strobes of a word
 
 
 class _Channel:
@@ -101,7 +102,6 @@ class AxiMemory:
         self.answers = _Offer(dut, f"{prefix}r", ("id", "data", "resp", "last"), rng, stall)
         self.waiting: list[tuple[int, int, int]] = []  # (due, id, address)
         self.bad: set[int] = set()
-        self.addresses: list[int] = []
 
     def step(self, cycle: int) -> bool:
         moved = self.requests.step(cycle)
@@ -109,7 +109,6 @@ class AxiMemory:
             word = self.requests.words.popleft()
             assert word["len"] == 0 and word["burst"] == INCREMENTING and not word["lock"], word
             assert 1 << word["size"] == self.line_bytes and word["addr"] % self.line_bytes == 0
-            self.addresses.append(word["addr"])
             due = cycle + self.rng.randint(*self.latency)
             self.waiting.append((due, word["id"], word["addr"]))
         if not self.answers.words:
@@ -139,8 +138,7 @@ class AxiMemory:
 class AxiLiteMaster:
     """Reads and writes registers; both may be outstanding at once."""
 
-    def __init__(self, dut: Any, prefix: str, rng: Random, *, bytes_: int = 8, stall: float = 0.0):
-        self.strobes = (1 << bytes_) - 1
+    def __init__(self, dut: Any, prefix: str, rng: Random, *, stall: float = 0.0):
         self.aw = _Offer(dut, f"{prefix}aw", ("addr", "prot"), rng, stall)
         self.w = _Offer(dut, f"{prefix}w", ("data", "strb"), rng, stall)
         self.b = _Take(dut, f"{prefix}b", ("resp",), rng, stall)
@@ -154,9 +152,9 @@ class AxiLiteMaster:
     def progress(self) -> str:
         return f"master: {len(self.aw.words)} writes and {len(self.ar.words)} reads to give"
 
-    def ask_write(self, address: int, value: int, strobes: int | None = None) -> None:
+    def ask_write(self, address: int, value: int, strobes: int = ALL_BYTES) -> None:
         self.aw.words.append({"addr": address, "prot": 0})
-        self.w.words.append({"data": value, "strb": self.strobes if strobes is None else strobes})
+        self.w.words.append({"data": value, "strb": strobes})
 
     def ask_read(self, address: int) -> None:
         self.ar.words.append({"addr": address, "prot": 0})

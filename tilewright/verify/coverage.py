@@ -44,12 +44,6 @@ class Coverage:
         """The bins that have never been hit."""
         return [found for found, hits in zip(self.bins(), self.hits, strict=True) if not hits]
 
-    def add(self, other: Self) -> None:
-        """Count the hits of another run too."""
-        if other.axes != self.axes:
-            raise ValueError("coverage of other axes cannot be added")
-        self.hits = [a + b for a, b in zip(self.hits, other.hits, strict=True)]
-
     @property
     def summary(self) -> str:
         covered = sum(hits > 0 for hits in self.hits)

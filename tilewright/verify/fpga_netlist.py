@@ -59,24 +59,19 @@ def open_cells(mapped: str, top: str, models: str) -> str:
 
 
 def bench_fpga_netlist(
-    spec: str,
-    device: str = DEFAULT_DEVICE,
-    *,
-    verilog: str | None = None,
-    cases: int | None = None,
-    simulator: str | None = None,
+    spec: str, device: str = DEFAULT_DEVICE, *, verilog: str | None = None
 ) -> BenchResult:
     """Run the bench of the block on its netlist, or on ``verilog`` in its place.
 
-    By default 60 cases in Icarus Verilog; of a whole accelerator, whose netlist that would simulate
-    for hours, 2 programs in Verilator.
+    With 60 cases in Icarus Verilog; of a whole accelerator, whose netlist that would simulate for
+    hours, 2 programs in Verilator.
     """
     is_large = isinstance(resolve(spec), MachineParams)
-    job = Job(spec, cases=cases or (2 if is_large else 60), stalls=(0.0, 0.5))
+    job = Job(spec, cases=2 if is_large else 60, stalls=(0.0, 0.5))
     return run_bench(
         fpga_netlist_verilog(spec, device) if verilog is None else verilog,
         job.params.slug,
         cocotb_tests(job.params),
-        simulator=simulator or ("verilator" if is_large else "icarus"),
+        simulator="verilator" if is_large else "icarus",
         job=job.as_dict(),
     )

@@ -12,11 +12,9 @@ def netlist_verilog(result: Synthesis) -> str:
     return result.verilog + cell_models(result.technology, result.netlist.cell_counts)
 
 
-def bench_netlist(
-    spec: str, result: Synthesis, *, cases: int = 60, simulator: str = "icarus"
-) -> BenchResult:
+def bench_netlist(spec: str, result: Synthesis, *, simulator: str = "icarus") -> BenchResult:
     """Icarus Verilog starts at once, and shows what is not reset as unknown."""
-    job = Job(spec, cases=cases, stalls=(0.0, 0.5))  # gates are slow to simulate
+    job = Job(spec, cases=60, stalls=(0.0, 0.5))  # gates are slow to simulate
     return run_bench(
         netlist_verilog(result),
         result.netlist.name,

@@ -43,11 +43,9 @@ class NetlistBench(Harness):
         self._cycles = 0  # since counters are on
         self._shown = {name: (0, [0] * wire.bits) for name, wire in self._inputs.items()}
 
-    async def reset(
-        self, parts: Sequence[Part] = (), cycles: int = RESET_CYCLES, *, at_once: bool = False
-    ) -> None:
+    async def reset(self, parts: Sequence[Part] = (), *, at_once: bool = False) -> None:
         self.dut.rst.value = 1
-        for _ in range(cycles):
+        for _ in range(RESET_CYCLES):
             self.step()
         self.dut.rst.value = 0
         self._begin(parts, at_once)

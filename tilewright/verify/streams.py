@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from tilewright.golden.params.block import Port
 
 PERIOD_NS = 10
+RESET_CYCLES = 2
 
 
 class Part(Protocol):
@@ -224,9 +225,7 @@ class Harness:
             RisingEdge(getattr(dut, clock)) if self._clocked else Timer(PERIOD_NS, "ns")
         )
 
-    async def reset(
-        self, parts: Sequence[Part] = (), cycles: int = 2, *, at_once: bool = False
-    ) -> None:
+    async def reset(self, parts: Sequence[Part] = (), *, at_once: bool = False) -> None:
         """Reset the block; ``parts`` are the ones to step from now on.
 
         They begin a cycle after the reset, or ``at_once``: in the first cycle without it.
@@ -236,7 +235,7 @@ class Harness:
         if resets:
             reset = self.dut.aresetn if low else self.dut.rst
             reset.value = int(not low)
-            for _ in range(cycles):
+            for _ in range(RESET_CYCLES):
                 await self._edge
             reset.value = int(low)
         at_once = at_once and resets

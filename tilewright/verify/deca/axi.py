@@ -17,7 +17,7 @@ from tilewright.golden.params.deca import (
     TileError,
 )
 from tilewright.golden.params.registers import addresses
-from tilewright.verify.axi import OKAY, SLVERR, AxiLiteMaster, AxiMemory
+from tilewright.verify.axi import ALL_BYTES, OKAY, SLVERR, AxiLiteMaster, AxiMemory
 from tilewright.verify.deca.memory import Store
 from tilewright.verify.deca.workload import (
     TileJob,
@@ -68,7 +68,7 @@ class Host(Session):
     def progress(self) -> str:
         return f"irq {int(self.dut.irq.value)}"
 
-    async def write(self, address: int, value: int, strobes: int | None = None) -> int:
+    async def write(self, address: int, value: int, strobes: int = ALL_BYTES) -> int:
         self.master.ask_write(address, value, strobes)
         await self.clock.run(lambda: bool(self.master.b.words))
         return self.master.b.words.popleft()["resp"]

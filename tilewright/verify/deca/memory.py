@@ -53,11 +53,10 @@ class Memory:
         latency: tuple[int, int] = (1, 1),
         bandwidth: float = 1.0,
         near: int | None = None,
-        repeats: float = 0.0,
     ):
         self.params, self.read_line, self.rng = params, read_line, rng
         self.latency, self.bandwidth, self.near = latency, bandwidth, near
-        self.repeats = repeats
+        self.repeats = 0.0
         self._again: list[int] = []
         self.bad_lines: set[int] = set()
         self.waiting: list[tuple[int, int, int]] = []  # (due, line, tag)

@@ -18,6 +18,7 @@ from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import TileJob, stall_name
 from tilewright.verify.streams import Harness, pack_word, unpack_word
 
+ASLEEP = 0.5
 MOST_IN_FLIGHT = (1 << TEPL_ID_BITS) // 2 - 1  # so that of two ids the older one is known
 
 
@@ -80,7 +81,7 @@ class TeplCore(Host):
     that follow are for tiles of no meaning, until some cycles later a flush names it and the
     program goes on from there. Besides, in each cycle with probability ``interrupt`` a flush names
     any TEPL that is not committed, or the next one. A TEPL is dispatched without its metadata with
-    probability ``asleep``. What is flushed must leave no trace; what is committed has written
+    probability ``ASLEEP``. What is flushed must leave no trace; what is committed has written
     golden's rows, in order, into its register, or ended with its error and not written the last
     one. Where nothing is flushed, lines tell in which order a loader got its TEPLs: the oldest that
     was ready first.
@@ -97,11 +98,9 @@ class TeplCore(Host):
         stall: float = 0.0,
         mispredict: float = 0.1,
         interrupt: float = 0.002,
-        asleep: float = 0.5,
     ):
         super().__init__(clock, params, memory, rng, stall=stall)
         self.coverage, self.mispredict, self.interrupt = coverage, mispredict, interrupt
-        self.asleep = asleep
         self.drivers["flush"].stall = 0.0
         self.program: list[TileJob] = []  # empty: the core does nothing of its own
         self.strangers: list[TileJob] = []  # tiles of wrong paths
@@ -155,7 +154,7 @@ class TeplCore(Host):
             job = self.program[number - self.first]
         else:
             return
-        self.offered = Tepl(number, job.again(), awake=self.rng.random() >= self.asleep)
+        self.offered = Tepl(number, job.again(), awake=self.rng.random() >= ASLEEP)
         nothing = dict.fromkeys(job.fields, 0)
         self._send("dispatch", self.offered, job.fields if self.offered.awake else nothing)
 

@@ -40,10 +40,9 @@ class Host(host.Host):
     """Drives every port, cycle by cycle; ``external`` is the memory's content, changed in place.
 
     ``latency`` is how many cycles after a request, or a written line, its answer is offered. With
-    ``rate`` (n, of), every channel offers lines in n of so many cycles. With ``stall``, the
-    probability that a side waits, answers are also late, in any order. Lines beyond the memory,
-    and those of ``bad_lines``, are answered with an error. Lines of ``lost_lines`` are never
-    answered.
+    ``stall``, the probability that a side waits, answers are also late, in any order. Lines beyond
+    the memory, and those of ``bad_lines``, are answered with an error. Lines of ``lost_lines`` are
+    never answered.
     """
 
     def __init__(
@@ -53,7 +52,6 @@ class Host(host.Host):
         external: NDArray[np.uint8],
         *,
         latency: int = 4,
-        rate: tuple[int, int] = (1, 1),
         stall: float = 0.0,
         seed: int = 1,
         bad_lines: frozenset[int] = frozenset(),
@@ -62,8 +60,7 @@ class Host(host.Host):
         super().__init__(clock, params, stall=stall, seed=seed)
         self.system = accelerator_of(params)
         self.external = external.reshape(-1, params.line_bytes)
-        self.latency, self.rate = latency, rate
-        self.bad_lines, self.lost_lines = bad_lines, lost_lines
+        self.latency, self.bad_lines, self.lost_lines = latency, bad_lines, lost_lines
         self.random = Random(f"{seed} memory")
         # By the name of the port that answers: when due, the answer.
         self.due: dict[str, deque[tuple[int, int]]] = {}
@@ -81,7 +78,6 @@ class Host(host.Host):
         self.due["code_response"] = deque()
         self.drivers["code_response"].stall = 0.0
         self.tags.append(set())  # of CODE, the last
-        self.lines_from = {params.memory_port("response", c) for c in range(params.memory_channels)}
         self.requested: list[int] = []  # lines, in order
 
     # One cycle.
@@ -92,8 +88,7 @@ class Host(host.Host):
 
     def _answer(self, now: int) -> None:
         for name, waiting in self.due.items():
-            pauses = name in self.lines_from and not self._may_answer(now)
-            entry = self._due(waiting, now) if waiting and not pauses else None
+            entry = self._due(waiting, now)
             if entry is not None:
                 self.drivers[name].send([entry])
                 fields = unpack_word(self.ports[name], entry)
@@ -102,10 +97,6 @@ class Host(host.Host):
 
     def progress(self) -> str:
         return f"{sum(len(waiting) for waiting in self.due.values())} lines outstanding"
-
-    def _may_answer(self, cycle: int) -> bool:
-        count, of = self.rate
-        return cycle * count // of > (cycle - 1) * count // of
 
     def _due(self, waiting: deque[tuple[int, int]], now: int) -> int | None:
         due = [entry for entry in waiting if entry[0] <= now]

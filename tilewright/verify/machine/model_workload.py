@@ -69,9 +69,9 @@ class ModelWork:
         for _, line, content in constants(self.lines, small, head):
             self.memory[line * size :][: len(content)] = content
 
-    def feed(self, sequence: int, count: int, first: int = 0) -> None:
+    def feed(self, sequence: int, count: int) -> None:
         """So many tokens of a sequence, on the golden machine."""
-        for begin, size in step_sizes(self.plan, first, count):
+        for begin, size in step_sizes(self.plan, 0, count):
             self.step(Step.prompt(begin, size, sequence))
 
     def step(self, step: Step, name: str = "", tokens: Sequence[int] | None = None) -> ModelCase:
@@ -101,19 +101,19 @@ class ModelWork:
         return case
 
 
-def layer_shape(machine: Machine, *, sharing: int = 2, kv_heads: int = 1) -> LlmShape:
-    """One layer of a model as small as the machine takes it."""
+def layer_shape(machine: Machine) -> LlmShape:
+    """One layer of a model as small as the machine takes it, of two heads with one cache."""
     p = machine.params
     head = max(16, p.group)
-    width = sharing * kv_heads * head
+    width = 2 * head
     return LlmShape(
         model_type="llama",
         name="small",
         num_hidden_layers=1,
         hidden_size=width,
         intermediate_size=width,
-        num_attention_heads=sharing * kv_heads,
-        num_key_value_heads=kv_heads,
+        num_attention_heads=2,
+        num_key_value_heads=1,
         head_dim=head,
         vocab_size=2 * p.group,
         max_position_embeddings=4096,
