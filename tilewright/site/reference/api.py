@@ -13,8 +13,10 @@ import tilewright
 
 ROOT = Path(tilewright.__file__).parent
 
-# What a bench of DECA does when it is imported: read its job or its task, or share a session.
-IN_SIMULATOR = re.compile(r"= job\.load\w*\(|environ\['TILEWRIGHT_|verify\.(deca\.)?session import")
+# Benches of systems read their job or task when they are imported, or share a session that does.
+IN_SIMULATOR = re.compile(
+    r"= job\.load\w*\(|environ\['TILEWRIGHT_|verify\.(deca\.)?session import|verify import session"
+)
 
 
 def public_names(source: str) -> list[str]:
