@@ -22,10 +22,10 @@ from tilewright.verify.simulators.programs import can_include, cocotb_libraries,
 MAIN = Path(__file__).with_name("verilator_main.cpp")
 RUNTIME = ("verilated", "verilated_vpi", "verilated_threads")
 WAVE_RUNTIME = {"vcd": "verilated_vcd_c", "fst": "verilated_fst_c"}
-# From so many bytes of C++ on, what runs in every cycle is compiled apart from what runs once, and
-# optimised a little even where the build is to be quick: that costs seconds, and a simulation takes
-# up to half the time.
-LARGE_SOURCE = 2_000_000
+# From so many bytes of C++ on, what runs in every cycle is compiled apart from what runs once. In
+# whole accelerators it is optimised a little even where the build is to be quick: that costs
+# seconds, and a simulation takes half to two thirds of the time.
+LARGE_SOURCE, ACCELERATOR_SOURCE = 2_000_000, 4_000_000
 LARGE_OPTIMIZE = "-Og"
 SLOW = "__Slow"  # in the names of files whose functions run once
 
@@ -230,11 +230,13 @@ def _write_units(objects: Path, optimize: str) -> list[tuple[str, str]]:
     """
     sources = [*objects.glob("Vtop*.cpp"), MAIN]
     sizes = {source: source.stat().st_size for source in sources}
-    if sum(sizes.values()) < LARGE_SOURCE:
+    total = sum(sizes.values())
+    if total < LARGE_SOURCE:
         groups = [(sources, optimize)]
     else:
         every_cycle = [source for source in sources if SLOW not in source.name]
-        level = LARGE_OPTIMIZE if optimize == "-O0" else optimize
+        is_quick = optimize == "-O0" and total >= ACCELERATOR_SOURCE
+        level = LARGE_OPTIMIZE if is_quick else optimize
         parts: list[list[Path]] = [[] for _ in range(max(1, (os.cpu_count() or 1) - 1))]
         for source in sorted(every_cycle, key=lambda s: (-sizes[s], s.name)):
             min(parts, key=lambda part: sum(sizes[s] for s in part)).append(source)
