@@ -26,6 +26,7 @@ from tilewright.golden.params.machine import (
 from tilewright.golden.params.vector import Operation
 
 _NO_LINES = range(0)
+_LOAD, _STORE = int(UnitOfWork.LOAD), int(UnitOfWork.STORE)  # asked for with every instruction
 
 
 class Work(NamedTuple):
@@ -106,7 +107,7 @@ class Clock:
             if held & regions and self.idle[other] > begin:
                 begin = self.idle[other]
         if lines:
-            other = UnitOfWork.STORE if unit is UnitOfWork.LOAD else UnitOfWork.LOAD
+            other = _STORE if unit == _LOAD else _LOAD
             theirs = self.lines[other]
             if lines.start < theirs.stop and theirs.start < lines.stop:
                 begin = max(begin, self.idle[other])

@@ -9,7 +9,7 @@ layer takes as long as the last of these. A layer takes what is added between it
 and that of the next.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -25,7 +25,7 @@ from tilewright.golden.machine.clock import Clock, Task, Work
 from tilewright.golden.machine.loops import Fetch, Loops
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.machine.machine import Step as Executed
-from tilewright.golden.params.machine import Error, UnitOfWork
+from tilewright.golden.params.machine import LINE_FIELD, Error, UnitOfWork
 
 FEW_LAYERS = 2  # that are counted: the first, and one as all others are
 PROGRAM_LINES = 1 << 16  # reserved for a program; how many there are changes no cycle
@@ -91,7 +91,8 @@ class _Counted:
     """Sums over the instructions of one operation."""
 
     def __init__(self) -> None:
-        self.cycles = self.control = self.lines_read = self.lines_written = 0
+        self.cycles = self.control = 0
+        self.lines = [0] * len(UnitOfWork)  # of external memory: read, and written
         self.busy = [0] * len(UnitOfWork)
         self.sums: dict[int, int] = {}
 
@@ -101,8 +102,8 @@ class _Counted:
         return ProgramTime(
             cycles=self.cycles,
             control=self.control,
-            lines_read=self.lines_read,
-            lines_written=self.lines_written,
+            lines_read=self.lines[UnitOfWork.LOAD],
+            lines_written=self.lines[UnitOfWork.STORE],
             sums=tuple(sorted(self.sums.items())),
             **busy,
         )
@@ -149,94 +150,86 @@ def operation_times(
     clock, frontier, operation = Clock(), 0, next((n for n in names if n), "")
     clock.follow(machine.params, Outcome(Error.NONE, 0, False, {}, streamed=streamed), latency)
     task_of = _tasks(machine, program, latency)
-    for step in _executed(machine, instructions):
-        x, settings, fetch = step
-        assert fetch is not None
-        if fetch.number in marks:
+    settings, loops, fetch = machine.defaults, Loops(), Fetch(0, 0, 0)
+    while True:
+        number = fetch.number
+        x = instructions[number]
+        if number in marks:
             assert layers is not None
             layers.append({name: counted.time for name, counted in found.items()})
-        operation = names[fetch.number] or operation
+        operation = names[number] or operation
         counted = found.get(operation)
         if counted is None:
             counted = found[operation] = _Counted()
         before = clock.control
-        clock.reach(step)
-        known = task_of(x, settings, fetch.number)
-        if known is None:
-            if x.opcode.name in ("WAIT", "HALT"):
-                clock.wait()
-            else:
-                clock.skip()
-        else:
-            task, sums = known
+        clock.reach(Executed(x, settings, fetch))
+        task, sums, kind = task_of(x, settings, number, loops)
+        if task is not None:
+            unit, cycles, _, lines = task
             begin = clock.issue(task)
-            end = begin + task.cycles
-            counted.busy[task.unit] += task.cycles - 1
+            end = begin + cycles
+            counted.busy[unit] += cycles - 1
             if end > frontier:
                 counted.cycles += end - frontier
                 frontier = end
-            if task.unit == UnitOfWork.LOAD:
-                counted.lines_read += len(task.lines)
-            elif task.unit == UnitOfWork.STORE:
-                counted.lines_written += len(task.lines)
+            if lines:
+                counted.lines[unit] += len(lines)
             elif sums is not None:
                 counted.sums[sums[0]] = counted.sums.get(sums[0], 0) + sums[1]
             if listen is not None:
-                listen(Work(task.unit, begin, end, fetch.number, x))
+                listen(Work(unit, begin, end, number, loops.effective(x)))
+        elif kind in ("WAIT", "HALT"):
+            clock.wait()
+        else:
+            clock.skip()
         counted.control += clock.control - before
+        if kind == "HALT":
+            break
+        if kind == "LOOP":
+            loops.enter(x, number)
+        elif kind == "CONFIGURE":
+            settings = machine.settings(x)
+        fetch = loops.go_on(number + 1)
     found[operation].cycles += clock.now - frontier
     return {name: counted.time for name, counted in found.items()}
 
 
-def _executed(machine: Machine, program: Sequence[Any]) -> Iterator[Executed]:
-    """The instructions of a program that halts, in the order in which they are executed."""
-    settings, loops, fetch = machine.defaults, Loops(), Fetch(0, 0, 0)
-    while True:
-        x = program[fetch.number]
-        name = x.opcode.name
-        if name == "LOOP":
-            yield Executed(x, settings, fetch)
-            loops.enter(x, fetch.number)
-        else:
-            if name == "CONFIGURE":
-                settings = machine.settings(x)
-            yield Executed(loops.effective(x) if loops.levels else x, settings, fetch)
-            if name == "HALT":
-                return
-        fetch = loops.go_on(fetch.number + 1)
+_NO_UNIT = ("CONFIGURE", "LOOP", "WAIT", "HALT")
+_Known = tuple[Task | None, tuple[int, int] | None, str]
 
 
-_Known = tuple[Task, tuple[int, int] | None]
-
-
-def _tasks(
-    machine: Machine, program: Program, latency: Any
-) -> Callable[[Any, tuple, int], _Known | None]:
-    """Return a function for an instruction's task and sums, or None where no unit runs it.
+def _tasks(machine: Machine, program: Program, latency: Any) -> Callable[..., _Known]:
+    """Return a function for an instruction's task (None where no unit runs it), sums and opcode.
 
     Every layer executes an instruction with other lines: only their channels change its cycles.
     """
-    known: dict[tuple[int, tuple, int], _Known] = {}
+    known: dict[tuple, _Known] = {}
     channels, cost = machine.params.memory_channels, machine.tasks(latency)
     first, size = program.body.start, max(1, len(program.body))
     end = first + (1 if program.looped else program.layers) * len(program.body)
 
-    def task_of(x: Any, settings: tuple, number: int) -> _Known | None:
-        if x.opcode.name in ("CONFIGURE", "LOOP", "WAIT", "HALT"):
-            return None
-        line = x.fields.get("line")
+    def task_of(x: Any, settings: tuple, number: int, loops: Loops) -> _Known:
         if first <= number < end:
             number = first + (number - first) % size
-        key = (number, settings, -1 if line is None else line % channels)
+        fields, line = x.fields, 0
+        if "line" in fields:
+            line = fields["line"]
+            if fields["line_index"]:
+                line = (line + loops.indices[fields["line_index"] - 1]) % (1 << LINE_FIELD)
+        key = number, settings, line % channels
         found = known.get(key)
         if found is None:
-            item = Item(x, settings, "")
-            found = known[key] = cost(item), machine.sums(item)
+            kind = x.opcode.name
+            found = None, None, kind
+            if kind not in _NO_UNIT:
+                item = Item(loops.effective(x), settings, "")
+                found = cost(item), machine.sums(item), kind
+            known[key] = found
         task = found[0]
-        if task.lines:
-            moved = range(line, line + len(task.lines))
-            found = Task(task.unit, task.cycles, task.regions, moved), found[1]
-        return found
+        if task is None or not task.lines:
+            return found
+        moved = range(line, line + len(task.lines))
+        return Task(task.unit, task.cycles, task.regions, moved), None, found[2]
 
     return task_of
 

@@ -134,6 +134,8 @@ class Lowering(ABC):
         # units work on one while the array leaves the next.
         own = range(self.fp16.regions - 1) or range(1)
         self.work_regions = own[1:] if self.acts is self.fp16 and len(own) > 1 else own
+        stored = machine.weights_memory, machine.scales_memory
+        self.beats = [max(1, machine.params.beat_rows(memory)) for memory in stored]
         self.memories = {r.name: r for r in (self.fp16, self.weights, self.scales, self.acts)}
         self.first_chunk: tuple[Place, Place] | None = None  # rows that the first weights are in
         self.tile = 0  # at work
@@ -252,12 +254,9 @@ class Lowering(ABC):
 
     def take_chunk(self, matrix: Matrix, part: int, k: int) -> tuple[Place, Place]:
         """Room for a chunk's weights and scales, from the start of a beat on."""
-        m = self.machine
         weights, scales = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
-        beats = [
-            max(1, m.params.beat_rows(memory)) for memory in (m.weights_memory, m.scales_memory)
-        ]
-        return self.weights.take(weights, align=beats[0]), self.scales.take(scales, align=beats[1])
+        align = self.beats
+        return self.weights.take(weights, align=align[0]), self.scales.take(scales, align=align[1])
 
     def take_chunk_at(self, places: tuple[Place, Place]) -> None:
         self.weights.take_at(places[0])

@@ -6,6 +6,7 @@ A machine is added by subclassing :class:`Machine` and :class:`~tilewright.compi
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,11 +52,12 @@ class Machine(ABC):
     def __init__(self, params: Any, formats: Any):
         self.params, self.formats = params, formats
         self._tasks: dict[Any, dict[tuple, Task]] = {}  # by latency
-        self._accesses: dict[tuple, tuple[list[Access], list[Access]]] = {}  # but for lines
+        self._accesses: dict[tuple, tuple[list[Access], list[Access], int, bool]] = {}
         self._lines: dict[tuple[Any, int], int] = {}
-        self._names = {  # fields of an opcode, but for lines
-            int(opcode): [f.name for f in declared if f.name != "line"]
+        self._but_lines = {  # values of an opcode's other fields
+            int(opcode): itemgetter(*(f.name for f in declared if f.name != "line"))
             for opcode, declared in self.instruction.FIELDS.items()
+            if declared
         }
 
     def __eq__(self, other: object) -> bool:
@@ -215,17 +217,18 @@ class Machine(ABC):
     def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
         """Rows, lines and registers that an instruction reads, and those that it writes."""
         x = item.instruction
-        line = x.fields.get("line")
         key = self._key(item, 0)
         found = self._accesses.get(key)
         if found is None:
-            found = self._accesses[key] = self._on_chip(item)
-        if line is None:
-            return found
-        reads, writes = found
-        end = line + self.lines(self.memory(x["memory"]), x["rows"])
-        where = Access(("lines", x["line_index"]), line, end)
-        return ([*reads, where], writes) if x.opcode.name == "LOAD" else (reads, [*writes, where])
+            moved = self.lines(self.memory(x["memory"]), x["rows"]) if "line" in x.fields else 0
+            found = *self._on_chip(item), moved, x.opcode.name == "LOAD"
+            self._accesses[key] = found
+        reads, writes, lines, loads = found
+        if not lines:
+            return reads, writes
+        line = x["line"]
+        where = Access(("lines", x["line_index"]), line, line + lines)
+        return ([*reads, where], writes) if loads else (reads, [*writes, where])
 
     @abstractmethod
     def deciding(self, item: Item) -> tuple:
@@ -234,9 +237,8 @@ class Machine(ABC):
     def _key(self, item: Item, channel: int) -> tuple:
         """What decides rows and cycles of an instruction: of a line, only its channel matters."""
         x = item.instruction
-        opcode, fields = int(x.opcode), x.fields
-        values = [fields[name] for name in self._names[opcode]]
-        return (opcode, self.deciding(item), channel, *values)
+        opcode = int(x.opcode)
+        return opcode, self.deciding(item), channel, self._but_lines[opcode](x.fields)
 
     def _on_chip(self, item: Item) -> tuple[list[Access], list[Access]]:
         reads, writes = self.row_accesses(item)

@@ -6,8 +6,10 @@ such places into the one that was given back longest ago: successive parts of a 
 through the memory, which is double buffering as deep as there is room.
 """
 
+from bisect import insort
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import NamedTuple
 
 RECENT = 32  # buffers that were given back: which of those before them was first does not matter
@@ -43,25 +45,16 @@ class Rows:
         """Find ``rows`` rows from a multiple of ``align`` on, in other regions than ``apart``."""
         avoided = 0
         for place in apart:
-            avoided |= self._regions(place.first, place.end)
-        outside = ~self.prefer if self.prefer else 0
-        best: tuple[int, ...] | None = None
-        for run in self._runs(rows):
-            for first in self._candidates(run, rows, align):
-                if self.compact:
-                    cost: tuple[int, ...] = (first,)
-                else:
-                    own = self._regions(first, first + rows)
-                    cost = ((own & outside).bit_count(), (own & avoided).bit_count())
-                    cost = (*cost, own.bit_count())
-                    if best is not None and cost > best[:3]:
-                        continue
-                    cost = (*cost, _given_back(run, first, first + rows), first)
-                if best is None or cost < best:
-                    best = cost
-        if best is None:
+            avoided |= _regions(self.region, place.first, place.end)
+        now = self._clock + 1
+        free = tuple([(first, end, max(stamp - now, _LONG_AGO)) for first, end, stamp in self._free])
+        if self.compact:
+            first = _first_fit(free, rows, align)
+        else:
+            first = _best_fit(self.region, free, rows, align, self.prefer, avoided)
+        if first is None:
             raise NoRoomError(f"{self.name}: no {rows} consecutive rows are free of {self.depth}")
-        found = Place(best[-1], best[-1] + rows)
+        found = Place(first, first + rows)
         self.take_at(found)
         return found
 
@@ -78,25 +71,35 @@ class Rows:
 
     def take_at(self, place: Place) -> None:
         """Take rows that are free."""
-        kept = []
-        for first, end, stamp in self._free:
-            if first < place.end and place.first < end:
-                kept += [(first, place.first, stamp), (place.end, end, stamp)]
-            else:
-                kept.append((first, end, stamp))
-        self._free = [part for part in kept if part[0] < part[1]]
+        begin, stop = place
+        left = []
+        for part in self._free:
+            first, end, stamp = part
+            if end <= begin or stop <= first:
+                left.append(part)
+                continue
+            if first < begin:
+                left.append((first, begin, stamp))
+            if stop < end:
+                left.append((stop, end, stamp))
+        self._free = left
         self.peak.append((self._clock, place, True))
 
     def give(self, place: Place) -> None:
         """Give rows back."""
         self._clock += 1
         old, merged = self._clock - RECENT, list[tuple[int, int, int]]()
-        for first, end, stamp in sorted([*self._free, (place.first, place.end, self._clock)]):
-            stamp = stamp if stamp > old else 0
-            if merged and merged[-1][1] == first and merged[-1][2] == stamp:
+        insort(self._free, (place.first, place.end, self._clock))
+        last, before = -1, 0  # end and stamp of the part before
+        for part in self._free:
+            first, end, stamp = part
+            if stamp and stamp <= old:
+                stamp, part = 0, (first, end, 0)
+            if first == last and stamp == before:
                 merged[-1] = merged[-1][0], end, stamp
             else:
-                merged.append((first, end, stamp))
+                merged.append(part)
+            last, before = end, stamp
         self._free = merged
         self.peak.append((self._clock, place, False))
 
@@ -109,33 +112,74 @@ class Rows:
             end, best = stop, max(best, run)
         return best
 
-    def _regions(self, first: int, end: int) -> int:
-        """The regions of some rows, a bit each."""
-        return (2 << (end - 1) // self.region) - (1 << first // self.region)
 
-    def _runs(self, rows: int) -> Iterator[list[tuple[int, int, int]]]:
-        """Runs of adjacent free parts that have ``rows`` rows or more in all."""
-        run: list[tuple[int, int, int]] = []
-        for part in [*self._free, (self.depth + 1, 0, 0)]:
-            if run and run[-1][1] != part[0]:
-                if run[-1][1] - run[0][0] >= rows:
-                    yield run
-                run = []
-            run.append(part)
+_LONG_AGO = -RECENT - 1
+_Free = tuple[tuple[int, int, int], ...]  # first, end, when given back: -1 is the latest
 
-    def _candidates(self, run: list[tuple[int, int, int]], rows: int, align: int) -> Iterable[int]:
-        """Rows where free parts or regions begin, or from which on rows end with them."""
-        start, stop = run[0][0], run[-1][1]
-        edges = {end for _, end, _ in run} | {start}
-        edges.update(range(-(-start // self.region) * self.region, stop + 1, self.region))
+
+def _regions(region: int, first: int, end: int) -> int:
+    """The regions of some rows, a bit each."""
+    return (2 << (end - 1) // region) - (1 << first // region)
+
+
+def _runs(free: _Free, rows: int) -> Iterator[_Free]:
+    """Runs of adjacent free parts that have ``rows`` rows or more in all."""
+    begin = 0
+    for k, (_, end, _) in enumerate(free, 1):
+        if k == len(free) or free[k][0] != end:
+            if end - free[begin][0] >= rows:
+                yield free[begin:k]
+            begin = k
+
+
+def _first_fit(free: _Free, rows: int, align: int) -> int | None:
+    for run in _runs(free, rows):
+        first = -(-run[0][0] // align) * align
+        if first + rows <= run[-1][1]:
+            return first
+    return None
+
+
+@lru_cache(maxsize=1 << 16)  # programs of many contexts ask for the same
+def _best_fit(
+    region: int, free: _Free, rows: int, align: int, preferred: int, avoided: int
+) -> int | None:
+    """The least of the rows outside the preferred regions, in avoided ones, in several regions;
+    of those, the one that was given back longest ago."""
+    outside = ~preferred if preferred else 0
+    least: tuple[int, int, int] | None = None
+    equal: list[tuple[_Free, int]] = []
+    for run in _runs(free, rows):
+        for first in _candidates(region, run, rows, align):
+            own = _regions(region, first, first + rows)
+            cost = (own & outside).bit_count(), (own & avoided).bit_count(), own.bit_count()
+            if least is None or cost < least:
+                least, equal = cost, [(run, first)]
+            elif cost == least:
+                equal.append((run, first))
+    if len(equal) < 2:
+        return equal[0][1] if equal else None
+    return min((_given_back(run, first, first + rows), first) for run, first in equal)[1]
+
+
+def _candidates(region: int, run: _Free, rows: int, align: int) -> set[int]:
+    """Rows where free parts or regions begin, or from which on rows end with them."""
+    start, stop = run[0][0], run[-1][1]
+    edges = {end for _, end, _ in run}
+    edges.add(start)
+    edges.update(range(-(-start // region) * region, stop + 1, region))
+    last = stop - rows
+    if align == 1:
+        found = edges | {edge - rows for edge in edges}
+    else:
         found = {-(-edge // align) * align for edge in edges}
-        found.update((edge - rows) // align * align for edge in edges)
-        return (first for first in found if start <= first <= stop - rows)
+        found.update([(edge - rows) // align * align for edge in edges])
+    return {first for first in found if start <= first <= last}
 
 
-def _given_back(run: list[tuple[int, int, int]], first: int, end: int) -> int:
+def _given_back(run: _Free, first: int, end: int) -> int:
     """When the last of some rows of a run was given back."""
-    last = 0
+    last = _LONG_AGO
     for begin, stop, stamp in run:
         if begin >= end:
             break

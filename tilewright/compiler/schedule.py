@@ -70,10 +70,11 @@ class _Space:
 
     def _cut(self, at: int) -> int:
         """Index of the segment that begins at ``at``."""
-        k = bisect_left(self.starts, at)
-        if k == len(self.starts) or self.starts[k] != at:
+        starts = self.starts
+        k = bisect_left(starts, at)
+        if k == len(starts) or starts[k] != at:
             writer, readers = self.last[k - 1]
-            self.starts.insert(k, at)
+            starts.insert(k, at)
             self.last.insert(k, (writer, readers.copy()))
         return k
 
@@ -170,7 +171,7 @@ class _Issue:
         busy = [
             (u, i, h) for u, (i, h) in enumerate(zip(self.idle, self.held, strict=True)) if i > now
         ]
-        best: tuple[int, int, int] | None = None
+        first, best, longest = -1, -1, -1
         for number in ready:
             needs = items[number].needs
             begin = starts.get(needs)
@@ -181,17 +182,18 @@ class _Issue:
             for unit, idle, held in busy:
                 if idle > begin and (unit == own or held & regions):
                     begin = idle
-            if best is None or begin <= best[0]:
-                found = begin, -chain[number], number
-                best = found if best is None else min(best, found)
-        assert best is not None
-        begin, _, number = best
-        task = tasks[number]
-        self.idle[task.unit] = begin + task.cycles
+            if begin > first >= 0:
+                continue
+            length = chain[number]
+            if begin == first and (length < longest or (length == longest and number > best)):
+                continue
+            first, best, longest = begin, number, length
+        task = tasks[best]
+        self.idle[task.unit] = first + task.cycles
         self.held[task.unit] = task.regions
-        self.settings = merged(self.settings, items[number].needs)
-        self.now = begin + 1
-        return number
+        self.settings = merged(self.settings, items[best].needs)
+        self.now = first + 1
+        return best
 
 
 def met(settings: tuple, needs: tuple) -> bool:

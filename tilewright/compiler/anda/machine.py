@@ -68,7 +68,7 @@ class AndaMachine(Machine):
 
     # Sizes.
 
-    @property
+    @cached_property
     def row_values(self) -> int:
         return self.params.vector.row_lanes
 

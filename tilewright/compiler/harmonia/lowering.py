@@ -65,8 +65,12 @@ class HarmoniaLowering(Lowering):
         self.all_lanes = (1 << p.rows) - 1
         self.lanes, self.tokens, self.limit = self.all_lanes, 0, 0
         self._turn = 0
+        self.seen = dict(self.step.seen)
+        self.part_tokens = self.machine.part_tokens(self.plan)
+        self.head_lines = self.machine.head_lines(self.plan)
         self.keys_of = self.machine.cached(self.plan, Operand.KEYS)
         self.values_of = self.machine.cached(self.plan, Operand.VALUES)
+        self._cached_beat = max(1, *(p.beat_rows(memory) for memory in CACHED))
         self._parts: dict[tuple[Token, int, str, int], Part] = {}
 
     def _scales_rows(self) -> Rows:
@@ -128,12 +132,10 @@ class HarmoniaLowering(Lowering):
     # Products.
 
     def take_chunk(self, matrix: Matrix, part: int, k: int) -> tuple[Place, Place]:
-        p = self.machine.params
         weights, scales = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
-        align = max(1, p.beat_rows(Memory.OPERANDS), p.beat_rows(Memory.SCALES))
         own = range(self.weights.regions - 1) or range(1)
         with self.weights.within(*own):
-            place = self.weights.take(max(weights, scales), align=align)
+            place = self.weights.take(max(weights, scales), align=max(self.beats))
         return place, place
 
     def give_chunk(self, places: tuple[Place, Place]) -> None:
@@ -351,10 +353,10 @@ class HarmoniaLowering(Lowering):
     # The cache.
 
     def _seen(self, token: Token) -> int:
-        return dict(self.step.seen)[token.sequence]
+        return self.seen[token.sequence]
 
     def _line(self, token: Token, head: int, name: str) -> int:
-        lines = self.machine.head_lines(self.plan)
+        lines = self.head_lines
         return self.lines.cache_of(token.sequence) + head * lines["end"] + lines[name]
 
     def _append(self, tile: int, bank: int, token: Token, head: int) -> None:
@@ -484,13 +486,12 @@ class HarmoniaLowering(Lowering):
         tensor = self.keys_of if name == "k" else self.values_of
         seen = self._seen(token)
         slots = p.low_slots(tensor.operand) * tensor.across
-        align = max(1, *(p.beat_rows(memory) for memory in CACHED))
         size = tensor.part_rows + slots
         # Keys and values of two heads in one region leave the other regions to weights; a larger
         # cache, or one in parts, rotates through all of them.
         small = tensor.parts == 1 and 4 * size <= self.weights.region
         with self.weights.within(*([self.weights.regions - 1] if small else [])):
-            part = Part(tensor, number, self.weights.take(size, align=align))
+            part = Part(tensor, number, self.weights.take(size, align=self._cached_beat))
         first = number * tensor.part_units
         units = min(tensor.part_units, -(-seen // tensor.unit) - first)
         rows = -(-units * tensor.across // m.line_rows) * m.line_rows
@@ -547,28 +548,28 @@ class HarmoniaLowering(Lowering):
         p, channels = self.machine.params, self.shape.head_dim
         queries = self._acts(groups_of(p, channels))
         self._convert(x, queries.first)
-        seen, part = self._seen(token), self.machine.part_tokens(self.plan)
+        seen = self._seen(token)
         if limit:
             seen = min(seen, limit - 1 + p.rows)
         job = Job(token, head, queries, self.lanes, seen, limit, result, number)
-        attend_parts(self, job, range(-(-seen // part)))
+        attend_parts(self, job, range(-(-seen // self.part_tokens)))
         self.acts.give(queries)
         self.tokens = self.limit = 0
 
     def _size(self, job: Job, part: int) -> int:
         """Tokens of a part that are seen."""
-        each = self.machine.part_tokens(self.plan)
+        each = self.part_tokens
         return min(each, job.seen - part * each)
 
     def _limit(self, job: Job, part: int) -> int:
-        each = self.machine.part_tokens(self.plan)
+        each = self.part_tokens
         if not job.limit or (part + 1) * each < job.seen:
             return 0
         return job.limit - part * each
 
     def _cached_tokens(self, job: Job, part: int) -> int:
         """Tokens from a part's first on: the array counts windows from there."""
-        return self._seen(job.token) - part * self.machine.part_tokens(self.plan)
+        return self._seen(job.token) - part * self.part_tokens
 
     def scores(self, job: Job, part: int, top: Scalar) -> Tensor:
         """Products of the queries and a part of the keys; the largest of every bank."""

@@ -2,6 +2,7 @@
 share."""
 
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -89,12 +90,17 @@ class HarmoniaMachine(Machine):
 
     # Sizes.
 
-    @property
+    @cached_property
     def row_values(self) -> int:
         return self.params.word_values
 
+    @cached_property
+    def _tile_words(self) -> tuple[int, int]:
+        return self.params.columns, self.params.tile_words
+
     def fp16_rows(self, elements: int) -> int:
-        return tiles_of(self.params, elements) * self.params.tile_words
+        columns, words = self._tile_words
+        return -(-elements // columns) * words
 
     @property
     def output_unit(self) -> int:
@@ -196,7 +202,7 @@ class HarmoniaMachine(Machine):
         values = tokens // p.group + p.low_slots(Operand.VALUES)
         return keys * groups_of(p, shape.head_dim) + values * tiles_of(p, shape.head_dim)
 
-    @property
+    @cached_property
     def line_rows(self) -> int:
         """Rows that fill lines of each of the operand memories."""
         p = self.params
