@@ -222,7 +222,7 @@ def _tasks(machine: Machine, program: Program, latency: Any) -> Callable[..., _K
             kind = x.opcode.name
             found = None, None, kind
             if kind not in _NO_UNIT:
-                item = Item(loops.effective(x), settings, "")
+                item = Item(loops.effective(x) if loops.levels else x, settings, "")
                 found = cost(item), machine.sums(item), kind
             known[key] = found
         task = found[0]

@@ -12,6 +12,8 @@ from tilewright.compiler.machine import Machine
 from tilewright.compiler.rows import NoRoomError
 from tilewright.compiler.schedule import Item, dependences, schedule, written
 from tilewright.compiler.sizes import Step
+from tilewright.golden.params.block import require
+from tilewright.golden.params.machine import LINE_FIELD
 
 FEW_TILES = 2
 # Tensors that are spilled, and whether rows are allocated first fit, in the order of preference.
@@ -103,7 +105,12 @@ def _of_layer(x: Any, layer: int, strides: dict[int, int]) -> Any:
     if not index:
         return x
     line = x.fields["line"] + layer * strides[index]
-    return type(x)(x.opcode, x.fields | {"line": line, "line_index": 0})
+    require(line < 1 << LINE_FIELD, f"external memory has no line {line}")
+    # The other fields are valid: checking them again takes as long as all the rest.
+    made = object.__new__(type(x))
+    made.__dict__.update(opcode=x.opcode, fields=x.fields | {"line": line, "line_index": 0})
+    made.__dict__["origin"] = None
+    return made
 
 
 class _Straight(NamedTuple):

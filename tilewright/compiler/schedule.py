@@ -9,7 +9,7 @@ instruction can begin first; of several, the one with the longest chain of depen
 buffering follows from where the allocator puts things; nothing here knows about it.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -137,16 +137,16 @@ def schedule(
         rest[number] = max((chain[other] for other in after[number]), default=0)
         chain[number] = tasks[number].cycles + rest[number]
     waits = [len(earlier) for earlier in before]
-    ready = {number for number, count in enumerate(waits) if not count}
+    longest = chain if counts_itself else rest
+    ready = sorted((-longest[number], number) for number, count in enumerate(waits) if not count)
     issue, order = _Issue(machine.control_cycles), list[int]()
     while ready:
-        number = issue.next_of(ready, items, tasks, chain if counts_itself else rest)
-        ready.discard(number)
+        number = issue.next_of(ready, items, tasks)
         order.append(number)
         for other in after[number]:
             waits[other] -= 1
             if not waits[other]:
-                ready.add(other)
+                insort(ready, (-longest[other], other))
     return order
 
 
@@ -160,19 +160,15 @@ class _Issue:
         self.settings: tuple = ()
 
     def next_of(
-        self,
-        ready: Iterable[int],
-        items: Sequence[Item],
-        tasks: Sequence[Task],
-        chain: Sequence[int],
+        self, ready: list[tuple[int, int]], items: Sequence[Item], tasks: Sequence[Task]
     ) -> int:
-        """Issue the ready instruction that begins first; of several, that of the longest chain."""
+        """Issue the first ready instruction of those that begin first; it is not ready any more."""
         now, starts = self.now + self.control - 1, dict[tuple, int]()
         busy = [
             (u, i, h) for u, (i, h) in enumerate(zip(self.idle, self.held, strict=True)) if i > now
         ]
-        first, best, longest = -1, -1, -1
-        for number in ready:
+        first, best = -1, 0
+        for place, (_, number) in enumerate(ready):
             needs = items[number].needs
             begin = starts.get(needs)
             if begin is None:
@@ -182,34 +178,36 @@ class _Issue:
             for unit, idle, held in busy:
                 if idle > begin and (unit == own or held & regions):
                     begin = idle
-            if begin > first >= 0:
-                continue
-            length = chain[number]
-            if begin == first and (length < longest or (length == longest and number > best)):
-                continue
-            first, best, longest = begin, number, length
-        task = tasks[best]
+            if begin < first or first < 0:
+                first, best = begin, place
+                if begin == now:
+                    break
+        _, number = ready.pop(best)
+        task = tasks[number]
         self.idle[task.unit] = first + task.cycles
         self.held[task.unit] = task.regions
-        self.settings = merged(self.settings, items[best].needs)
+        self.settings = merged(self.settings, items[number].needs)
         self.now = first + 1
-        return best
+        return number
 
 
 def met(settings: tuple, needs: tuple) -> bool:
     """Whether settings are those that an instruction needs."""
-    if not needs:
+    if not needs or settings == needs:
         return True
     if not settings:
         return False
-    return all(b is None or a == b for a, b in zip(settings, needs, strict=True))
+    for a, b in zip(settings, needs, strict=True):
+        if a != b and b is not None:
+            return False
+    return True
 
 
 def merged(settings: tuple, needs: tuple) -> tuple:
     """The settings with those that an instruction needs."""
-    if not needs or not settings:
+    if not needs or not settings or settings == needs:
         return needs or settings
-    return tuple(a if b is None else b for a, b in zip(settings, needs, strict=True))
+    return tuple([a if b is None else b for a, b in zip(settings, needs, strict=True)])
 
 
 def written(
