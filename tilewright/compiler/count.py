@@ -9,7 +9,9 @@ layer takes as long as the last of these. A layer takes what is added between it
 and that of the next.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -237,6 +239,19 @@ def _tasks(machine: Machine, program: Program, latency: Any) -> Callable[..., _K
 # Steps of models.
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the cyclic garbage collector: it takes a fifth of the time and finds little."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@_no_collection()
 def step_time(plan: Plan, step: Step, latency: Any) -> dict[str, ProgramTime]:
     """Cycles of a step through all layers by part."""
     machine, lines = plan.machine, _lines(plan)

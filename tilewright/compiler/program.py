@@ -127,7 +127,7 @@ class _Straight(NamedTuple):
         return [self.items[k] for k in schedule(machine, self.items, latency, self.before)]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)  # other latencies and bandwidths have the same
 def _lowered(
     lines: Lines, step: Step, vectors: tuple[tuple[int, int], ...]
 ) -> tuple[Lowering, list[_Straight]]:
@@ -136,7 +136,6 @@ def _lowered(
     return low, [_Straight.of(lines.plan.machine, items) for items in low.sections]
 
 
-@lru_cache(maxsize=64)
 def _ordered(
     lines: Lines, step: Step, vectors: tuple[tuple[int, int], ...], latency: int
 ) -> tuple[Lowering, list[Item], list[Item], list[Item]]:
