@@ -90,7 +90,9 @@ def test_a_count_is_a_run(spec, seed, latency):
     """A prompt, a token and the head of a random model, through all of its layers."""
     plan = plan_of(spec, seed)
     lines = Lines(plan, PROGRAM_LINES)
-    for step in (*prompt_steps(plan, 3 + seed), Step.prompt(40 + seed, 1)):
+    contexts = np.random.default_rng(seed).integers(0, plan.context, 4)
+    tokens = [Step.prompt(int(position), 1) for position in contexts]
+    for step in (*prompt_steps(plan, 3 + seed), *tokens):
         program = step_program(lines, step, latency=latency)
         assert_equal(whole(step_time(plan, step, latency)), executed(plan, program, latency))
     tile = len(plan.machine.tiles(step)) - 1

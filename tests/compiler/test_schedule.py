@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.tiny_machine import TinyMachine
 from tilewright.compiler.program import _fitting
-from tilewright.compiler.rows import NoRoomError, Rows
+from tilewright.compiler.rows import NoRoomError, Rows, _best_fit
 from tilewright.compiler.schedule import (
     Access,
     Item,
@@ -131,6 +131,17 @@ def test_rows_keep_apart_within_one_region_and_aligned():
     with rows.within(3):
         assert rows.take(4).first == 48
     assert rows.take(16).first == 32
+
+
+@pytest.mark.parametrize("target", ["anda:small", "harmonia:small"])
+def test_a_program_does_not_depend_on_those_before_it(target):
+    """Requests that were answered for other contexts are answered alike."""
+    tiny = TinyMachine(target)
+    steps = [Step.prompt(position, 1) for position in (5, 9, 14, 6)]
+    after_others = [_fitting(tiny.lines, step, [(0, 0)]).sections for step in steps]
+    for step, sections in zip(steps, after_others, strict=True):
+        _best_fit.cache_clear()
+        assert _fitting(tiny.lines, step, [(0, 0)]).sections == sections
 
 
 def test_rows_refuse_what_does_not_fit_and_never_overlap():
