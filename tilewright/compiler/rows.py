@@ -47,7 +47,9 @@ class Rows:
         for place in apart:
             avoided |= _regions(self.region, place.first, place.end)
         now = self._clock + 1
-        free = tuple([(first, end, max(stamp - now, _LONG_AGO)) for first, end, stamp in self._free])
+        free = tuple(
+            [(first, end, max(stamp - now, _LONG_AGO)) for first, end, stamp in self._free]
+        )
         if self.compact:
             first = _first_fit(free, rows, align)
         else:
