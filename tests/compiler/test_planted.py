@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.tiny_machine import TinyMachine
-from tilewright.compiler import graph, head, image, lowering, program, schedule
+from tilewright.compiler import graph, head, image, lowering, program, rows, schedule
 from tilewright.compiler.anda.lowering import AndaLowering
 from tilewright.compiler.anda.machine import AndaMachine
 from tilewright.compiler.harmonia.lowering import HarmoniaLowering
@@ -124,7 +124,7 @@ def shifted(rows_more: int):
 PLANTED: dict[str, Patch] = {
     # Graph.
     "the second norm has the first one's gain": graph_with(renamed(6, name="attention_norm")),
-    "keys are not rotated": graph_with(renamed(1, then=("append_keys",))),
+    "keys are not rotated": graph_with(renamed(1, then=("append",))),
     "gate and up are exchanged": graph_with(renamed(7, weights=("up", "gate"))),
     "the output is multiplied by another matrix": graph_with(renamed(5, weights=("q",))),
     "queries come of values": graph_with(renamed(3, weights=("k",))),
@@ -132,8 +132,10 @@ PLANTED: dict[str, Patch] = {
     # Allocator.
     "rows are given back early": swapped("take", early_give, Rows),
     "rows that are taken stay free": constant(Rows, "take_at", lambda self, place: None),
-    "rows that are taken count as free": constant(
-        Rows, "_runs", lambda self, rows: iter([[(0, self.depth, 0)]])
+    "rows that are taken count as free": swapped(
+        "_best_fit",
+        lambda f: lambda region, free, *more: f(region, ((0, free[-1][1], -1),), *more),
+        rows,
     ),
     "a tensor is half as long": swapped(
         "tensor",

@@ -81,8 +81,8 @@ def layer_graph(shape: LlmShape) -> tuple[Operation, ...]:
     bias = ("bias",) if shape.query_bias else ()
     return (
         Norm("attention_norm", "x", "normed"),
-        Matmul(("k",), "normed", (*bias, "rotary", "append_keys")),
-        Matmul(("v",), "normed", (*bias, "append_values")),
+        Matmul(("k",), "normed", (*bias, "rotary", "append")),
+        Matmul(("v",), "normed", (*bias, "append")),
         Matmul(("q",), "normed", (*bias, "rotary", "queries")),
         Attend(),
         Matmul(("output",), "attended", ("add",)),

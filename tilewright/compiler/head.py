@@ -41,7 +41,7 @@ def lower_head(low: Lowering, tile: int, parts: int | None = None) -> None:
                 for k, chunk in enumerate(matrix.chunks(part)):
                     loaded = low.load_chunk(matrix, lines.head, part, k, index=0)
                     row = logits.row + low.machine.row_of(chunk.start - matrix.parts[part].start)
-                    low.multiply(acts, *loaded, Tensor(row, len(chunk)), matrix)
+                    low.multiply(acts, loaded, Tensor(row, len(chunk)), matrix)
                     low.give_chunk(loaded)
                 _choose(low, part, logits, countdown)
                 low.store_tile(logits, lines.logits + part * lines.logit_part)
@@ -55,7 +55,7 @@ class Leaving(Held):
     def __init__(self, lowering: Lowering, tile: int):
         super().__init__(lowering, "x", lowering.shape.hidden_size, resident=False)
 
-    def _line(self, tile: int, first: int) -> int:
+    def line(self, tile: int, first: int) -> int:
         m = self.lowering.machine
         return self.lowering.lines.leaving(tile) + m.lines(m.fp16_memory, m.row_of(first))
 

@@ -42,6 +42,8 @@ class Scalar(NamedTuple):
 
 Operand = Tensor | Scalar | float
 Vectors = dict[int, tuple[int, int]]  # by bank: line and bank in external memory
+Chunk = tuple[Place, Place]  # its weights and scales on chip
+Then = Callable[[int, Matrix, int, list[Tensor]], None]  # tile, matrix, part and its outputs
 
 
 @lru_cache(maxsize=256)  # long programs repeat a few constants
@@ -76,23 +78,20 @@ class Held:
         """Elements from ``first`` on; :meth:`done` follows their last use."""
         found = self.write(tile, first, elements, apart)
         if not self.resident:
-            self.lowering.load_tile(found, self._line(tile, first))
+            self.lowering.load_tile(found, self.line(tile, first))
         return found
 
     def wrote(self, tile: int, first: int, tensor: Tensor) -> None:
         if not self.resident:
-            self.lowering.store_tile(tensor, self._line(tile, first))
+            self.lowering.store_tile(tensor, self.line(tile, first))
             self.done(tensor)
 
     def done(self, tensor: Tensor) -> None:
         if not self.resident:
             self.lowering.release(tensor)
 
-    def line(self, tile: int, first: int = 0) -> int:
+    def line(self, tile: int, first: int) -> int:
         """Where a spilled tile's elements lie."""
-        return self._line(tile, first)
-
-    def _line(self, tile: int, first: int) -> int:
         m = self.lowering.machine
         begin = self.lowering.lines.spilled(self.name, tile)
         return begin + m.lines(m.fp16_memory, m.row_of(first))
@@ -106,7 +105,7 @@ class Held:
 class Gated(Held):
     """Results of SiLU that are spilled, every part in lines of its own."""
 
-    def _line(self, tile: int, first: int) -> int:
+    def line(self, tile: int, first: int) -> int:
         low, gate = self.lowering, self.lowering.plan.matrices["gate"]
         begin = low.lines.spilled(self.name, tile)
         return begin + first // gate.part * low.machine.tile_lines(gate.part)
@@ -137,7 +136,7 @@ class Lowering(ABC):
         stored = machine.weights_memory, machine.scales_memory
         self.beats = [max(1, machine.params.beat_rows(memory)) for memory in stored]
         self.memories = {r.name: r for r in (self.fp16, self.weights, self.scales, self.acts)}
-        self.first_chunk: tuple[Place, Place] | None = None  # rows that the first weights are in
+        self.first_chunk: Chunk | None = None  # rows that the first weights are in
         self.tile = 0  # at work
         self.sections: tuple[list[Item], list[Item], list[Item]] = ([], [], [])
 
@@ -231,19 +230,13 @@ class Lowering(ABC):
 
     @abstractmethod
     def multiply(
-        self,
-        acts: Place,
-        weights: Place,
-        scales: Place,
-        into: Tensor,
-        matrix: Matrix,
-        tiles: int = 1,
+        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, tiles: int = 1
     ) -> None:
         """Activations times a chunk of a matrix, for token tiles that lie one after the other."""
 
     def load_chunk(
         self, matrix: Matrix, line: int, part: int, k: int, index: int = LAYER_INDEX
-    ) -> tuple[Place, Place]:
+    ) -> Chunk:
         """A chunk's weights and scales; ``line`` is the matrix's first."""
         if self.first_chunk is not None:
             found, self.first_chunk = self.first_chunk, None
@@ -252,22 +245,22 @@ class Lowering(ABC):
         self.move_chunk(matrix, line, part, k, index, places)
         return places
 
-    def take_chunk(self, matrix: Matrix, part: int, k: int) -> tuple[Place, Place]:
+    def take_chunk(self, matrix: Matrix, part: int, k: int) -> Chunk:
         """Room for a chunk's weights and scales, from the start of a beat on."""
         weights, scales = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
         align = self.beats
         return self.weights.take(weights, align=align[0]), self.scales.take(scales, align=align[1])
 
-    def take_chunk_at(self, places: tuple[Place, Place]) -> None:
+    def take_chunk_at(self, places: Chunk) -> None:
         self.weights.take_at(places[0])
         self.scales.take_at(places[1])
 
-    def give_chunk(self, places: tuple[Place, Place]) -> None:
+    def give_chunk(self, places: Chunk) -> None:
         self.weights.give(places[0])
         self.scales.give(places[1])
 
     def move_chunk(
-        self, matrix: Matrix, line: int, part: int, k: int, index: int, places: tuple[Place, Place]
+        self, matrix: Matrix, line: int, part: int, k: int, index: int, places: Chunk
     ) -> None:
         m = self.machine
         scales_line, size = self.lines.chunk_lines(matrix)
@@ -292,7 +285,7 @@ class Lowering(ABC):
         names: Sequence[str],
         acts: Sequence[Place],
         tiles: Sequence[int],
-        then: Callable[[int, Matrix, int, list[Tensor]], None],
+        then: Then,
     ) -> None:
         """Matrices times activations of some token tiles; ``then`` takes each part's outputs."""
         matrices = [self.plan.matrices[name] for name in names]
@@ -307,7 +300,7 @@ class Lowering(ABC):
         acts: Sequence[Place],
         tiles: Sequence[int],
         part: int,
-        then: Callable[[int, Matrix, int, list[Tensor]], None],
+        then: Then,
     ) -> None:
         """One part, in a region in which the array does not work on the next."""
         outputs: dict[int, list[Tensor]] = {tile: [] for tile in tiles}
@@ -321,7 +314,7 @@ class Lowering(ABC):
                 for place, tile in zip(acts, tiles, strict=True):
                     self.turn_to(tile, name)
                     into = Tensor(outputs[tile][-1].row + rows, len(chunk))
-                    self.multiply(place, *loaded, into, matrix)
+                    self.multiply(place, loaded, into, matrix)
                 self.give_chunk(loaded)
         for tile in tiles:
             self.turn_to(tile, names[0])
@@ -422,7 +415,7 @@ class Lowering(ABC):
         names = [op.weights[0] for op in graph if isinstance(op, Matmul) and op.source == source]
         return self.plan.matrices[names[0]]
 
-    def _after(self, op: Matmul) -> Callable[[int, Matrix, int, list[Tensor]], None]:
+    def _after(self, op: Matmul) -> Then:
         steps = [getattr(self, f"_{name}") for name in op.then]
         name = op.weights[0]
 
@@ -602,14 +595,8 @@ class Lowering(ABC):
         """Give it back."""
 
     @abstractmethod
-    def _append_keys(
-        self, tile: int, name: str, part: int, outputs: list[Tensor]
-    ) -> list[Tensor]: ...
-
-    @abstractmethod
-    def _append_values(
-        self, tile: int, name: str, part: int, outputs: list[Tensor]
-    ) -> list[Tensor]: ...
+    def _append(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        """New keys or values into the cache."""
 
     def _queries(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
         self.q.wrote(tile, self.first_of(name, part), outputs[0])

@@ -51,6 +51,8 @@ class Machine(ABC):
 
     def __init__(self, params: Any, formats: Any):
         self.params, self.formats = params, formats
+        self.rows: int = params.rows  # tokens of a tile
+        self.control_cycles: int = params.control_cycles
         self._tasks: dict[Any, dict[tuple, Task]] = {}  # by latency
         self._accesses: dict[tuple, tuple[list[Access], list[Access], int, bool]] = {}
         self._lines: dict[tuple[Any, int], int] = {}
@@ -72,42 +74,16 @@ class Machine(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.params!r}, {self.formats!r})"
 
-    # Sizes.
+    # Sizes; where no value is given, a machine sets it in __init__.
 
-    @property
-    def control_cycles(self) -> int:
-        return self.params.control_cycles
-
-    @property
-    def rows(self) -> int:
-        """Tokens of a tile."""
-        return self.params.rows
-
-    @property
-    @abstractmethod
-    def row_values(self) -> int:
-        """fp16 values of a token in a row."""
-
-    @property
-    @abstractmethod
-    def output_unit(self) -> int:
-        """Outputs that are worked on together, at least."""
-
-    @property
-    @abstractmethod
-    def chunk_unit(self) -> int:
-        """Outputs that a product writes as a whole."""
-
-    @property
-    @abstractmethod
-    def step_unit(self) -> int:
-        """Positions at multiples of this may begin a step of several tokens."""
-
-    @property
-    @abstractmethod
-    def step_tokens(self) -> int:
-        """Tokens of one sequence in a step, at most."""
-
+    row_values: int  # fp16 values of a token in a row
+    output_unit: int  # outputs that are worked on together, at least
+    chunk_unit: int  # outputs that a product writes as a whole
+    step_unit: int  # positions at multiples of this may begin a step of several tokens
+    step_tokens: int  # tokens of one sequence in a step, at most
+    part_rows: int  # rows of weights that a part should have: several parts fit at once
+    most_part_rows: int  # rows of weights that a part can have
+    packed: int = 1  # vectors of a table that share lines, each in a bank of its own
     most_counted = 2048  # fp16 counts no further: elements of a part of the head
 
     @abstractmethod
@@ -117,16 +93,6 @@ class Machine(ABC):
     @abstractmethod
     def tile_weight_rows(self, groups: int) -> int:
         """Rows of the weights' memory that a tile of columns takes."""
-
-    @property
-    @abstractmethod
-    def part_rows(self) -> int:
-        """Rows of weights that a part should have: several parts fit at once."""
-
-    @property
-    @abstractmethod
-    def most_part_rows(self) -> int:
-        """Rows of weights that a part can have."""
 
     def words(self, elements: int) -> int:
         """Rows that hold a number of elements."""
@@ -177,11 +143,6 @@ class Machine(ABC):
     @abstractmethod
     def to_bytes(self, memory: Any, rows: NDArray) -> Bytes:
         """Rows of a memory as whole lines."""
-
-    @property
-    def packed(self) -> int:
-        """Vectors of a table that share lines, each in a bank of its own."""
-        return 1
 
     def packed_lines(self, elements: int) -> int:
         """Lines of as many vectors of a table as share them."""

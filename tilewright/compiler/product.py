@@ -226,7 +226,7 @@ class Product:
         self._turn += 1
         with low.fp16.within(low.work_regions[self._turn % len(low.work_regions)]):
             place = low.fp16.take(tiles * each)
-        low.multiply(acts, *loaded, Tensor(place.first, size), self.matrix, tiles)
+        low.multiply(acts, loaded, Tensor(place.first, size), self.matrix, tiles)
         rows = (tiles - 1) * each + m.words(size)
         low.move("STORE", m.fp16_memory, place.first, rows, self._result_line(span, part))
         low.fp16.give(place)

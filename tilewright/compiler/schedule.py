@@ -197,10 +197,7 @@ def met(settings: tuple, needs: tuple) -> bool:
         return True
     if not settings:
         return False
-    for a, b in zip(settings, needs, strict=True):
-        if a != b and b is not None:
-            return False
-    return True
+    return all(b is None or a == b for a, b in zip(settings, needs, strict=True))
 
 
 def merged(settings: tuple, needs: tuple) -> tuple:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.compiler.anda.machine import AndaMachine
-from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor, Vectors
+from tilewright.compiler.lowering import CACHE_INDEX, Chunk, Held, Lowering, Scalar, Tensor, Vectors
 from tilewright.compiler.rows import Place, Rows
 from tilewright.compiler.sizes import Matrix, Token
 from tilewright.golden.params.anda_machine import FP16_ROWS, Memory, Opcode, group_rows
@@ -93,15 +93,9 @@ class AndaLowering(Lowering):
             self.emit("COMPRESS", source=x.row, destination=row + copy * each, elements=x.elements)
 
     def multiply(
-        self,
-        acts: Place,
-        weights: Place,
-        scales: Place,
-        into: Tensor,
-        matrix: Matrix,
-        tiles: int = 1,
+        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, tiles: int = 1
     ) -> None:
-        m = self.machine
+        m, (weights, scales) = self.machine, chunk
         self._mantissa = m.mantissa(matrix)
         for tile in range(tiles):
             self.emit(
@@ -134,14 +128,6 @@ class AndaLowering(Lowering):
     def _heads_of(self, name: str, part: int) -> range:
         outputs = self.plan.matrices[name].parts[part]
         return range(outputs.start // self.shape.head_dim, outputs.stop // self.shape.head_dim)
-
-    def _append_keys(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
-        return self._append(tile, name, part, outputs)
-
-    def _append_values(
-        self, tile: int, name: str, part: int, outputs: list[Tensor]
-    ) -> list[Tensor]:
-        return self._append(tile, name, part, outputs)
 
     def _append(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
         (new,) = outputs

@@ -56,6 +56,16 @@ class AndaMachine(Machine):
         super().__init__(params, mantissas or Mantissas(8, 8, 8, 8))
         for bits in vars(self.mantissas).values():
             require(1 <= bits <= MAX_MANTISSA_BITS, f"a mantissa has 1..16 bits, not {bits}")
+        lanes = params.vector.row_lanes
+        self.row_values, self.step_unit = lanes, params.rows
+        self.output_unit = self.chunk_unit = params.group
+        # Tokens of a prompt have banks of their own if rows of keys can be loaded one by one, and
+        # tiles of keys begin with a word.
+        whole = params.row_bits(Memory.ACTIVATIONS) % params.line_bits == 0
+        self.queries_in_banks = whole and params.rows % lanes == 0
+        self.step_tokens = MOST_TOKENS if self.queries_in_banks else 1
+        self.part_rows = params.region_rows(Memory.WEIGHTS)
+        self.most_part_rows = params.weight_rows
 
     @property
     def mantissas(self) -> Mantissas:
@@ -68,46 +78,11 @@ class AndaMachine(Machine):
 
     # Sizes.
 
-    @cached_property
-    def row_values(self) -> int:
-        return self.params.vector.row_lanes
-
     def fp16_rows(self, elements: int) -> int:
         return -(-elements // self.params.group) * FP16_ROWS
 
-    @property
-    def output_unit(self) -> int:
-        return self.params.group
-
-    @property
-    def chunk_unit(self) -> int:
-        return self.params.group
-
-    @property
-    def step_unit(self) -> int:
-        return self.params.rows
-
-    @property
-    def queries_in_banks(self) -> bool:
-        """Whether rows of keys can be loaded one by one, and tiles of keys begin with a word."""
-        p = self.params
-        row = p.row_bits(Memory.ACTIVATIONS)
-        return row % p.line_bits == 0 and p.rows % p.vector.row_lanes == 0
-
-    @property
-    def step_tokens(self) -> int:
-        return MOST_TOKENS if self.queries_in_banks else 1
-
     def tile_weight_rows(self, groups: int) -> int:
         return groups * self.params.mxu.weight_beats
-
-    @property
-    def part_rows(self) -> int:
-        return self.params.region_rows(Memory.WEIGHTS)
-
-    @property
-    def most_part_rows(self) -> int:
-        return self.params.weight_rows
 
     def check_shape(self, shape: LlmShape) -> None:
         p = self.params

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tilewright.compiler.attention import attend_parts
 from tilewright.compiler.harmonia.machine import CACHED, Cached, HarmoniaMachine
-from tilewright.compiler.lowering import CACHE_INDEX, Held, Lowering, Scalar, Tensor, Vectors
+from tilewright.compiler.lowering import CACHE_INDEX, Chunk, Held, Lowering, Scalar, Tensor, Vectors
 from tilewright.compiler.rows import Place, Rows
 from tilewright.compiler.sizes import Matrix, Token
 from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of
@@ -131,17 +131,17 @@ class HarmoniaLowering(Lowering):
 
     # Products.
 
-    def take_chunk(self, matrix: Matrix, part: int, k: int) -> tuple[Place, Place]:
+    def take_chunk(self, matrix: Matrix, part: int, k: int) -> Chunk:
         weights, scales = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
         own = range(self.weights.regions - 1) or range(1)
         with self.weights.within(*own):
             place = self.weights.take(max(weights, scales), align=max(self.beats))
         return place, place
 
-    def give_chunk(self, places: tuple[Place, Place]) -> None:
+    def give_chunk(self, places: Chunk) -> None:
         self.weights.give(places[0])
 
-    def take_chunk_at(self, places: tuple[Place, Place]) -> None:
+    def take_chunk_at(self, places: Chunk) -> None:
         self.weights.take_at(places[0])
 
     def take_acts(self, matrix: Matrix, tiles: int = 1) -> Place:
@@ -174,19 +174,13 @@ class HarmoniaLowering(Lowering):
         )
 
     def multiply(
-        self,
-        acts: Place,
-        weights: Place,
-        scales: Place,
-        into: Tensor,
-        matrix: Matrix,
-        tiles: int = 1,
+        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, tiles: int = 1
     ) -> None:
         p = self.machine.params
         self._gemm(
             Operand.WEIGHTS,
             acts.first,
-            weights.first,
+            chunk[0].first,
             into,
             groups=matrix.groups,
             tiles=tiles_of(p, into.elements),
@@ -265,15 +259,8 @@ class HarmoniaLowering(Lowering):
             return self.new["k"].write(tile, self.first_of(name, part), x.elements, apart=[x])
         return super().rotated(tile, name, part, x)
 
-    def _append_keys(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
-        self.new["k"].wrote(tile, self.first_of(name, part), outputs[0])
-        return []
-
-    def _append_values(
-        self, tile: int, name: str, part: int, outputs: list[Tensor]
-    ) -> list[Tensor]:
-        (y,) = outputs
-        self.new["v"].wrote(tile, self.first_of(name, part), y)
+    def _append(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
+        self.new[name].wrote(tile, self.first_of(name, part), outputs[0])
         return []
 
     def attend(self, tiles: Sequence[int]) -> None:
@@ -294,7 +281,7 @@ class HarmoniaLowering(Lowering):
 
     def _attend_head(self, tile: int, bank: int, token: Token, head: int, number: int) -> int:
         """Append to the cache of a head, then attend with all queries that share it."""
-        self._append(tile, bank, token, head)
+        self._append_token(tile, bank, token, head)
         channels = self.shape.head_dim
         own = self.queries_of(head)
         if self._moves_queries:
@@ -359,7 +346,7 @@ class HarmoniaLowering(Lowering):
         lines = self.head_lines
         return self.lines.cache_of(token.sequence) + head * lines["end"] + lines[name]
 
-    def _append(self, tile: int, bank: int, token: Token, head: int) -> None:
+    def _append_token(self, tile: int, bank: int, token: Token, head: int) -> None:
         channels, batch = self.shape.head_dim, self.step.kind == "batch"
         tiles = [tile] if batch else range(len(self.tiles))
         keys, values = list[Tensor](), list[Tensor]()
@@ -649,7 +636,7 @@ class HarmoniaLowering(Lowering):
 class New(Held):
     """New keys or values of a step."""
 
-    def _line(self, tile: int, first: int) -> int:
+    def line(self, tile: int, first: int) -> int:
         low = self.lowering
         m, number = low.machine, 2 * tile + (self.name == "v")
         begin = low.lines.scratch + number * m.tile_lines(self.elements)

@@ -82,53 +82,22 @@ class HarmoniaMachine(Machine):
             f"part must be a multiple of {params.group}, the group, not {part!r}",
         )
         super().__init__(params, part)
+        self.part = part
+        self.row_values, self.output_unit = params.word_values, params.group
+        # A tile of keys is a step: what is old and what is recent is the same for all of it.
+        self.chunk_unit = self.step_unit = self.step_tokens = params.columns
+        self.part_rows = params.region_rows(Memory.OPERANDS)
+        self.most_part_rows = params.operand_rows // 2
+        self.packed, self._tile_words = params.rows, params.tile_words
         self.defaults = ((1 << params.rows) - 1, 0, int(Dataflow.COLUMN_MAJOR), 0)
-
-    @property
-    def part(self) -> int | None:
-        return self.formats
 
     # Sizes.
 
-    @cached_property
-    def row_values(self) -> int:
-        return self.params.word_values
-
-    @cached_property
-    def _tile_words(self) -> tuple[int, int]:
-        return self.params.columns, self.params.tile_words
-
     def fp16_rows(self, elements: int) -> int:
-        columns, words = self._tile_words
-        return -(-elements // columns) * words
-
-    @property
-    def output_unit(self) -> int:
-        return self.params.group
-
-    @property
-    def chunk_unit(self) -> int:
-        return self.params.columns
-
-    @property
-    def step_unit(self) -> int:
-        return self.params.columns
-
-    @property
-    def step_tokens(self) -> int:
-        """A tile of keys: what is old and what is recent is the same for all of a step."""
-        return self.params.columns
+        return -(-elements // self.step_unit) * self._tile_words
 
     def tile_weight_rows(self, groups: int) -> int:
         return groups
-
-    @property
-    def part_rows(self) -> int:
-        return self.params.region_rows(Memory.OPERANDS)
-
-    @property
-    def most_part_rows(self) -> int:
-        return self.params.operand_rows // 2
 
     def check_shape(self, shape: LlmShape) -> None:
         p = self.params
@@ -147,28 +116,20 @@ class HarmoniaMachine(Machine):
         return self.lines(Memory.FP16, self.words(elements))
 
     def vector_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
-        return self._tile_bytes(np.tile(patterns, (self.params.rows, 1)))
-
-    def _tile_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
-        return to_bytes(self.params, Memory.FP16, halves_rows(self.params, patterns))
+        rows = halves_rows(self.params, np.tile(patterns, (self.params.rows, 1)))
+        return to_bytes(self.params, Memory.FP16, rows)
 
     def tile_values(self, data: Bytes, elements: int) -> NDArray[np.uint16]:
         words = self.words(elements)
-        rows = from_bytes(self.params, Memory.FP16, data[: self._tile_size(words)], words)
+        size = words * self.params.row_bits(Memory.FP16) // 8
+        rows = from_bytes(self.params, Memory.FP16, data[:size], words)
         return halves_values(self.params, rows, elements)
-
-    def _tile_size(self, words: int) -> int:
-        return words * self.params.row_bits(Memory.FP16) // 8
 
     def weight_rows(self, weights: Weights) -> tuple[NDArray, NDArray]:
         return weight_rows(self.params, weights)
 
     def to_bytes(self, memory: Memory, rows: NDArray) -> Bytes:
         return to_bytes(self.params, memory, rows)
-
-    @property
-    def packed(self) -> int:
-        return self.params.rows
 
     def packed_lines(self, elements: int) -> int:
         return self.params.beat_line(self.vector_lines(elements))
