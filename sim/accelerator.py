@@ -1,10 +1,9 @@
 """Anda, Harmonia and what they are compared with: cycles, traffic and energy of whole GEMMs.
 
-An array of PEs gives one output each, a tile of ``rows`` by ``columns`` outputs at
-a time (output stationary), group after group of the inner dimension. One operand stays in half of
-its buffer, of which the other half takes the next part, while the other operand passes
+An output-stationary array of PEs computes a tile of ``rows`` by ``columns`` outputs at a time,
+group after group of the inner dimension. One operand is double-buffered while the other streams
 (``tilewright.golden.harmonia.traffic``), in the order that moves fewer bits. Transfers overlap with
-computing, so a GEMM takes the longer of the two, after the first tile has come.
+computing, so a GEMM takes the longer of the two, after its first tile is loaded.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +37,7 @@ VECTOR_LANES = 64  # Anda paper, Table III: FPUs of the vector unit, which has t
 
 @dataclass(frozen=True, kw_only=True)
 class Port:
-    """The memory port of an accelerator as built; loads and stores go beside each other.
+    """The memory port of an accelerator as built; loads and stores are concurrent.
 
     Bits are those that the port could have moved in the time that it takes.
     """
@@ -60,7 +59,7 @@ class Memories:
     planes: MachineMemory | None  # with a row for every bit of these
     results: MachineMemory
     result_bits: int | None  # of a stored result; None: those of an activation
-    activation_share: float  # of the activations' memory, beside results
+    activation_share: float  # of the activations' memory; results have the rest
     row_bits: Callable[[int], float]  # of a value in a row of activations
 
 
@@ -78,7 +77,7 @@ class Accelerator:
     rows: int
     columns: int
     group: int
-    start: Callable[[int], float]  # cycles of an instruction, a row of tiles, beside its tiles
+    start: Callable[[int], float]  # cycles of an instruction (a row of tiles) besides its tiles
     drain: int  # cycles in which a tile's outputs leave, while the next tile is computed
     clock: float
     cycles: Callable[[int], float]
@@ -135,7 +134,7 @@ class GemmTime:
 
     @property
     def bound(self) -> str:
-        """What takes longer: ``compute`` or ``memory``."""
+        """The longer of ``compute`` and ``memory``."""
         return "compute" if self.compute >= self.transfer else "memory"
 
 
@@ -199,7 +198,7 @@ def _attention(machine: Accelerator, gemm: Gemm) -> GemmTime:
     keys, width = (gemm.outer, gemm.inner) if gemm.name == "scores" else (gemm.inner, gemm.outer)
     compute = gemm.rows * gemm.inner * gemm.outer / machine.attention_rate(keys)
     cached = machine.cache_bits(keys, width) / 2  # keys or values
-    # Queries that do not fit on chip at once meet the cache again; scores stay on chip.
+    # The cache is read again for queries that do not fit on chip at once; scores stay on chip.
     bits = machine.activation_bits(machine.lengths["qkv"])
     passes = ceil(gemm.rows * width * bits / (4 * machine.activation_buffer))
     memory = passes * cached + gemm.rows * width * bits
@@ -423,7 +422,7 @@ def harmonia(params: HarmoniaParams = PAPER_HARMONIA) -> Accelerator:
             results=harmonia_machine.Memory.FP16,
             result_bits=FP16.bits,
             activation_share=1.0,
-            row_bits=_block_bits(params.group),  # signs and exponents lie beside
+            row_bits=_block_bits(params.group),  # with signs and exponents
         ),
         attention_cycles=lambda model, *seen: _harmonia_attention(params, model, *seen),
     )

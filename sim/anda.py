@@ -1,4 +1,4 @@
-"""Mantissa lengths of the Anda paper: what a saving of bit operations says about them."""
+"""Mantissa lengths of the Anda paper, from its savings of bit operations."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,7 +50,7 @@ def _all_savings(model: LlmShape) -> tuple[np.ndarray, np.ndarray]:
 def lengths_of_saving(model: LlmShape, printed: float) -> Lengths:
     """A tuple whose saving is the printed one within ``PRINTED``.
 
-    The paper prints savings and not lengths. Of the tuples that agree one is taken that does not
+    The paper prints savings and not lengths. From the tuples that agree, one is taken that does not
     grow from module to module, as the paper's Figure 14 describes, with the smallest spread and
     then the nearest saving; all have nearly the same mean length and so the same cycles.
     """

@@ -69,7 +69,7 @@ def constants_read() -> Iterator[set[str]]:
 
 
 def set_constant(name: str, value: float) -> None:
-    """Give a constant another value in this process, and forget what followed from the old one."""
+    """Change a constant in this process, and drop cached results of the old value."""
     _values()[name] = value
     forget()
 

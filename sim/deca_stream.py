@@ -1,4 +1,4 @@
-"""What a weight tile costs a core with a DECA beside it, from the golden cycle model of both.
+"""The cost of a weight tile to a core with a DECA, from the golden cycle model of both.
 
 ``tilewright.golden.deca.stream`` follows a stream of tiles through core, processing element and
 memory; tests hold it against the RTL, event for event. All cores do the same, so that the memory is
@@ -62,7 +62,7 @@ class Integration:
         )
 
     def core(self, matrix_cycles: float, clocks: float = 1.0) -> CoreParams:
-        """The core beside it, whose products of one tile take so many of its own cycles."""
+        """The core of the DECA, whose products of one tile take so many of its own cycles."""
         way = round(constant("store_cycles") / clocks)
         l2 = round(constant("l2_latency") / clocks)
         return CoreParams(
@@ -75,7 +75,7 @@ class Integration:
 
 @dataclass(frozen=True, kw_only=True)
 class TileRate:
-    """What a tile costs in the steady state, in core cycles, and how its lines arrived."""
+    """The cost of a tile in the steady state, in core cycles, and how its lines arrived."""
 
     cycles: float
     missed: float  # share of lines that were neither in the L2 nor on their way
@@ -93,7 +93,7 @@ def tile_rate(
     """The rate of a stream of tiles in ``scheme``."""
     require(bytes_per_cycle > 0, f"bytes_per_cycle must be above 0, not {bytes_per_cycle!r}")
     degree = integration.degree if integration.prefetch == "deca" else 0
-    # What if its RTL took more cycles: the same as if its clock were slower than the core's.
+    # More cycles of its RTL are the same as a clock slower than the core's.
     clocks = measured("deca.cycles")
     rate = _stream(
         params,
@@ -115,7 +115,7 @@ def _stream(
     degree: int,
     tepl: bool,
 ) -> TileRate:
-    """Follows from its arguments alone, so that it is kept when a constant changes.
+    """Follows from its arguments alone, so that it stays cached when a constant changes.
 
     Cached by the sources of the cycle model: claims and pages ask for some two hundred streams.
     """
@@ -135,5 +135,5 @@ def _stream(
 
 @cache
 def _model() -> str:
-    """What the cycle model is made from; sources do not change under a running process."""
+    """Sources of the cycle model; they do not change under a running process."""
     return content_key(sources_of("tilewright.golden", __name__))

@@ -184,7 +184,7 @@ def _is_slip(typed: str, name: str) -> bool:
 
 
 def _common(fields: Fields, family: str) -> Read:
-    """What every family says, some in words of their own."""
+    """Fields that every family has, some by names of their own."""
     known = DEFAULTS.get(family, {})
     hidden = fields.number("hidden_size", "n_embd")
     heads = fields.number("num_attention_heads", "n_head", default=known.get("heads"))
@@ -213,7 +213,7 @@ def _common(fields: Fields, family: str) -> Read:
     }
 
 
-# What a family's configurations leave out, since it is the default of the family.
+# Defaults of families, which their configurations leave out.
 DEFAULTS: dict[str, dict[str, int]] = {
     "gemma": {"tied": 1, "head_dim": 256},
     "gemma2": {"tied": 1, "head_dim": 256},
@@ -274,7 +274,7 @@ def _qwen_window(fields: Fields) -> Read:
 
 
 def _experts(fields: Fields, **more: Any) -> Experts:
-    """Routed experts; ``more`` says what the family has beside them."""
+    """Routed experts; ``more`` are fields of the family's own."""
     return Experts(
         **{
             "layers": fields.number("num_hidden_layers"),

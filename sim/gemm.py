@@ -1,4 +1,4 @@
-"""Single GEMMs on any system: time, rate, use of the resources and what bounds them."""
+"""Single GEMMs on any system: time, rate, utilisation and bound."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

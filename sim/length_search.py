@@ -40,7 +40,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a search found; ``best`` is None if no combination kept the tolerance."""
+    """The result of a search; ``best`` is None if no combination is within the tolerance."""
 
     reference: float  # perplexity that the tolerance refers to
     tolerance: float

@@ -1,4 +1,4 @@
-"""One result for any system: latency, rates, what bounds it, energy and memory."""
+"""One result for any system: latency, rates, bound, energy and memory."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class MemoryBytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(Reported):
-    """What every answer has: the model, the system, rates, energy and memory."""
+    """The common part of answers: model, system, rates, energy and memory."""
 
     model: str
     parameters: int
@@ -97,7 +97,7 @@ class LlmResult(Answer):
     context: int  # of the longest sequence
     new_tokens: float  # of a sequence, on average
     latency_ms: float
-    formula_ms: float | None  # of an accelerator: the bound beside ``latency_ms``
+    formula_ms: float | None  # of an accelerator: the bound of ``latency_ms``
     kind: str  # ``latency_ms`` is "predicted"; of an accelerator that of "programs" or a "formula"
     utilisation: dict[str, float]  # of each resource, over the whole step
     bound: str
@@ -318,7 +318,7 @@ def compare_systems(
 def _able(engines: Iterable[str], scheme: str) -> list[str]:
     """Return the engines that decompress a scheme: of a user's own no DECA does.
 
-    Cores do where its class says what that takes; the roofline asks for nothing.
+    Cores do where its class gives the cost; the roofline needs none.
     """
     if not is_own(scheme):
         return list(engines)

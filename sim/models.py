@@ -23,11 +23,11 @@ CONFIG = "config.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """What is published about a model of the table."""
+    """Published figures of a model of the table."""
 
     parameters: int  # of the checkpoint
     digits: int | None  # to so many digits; None: exactly
-    active_billions: float | None  # parameters that a token meets
+    active_billions: float | None  # parameters that a token uses
     source: str  # address of its config.json
 
 
@@ -42,7 +42,7 @@ def model_names() -> list[str]:
 
 
 def published(name: str) -> Published:
-    """Return what is published about the model ``name`` of the table."""
+    """Return the published figures of the model ``name`` of the table."""
     entry: dict[str, Any] = _table()[name]
     return Published(
         parameters=entry["parameters"],

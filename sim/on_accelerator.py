@@ -46,7 +46,7 @@ def _step(
     step: Pass,
     times: Sequence[acc.GemmTime],
 ) -> Step:
-    """Return what ``step`` takes; ``times`` are those of its products by the formula."""
+    """Return the result of ``step``; ``times`` are those of its products by the formula."""
     cycles = formula = sum(t.cycles for t in times)
     share = {
         "compute": sum(t.compute for t in times) / cycles,

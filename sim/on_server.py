@@ -1,6 +1,6 @@
-"""Passes of a model on one socket of a server: their parts, their energy and what they rest on.
+"""Passes of a model on one socket of a server: parts, energy and assumptions.
 
-What many passes have is computed as columns, with an entry for each of them: sweeps ask for
+Quantities of many passes are columns with an entry for each: sweeps ask for
 thousands of batches and contexts, and a generation for every length of its context.
 """
 
@@ -22,23 +22,23 @@ from tilewright.sim.workload import Pass, Step
 Column = NDArray[np.float64]
 DEFAULT_KV = "bf16"  # an accelerator has a format of its own
 OTHER_KERNELS = "attention and small kernels"
-FITTED_SHARE = 0.5  # of a step's time, from which on a remark says what it rests on
+FITTED_SHARE = 0.5  # of a step's time, from which on a remark names its assumptions
 FITTED_CONTEXT = 192  # tokens of the longest context among the figures for attention
-# Of small kernels: the least that any figure leaves room for, and the most that we have measured.
+# Time of small kernels: the least that any figure allows, and the most that was measured.
 LAYER_US_RANGE = (100, 430)
 
 
 def step_on_server(
     model: LlmShape, target: Target, scheme: str | None, work: Pass, kv: str | None
 ) -> Step:
-    """Return what ``work`` takes on one socket; a remark says what it rests on."""
+    """Return the step that ``work`` is on one socket; remarks name its assumptions."""
     return steps_on_server(model, target, scheme, [work], kv)[0]
 
 
 def steps_on_server(
     model: LlmShape, target: Target, scheme: str | None, works: Sequence[Pass], kv: str | None
 ) -> list[Step]:
-    """Return what each of ``works`` takes on one socket: to the bit what each takes alone."""
+    """Return the steps that ``works`` are on one socket, bit-equal to each alone."""
     assert target.server is not None
     machine, engine = target.server, target.engine or ""
     name = DEFAULT_SCHEME if scheme is None else scheme
@@ -49,7 +49,7 @@ def steps_on_server(
     )
     stored = weights.bytes_of(model.linear_weights)
     tables = (model.parameters - model.linear_weights) * xeon.ACTIVATION_BYTES
-    # Use over the whole step: what GEMMs keep busy, over the time of everything.
+    # Utilisation over the whole step: busy time in GEMMs, over the time of everything.
     share = {
         resource: np.array([p.busy[resource] for p in time.projections]) / time.seconds
         for resource in xeon.RESOURCES
@@ -117,7 +117,7 @@ def _package_energy(
     Attention and small kernels count as work of the vector units.
     """
     vector = time.rest / time.seconds
-    if engine != "deca":  # else the DECA is what ``share`` tells of
+    if engine != "deca":  # else ``share`` is that of the DECA
         vector = np.minimum(1.0, vector + share["vector"])
     watts: dict[str, float | Column] = {
         "idle": machine.idle_power,
@@ -137,7 +137,7 @@ def _for_remarks(
 ) -> Iterator[tuple[Pass, float, float, float, float]]:
     """Yield each pass with its seconds: of everything, of small kernels, attention and products.
 
-    Of products those count whose time follows from fitted constants.
+    Products count if their time follows from fitted constants.
     """
     times = (time.seconds.tolist(), time.kernels.tolist(), time.attention.tolist())
     return zip(works, *times, [p.fitted_seconds for p in time.projections], strict=True)
@@ -152,7 +152,7 @@ def _fitted_remarks(
     attention: float,
     products: float,
 ) -> Iterator[str]:
-    """Say what an answer rests on: constants fitted to other models, or outside of their range."""
+    """Name an answer's assumptions: constants fitted to other models, or out of their range."""
     assert target.server is not None
     machine, batch = target.server, work.batch
     if work.prompt:

@@ -4,8 +4,8 @@ The file begins with ``kind = "accelerator"`` and has one line for each field of
 forms that files of servers have too: a number in the base unit, a text with a unit, or a table with
 ``value`` and ``source``. Area and energy are given, or come from a record of a PE (``pe_record``,
 and ``pe_mode`` where it has several): one of this project by its name, or the JSON that
-``tilewright compare pe --with ... --json`` printed, as a file beside this one, with the name of the
-PE as ``pe_mode``. Bits of activations and weights are given, or those of a format
+``tilewright compare pe --with ... --json`` printed, as a file in the same folder, with
+``pe_mode`` naming the PE. Bits of activations and weights are given, or those of a format
 (``activation_format``, ``weight_format``: a name of ``tilewright compare format``, or
 ``FILE.py:CLASS`` in this file's folder).
 """
@@ -57,7 +57,7 @@ SETTINGS = {name: FIELDS[name] for name in ("clock", "bandwidth", "capacity", "m
 
 
 def is_accelerator(path: Path) -> bool:
-    """Whether a TOML file says that it is one; what is no TOML is left to its reader."""
+    """Whether a TOML file says that it is one; invalid TOML is left to its reader."""
     try:
         return tomllib.loads(path.read_text()).get("kind") == KIND
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
@@ -124,7 +124,7 @@ def _recorded(path: Path, given: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _row(path: Path, name: str) -> dict[str, Any]:
-    """Return the PE of this name from what a comparison printed."""
+    """Return the PE of this name from the output of a comparison."""
     try:
         rows = json.loads(path.read_text())["comparisons"][0]["pes"]
         (found,) = (row for row in rows if row["name"] == name)
@@ -142,7 +142,7 @@ def _made(name: str, f: Mapping[str, Any]) -> Accelerator:
     attention = f["attention_macs"] or rate
 
     def watts(macs: float) -> dict[str, float]:
-        """Of an array that works, at its rate."""
+        """Power of an array at its rate."""
         return {"compute": f["mac_energy"] * 1e-15 * macs * f["clock"]} if f["mac_energy"] else {}
 
     def constant(value: float) -> Callable[[int], float]:

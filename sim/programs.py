@@ -50,7 +50,7 @@ def cached_count(function: Callable[P, T]) -> Callable[P, T]:
 
 @cache
 def sources() -> str:
-    """What programs and their cycles are made from."""
+    """The key of the sources that programs and their cycles depend on."""
     return content_key(sources_of("tilewright.golden", "tilewright.compiler"))
 
 

@@ -88,7 +88,7 @@ def deca_runs(unit: str = "deca") -> list[str]:
 
 
 RECORD = Path(__file__).parents[1] / "kernels" / "records" / "xeon-amx-16.json"
-# Of whole models; ``python -m benchmarks.kernels model`` makes it.
+# The record of whole models; ``python -m benchmarks.kernels model`` makes it.
 MODEL_RECORD = RECORD.parent / "models" / RECORD.name
 
 

@@ -104,7 +104,7 @@ class Surface:
         return self.fma(memory, np.inf, rows)
 
     def region(self, memory: ArrayLike, vector: ArrayLike) -> NDArray[np.intp]:
-        """Position in ``DOMAINS`` of what bounds each kernel: the bounding region diagram."""
+        """Index into ``DOMAINS`` of each kernel's bound: the bounding region diagram."""
         return bounding(self.rates, (memory, vector, 1.0))
 
     def bound(self, point: Kernel) -> str:
@@ -137,7 +137,7 @@ def kernel(scheme: WeightScheme, rows: int = 1, params: DecaParams | None = None
 
 @dataclass(frozen=True, kw_only=True)
 class KernelResult:
-    """One kernel on a surface: its intensities, its rate and what bounds it."""
+    """One kernel on a surface: intensities, rate and bound."""
 
     scheme: str
     matrix_ops_per_byte: float

@@ -74,7 +74,7 @@ class Projections:
     def bytes_of(self, scheme: WeightScheme) -> tuple[float, float]:
         """Return the bytes of compressed and of other weights that are read.
 
-        Of experts, those count that a token of this step chose.
+        Experts count if a token of this step chose them.
         """
         packed, plain = (
             sum(part.gemm.matrix for part in parts) for parts in (self.products, self.plain)
@@ -121,9 +121,9 @@ def run_steps(
 ) -> ServerSteps:
     """Return the time of each of these steps; those with as many rows share their projections.
 
-    The output head and routers stay bf16. A token of a prompt meets half of it; attention is then
-    matrix products in bf16, of which no published figure tells. Where a few tokens of a sequence
-    are computed, the faster of both is taken, but no less than that of one token.
+    The output head and routers stay bf16. A token of a prompt attends to half of it; attention is
+    then matrix products in bf16, for which there is no published figure. For a few tokens of a
+    sequence the faster of both is taken, but no less than that of one token.
     """
     rows = np.array([step.rows for step in steps])
     per_row = constant("layer_us_per_sequence") * 1e-6
@@ -188,7 +188,7 @@ def _products(
 
 
 def _grouped(model: LlmShape, parts: list[Gemm]) -> Iterator[Gemm]:
-    """Make one product of the chosen experts of a layer: cores need not meet after each of them."""
+    """Make one product of the chosen experts of a layer: cores need not synchronise after each."""
     for part in parts:
         if model.experts is None or not part.name.startswith(EXPERT):
             yield part
@@ -223,8 +223,8 @@ def _token_attention(model: LlmShape, steps: Sequence[Pass]) -> NDArray[np.float
 def _matrix_attention(machine: Server, model: LlmShape, step: Pass) -> float:
     """Matrix products in bf16, without softmax.
 
-    So for prompts, of which a token meets those before it or as many as a window has, and for
-    single tokens whose heads all meet the same vectors (MLA), which makes up the rows of a tile.
+    For prompts, in which a token attends to those before it or to a window, and for single tokens
+    whose heads all attend to the same vectors (MLA), which are the rows of a tile.
     """
     total = 0.0
     for sequences, tokens in step.batch.groups:
@@ -237,10 +237,10 @@ def _matrix_attention(machine: Server, model: LlmShape, step: Pass) -> float:
 
 
 def _met(queries: int, tokens: int, window: int) -> float:
-    """Share of ``window`` keys that the last ``queries`` of ``tokens`` tokens meet on average."""
+    """Share of ``window`` keys that the last ``queries`` of ``tokens`` tokens see on average."""
 
     def pairs(end: int) -> float:
-        """Keys that all tokens up to ``end`` meet, each those before it in its window."""
+        """Keys that all tokens up to ``end`` see, each those before it in its window."""
         near = min(end, window)
         return near * near / 2 + window * (end - near)
 

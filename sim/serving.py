@@ -121,7 +121,7 @@ class GenerationResult(Answer):
     """
 
     prompt: int  # tokens of the longest
-    tokens: int  # that follow, the first of which comes out of the prompt
+    tokens: int  # that follow; the first is the result of the prompt
     first_token_ms: float  # the whole prompt
     longest_pass_ms: float  # the prompt's, or that of its longest chunk: others wait for it
     token_ms: float  # mean of the tokens after the first
@@ -144,7 +144,7 @@ class GenerationResult(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What to answer; None is a default, or says that a field plays no part.
+    """A question; None is a default, or says that a field plays no part.
 
     With ``tokens`` it is about a prompt and as many tokens after it, with ``within_ms`` about the
     largest batch that takes no longer for a step, else about one step.
@@ -205,7 +205,7 @@ def ask(question: Question) -> LlmResult | GenerationResult:
 def ask_steps(questions: Sequence[Question]) -> list[LlmResult | GenerationResult]:
     """Return the answers to questions that differ in nothing but batch and context.
 
-    Plain steps are computed together, to the bit what :func:`ask` says of each.
+    Plain steps are computed together, bit-equal to :func:`ask` of each.
     """
     for question in questions:
         _check(question)
@@ -250,7 +250,7 @@ def _speculation(q: Question) -> Speculation | None:
 
 
 def _check(question: Question) -> None:
-    """Refuse what does not go together."""
+    """Refuse contradictions."""
     q = question
     if q.tokens is None:
         require(q.prompt is None, "a prompt comes with tokens that follow it")
@@ -276,9 +276,9 @@ def _check(question: Question) -> None:
 
 
 def _generate(asked: _Asked, q: Question) -> GenerationResult:
-    """Return what the new tokens of each prompt take.
+    """Return time and energy of the new tokens of each prompt.
 
-    The first comes out of the prompt, which takes one pass or, with ``chunk``, one for as many
+    The first is the result of the prompt, which takes one pass or, with ``chunk``, one for as many
     tokens; each of the others is a step with one more token of context, or a share of a round of
     guesses.
     """
@@ -405,7 +405,7 @@ def _largest_batch(asked: _Asked, q: Question) -> LlmResult:
 
 
 def distinct_remarks(remarks: Iterable[str]) -> tuple[str, ...]:
-    """Leave out what differs from an earlier remark in its numbers alone."""
+    """Leave out remarks that differ from an earlier one in numbers alone."""
     found: dict[str, str] = {}
     for remark in remarks:
         found.setdefault(re.sub(r"[0-9.]+(e-?[0-9]+)?", "#", remark), remark)

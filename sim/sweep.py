@@ -101,7 +101,7 @@ def question_at(question: Question, point: Point) -> Question:
 
 
 def _shared(point: Point) -> list[tuple[str, int | str]]:
-    """What of a point decides on model and system."""
+    """The fields of a point that decide on model and system."""
     return [(name, value) for name, value in point.items() if name not in COLUMNS]
 
 

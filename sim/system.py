@@ -44,7 +44,7 @@ UNITS: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a field of a machine is: its base unit, its range and whether it is a whole number."""
+    """A field of a machine: its base unit, its range and whether it is a whole number."""
 
     about: str
     unit: str
@@ -216,7 +216,7 @@ def named_in_errors(path: Path) -> Iterator[None]:
 def read_fields(
     path: Path, quantities: Mapping[str, Quantity], words: Collection[str]
 ) -> dict[str, Any]:
-    """Return what each line of a TOML file says, numbers in base units, without their sources."""
+    """Return the fields of a TOML file, numbers in base units, without their sources."""
     try:
         data = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

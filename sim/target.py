@@ -1,8 +1,8 @@
-"""What runs the work: a modelled system, or a block of this project in it.
+"""Targets of the model: a modelled system, or a block of this project in it.
 
 A system is a server with an engine (``tilewright.sim.system``: one by name, or a TOML file), or one
 of ``tilewright.sim.accelerator.ACCELERATORS``. With a block, which is a parameter object, a server
-has that DECA beside every core, and an accelerator has the array, the buffers and the memory port
+has that DECA at every core, and an accelerator has the array, the buffers and the memory port
 of its RTL. Settings change fields of either.
 """
 
@@ -47,7 +47,7 @@ class Target:
 
     @property
     def deca(self) -> DecaParams:
-        """The DECA beside every core, where the engine is one."""
+        """The DECA of every core, where the engine is one."""
         block = None if isinstance(self.block, MachineParams) else self.block
         return block or PAPER_DECA
 
@@ -65,7 +65,7 @@ class Target:
 
     @property
     def timing(self) -> Timing:
-        """Of the external memory: cycles to a line, and between two lines of a channel.
+        """Timing of external memory: cycles to a line, and between two lines of a channel.
 
         A memory that brings more than the port takes has the port's rate.
         """
@@ -116,7 +116,7 @@ def resolve_target(
     latency: int | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Target:
-    """Return the target of these words; what does not go together is refused.
+    """Return the target that these options name; contradictions are refused.
 
     ``system`` is a name or a TOML file of a server or an accelerator, ``settings`` are fields and
     their values.

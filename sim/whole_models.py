@@ -1,4 +1,4 @@
-"""The performance model beside whole models that were measured, and beside a plain roofline.
+"""The performance model compared with measured whole models and with a plain roofline.
 
 Llama 3 8B decodes on the processor of ``tilewright/kernels/records/models``, whose bandwidth and
 matrix rate are those of the kernels' record. The roofline is that of each product: the longer of
@@ -16,7 +16,7 @@ from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.workload import Batch, head, linear
 
 MODEL = resolve_model("llama-3-8b")
-# Of the record, and the scheme of ours with as many bits; int8 has as many as bf8.
+# Schemes of the record, and ours with as many bits; int8 has as many as bf8.
 SCHEMES = {
     "stock bf16": "bf16",
     "sparse bf16": "bf16_50%",
@@ -31,7 +31,7 @@ TILE_CYCLES, TILE_MACS = 16, 16 * 16 * 32
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredModel:
-    """One measured step, and what the model and a roofline say of it."""
+    """One measured step, with the model's and a roofline's predictions."""
 
     model: str
     batch: int

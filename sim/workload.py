@@ -123,7 +123,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Pass:
-    """What one step computes: the last ``new`` tokens of each sequence, or all of its prompt."""
+    """The work of a step: the last ``new`` tokens of each sequence, or all of its prompt."""
 
     batch: Batch
     new: int | None = 1  # None: all tokens of each

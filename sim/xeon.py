@@ -1,7 +1,7 @@
-"""GEMMs on a server's cores, with and without a DECA beside every core.
+"""GEMMs on a server's cores, with and without a DECA at every core.
 
 GEMMs run on all cores at once; each core has its share of the bandwidth and of the
-tiles. What one tile costs comes from ``tilewright.sim.deca_stream`` or from the counts of vector
+tiles. The cost of a tile comes from ``tilewright.sim.deca_stream`` or from the counts of vector
 operations below (software). Whole steps of a model are in ``tilewright.sim.server``.
 """
 
@@ -108,7 +108,7 @@ def tile_cost(
     params: DecaParams = PAPER_DECA,
     integration: Integration = PAPER_INTEGRATION,
 ) -> TileCost:
-    """What one weight tile costs a core when all ``cores`` stream tiles of a large matrix.
+    """The cost of a weight tile to a core when all ``cores`` stream tiles of a large matrix.
 
     ``rows`` is the batch, ``inner`` the length of the activations, ``integration`` how a core and
     its DECA work together.

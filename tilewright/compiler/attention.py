@@ -1,7 +1,8 @@
-"""Softmax over a cache that streams in parts: once, for whatever a part is on a machine.
+"""Softmax over a cache that streams in parts, for any machine.
 
-Scores of a part, their largest and the powers of what is below it; where more parts follow, the sum
-of the powers and the weighed values so far are scaled to the new largest before the next are added.
+Each part has scores, their maximum and the powers of the differences. Where more parts follow, the
+sum of the powers and the weighted values so far are scaled to the new maximum before the next are
+added.
 A cache that fits the chip is one part, and nothing is scaled.
 """
 

@@ -121,7 +121,7 @@ def compiled_folder(source: str, options: Options, tick: Tick = lambda _: None) 
 
 
 def _read(source: str, options: Options) -> tuple[Model, Options]:
-    """The model and the options, both with what a recipe says."""
+    """The model and the options, with a recipe applied."""
     recipe = options.recipe
     if recipe is not None:
         options = recipe.options(options)

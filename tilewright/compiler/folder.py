@@ -105,7 +105,7 @@ class ModelFolder:
         return np.memmap(self.path / IMAGE, np.uint8, mode="c")
 
     def check(self) -> None:
-        """Refuse an image that differs from its hashes, by the name of what differs."""
+        """Refuse an image that differs from its hashes, with the name of the part that differs."""
         size, memory = self.manifest["line_bytes"], self.memory()
         if not any(t["name"].partition(".")[0] == "embedding" for t in self.manifest["tensors"]):
             raise CommandError(f"{self.path / IMAGE} has no table of embeddings; {_AGAIN}")

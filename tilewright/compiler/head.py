@@ -21,7 +21,7 @@ _LARGEST = 65504.0
 # Scalars of the part that is searched, then of all parts before it.
 _MOST, _PLACE = Scalar(0), Scalar(1)
 _BEST, _BEST_PART, _BEST_PLACE = Scalar(2), Scalar(3), Scalar(4)
-_STAYS, _OTHER = Scalar(5), Scalar(6)  # one or zero; and what is multiplied by it
+_STAYS, _OTHER = Scalar(5), Scalar(6)  # one or zero; and its factor
 
 
 def lower_head(low: Lowering, tile: int, parts: int | None = None) -> None:

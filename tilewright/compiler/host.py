@@ -91,7 +91,7 @@ class Runner:
     def feed(self, tokens: Mapping[int, Sequence[int]]) -> dict[int, Logits]: ...
 
     def feed(self, tokens: Sequence[int] | Mapping[int, Sequence[int]]) -> Any:
-        """Pass tokens through all layers; logits (vocabulary) of what follows the last ones.
+        """Pass tokens through all layers; logits (vocabulary) of the next token.
 
         ``tokens`` are those of the first sequence, or of several sequences by their numbers.
         """

@@ -13,7 +13,7 @@ _PIECE = 1 << 22  # bytes of zeros that are hashed at a time
 
 
 class ImageFile:
-    """``lines`` lines of external memory; what nothing is put into reads as zeros."""
+    """``lines`` lines of external memory, zero where nothing is put."""
 
     def __init__(self, path: Path, lines: int, line_bytes: int):
         self.size, self._line_bytes = lines * line_bytes, line_bytes

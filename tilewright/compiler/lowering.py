@@ -1,8 +1,8 @@
 """Operations of a layer as instructions, in the plain order of the algorithm.
 
-What is the same on every machine is written here, in terms of a vector unit on fp16 rows, an array
-that multiplies converted activations by parts of a matrix, and loads and stores. A machine's own
-lowering says how it converts, multiplies, moves and attends.
+Common code uses a vector unit on fp16 rows, an array that multiplies converted activations by parts
+of a matrix, loads and stores. Each machine's lowering adds conversion, products, moves and
+attention.
 """
 
 from abc import ABC, abstractmethod

@@ -196,7 +196,7 @@ class Machine(ABC):
         """The settings that decide which rows an instruction takes and for how long."""
 
     def _key(self, item: Item, channel: int) -> tuple:
-        """What decides rows and cycles of an instruction: of a line, only its channel matters."""
+        """The key of an instruction's rows and cycles; a line matters only by its channel."""
         x = item.instruction
         opcode = int(x.opcode)
         return opcode, self.deciding(item), channel, self._but_lines[opcode](x.fields)
@@ -267,7 +267,7 @@ class Machine(ABC):
             found[-1][bank] = token
         return found
 
-    # The golden machine, and what is asked of a program on it.
+    # The golden machine.
 
     def executor(self, external: Bytes, constant: int) -> Any:
         """The golden machine with this memory, whose first ``constant`` lines nothing changes."""

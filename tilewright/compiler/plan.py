@@ -79,7 +79,7 @@ class Plan(Sizes):
 def step_sizes(plan: Plan, first: int, count: int) -> Iterator[tuple[int, int]]:
     """First token and size of the steps in which ``count`` tokens of a sequence are fed.
 
-    Several tokens begin a tile of the cache; what does not is fed token by token.
+    A step of several tokens begins at a tile of the cache; other tokens are fed one by one.
     """
     unit, most = plan.machine.step_unit, plan.machine.step_tokens
     end = first + count

@@ -22,7 +22,7 @@ LEVELS = ((0, False), (1, False), (2, False), (3, False), (2, True), (3, True))
 
 @dataclass(frozen=True)
 class Program:
-    """Instructions, and what each of them is for."""
+    """Instructions, each with the operation that it serves."""
 
     instructions: list[Any]
     operations: list[str]
@@ -114,7 +114,7 @@ def _of_layer(x: Any, layer: int, strides: dict[int, int]) -> Any:
 
 
 class _Straight(NamedTuple):
-    """Straight-line code in the plain order, and what each instruction follows."""
+    """Straight-line code in the plain order, with the dependences of each instruction."""
 
     items: list[Item]
     before: list[set[int]]
@@ -170,7 +170,7 @@ def _sections(
 ) -> tuple[list[Item], list[Item], list[Item]]:
     """Entry, a layer, exit.
 
-    The first weights of a layer are loaded by the one before it, or by what enters.
+    The first weights of a layer are loaded by the layer before it, or on entry.
     """
     matrix, lines = low.plan.matrices["k"], low.lines
     found = []

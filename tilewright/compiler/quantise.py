@@ -73,7 +73,7 @@ def quantised_model(
     form: NumberFormat | None = None,
     lazy: bool = False,
 ) -> tuple[Model, Weights]:
-    """The model whose projections and head are what the image holds, and the head's integers.
+    """The model with the projections and head of the image, and the head's integers.
 
     Its embedding and norms stay as they are. ``form`` is the projections' format, if it is one of
     the user's own. ``lazy``: layers are quantised when they are asked

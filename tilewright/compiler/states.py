@@ -23,7 +23,7 @@ class SavedRun:
 
 
 def save_state(path: Path, runner: Runner, saved: SavedRun) -> None:
-    """Write what a run needs to continue; the file is the old one or the new one, whole."""
+    """Write the state that a run continues from, atomically."""
     state, content = runner.state(), BytesIO()
     words = {"model": _model(runner.folder), **vars(saved), "positions": state.positions}
     about = np.frombuffer(json.dumps(words).encode(), np.uint8)

@@ -143,7 +143,7 @@ class HarmoniaMachine(Machine):
         data[:, : 2 * tiles.shape[1]] = tiles.view(np.uint8)
         return data.reshape(-1)
 
-    # The cache: keys, then values, of every head, in parts; low halves; what is not converted yet.
+    # The cache of a head: keys and values in parts, low halves, values that are not converted yet.
 
     def part_tokens(self, sizes: Sizes) -> int:
         """Tokens of a part of the cache: all where keys, values and scores fit."""
@@ -183,7 +183,7 @@ class HarmoniaMachine(Machine):
         return Cached(operand, unit, across, units, rows, found, line, low, parts)
 
     def head_lines(self, sizes: Sizes) -> dict[str, int]:
-        """First lines of what a head has, from the head's first, and where the next begins."""
+        """First lines of a head's tensors from the head's first; ``end`` is the next head's."""
         p, line = self.params, 0
         found: dict[str, int] = {}
         for name, operand in (("k", Operand.KEYS), ("v", Operand.VALUES)):
@@ -215,7 +215,7 @@ class HarmoniaMachine(Machine):
     # Programs.
 
     def row_accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
-        """Rows, and what only this machine has: registers of maxima, offsets of keys."""
+        """Rows, registers of maxima and offsets of keys."""
         x = item.instruction
         reads, writes = (
             [Access(e.memory, e.first, e.end) for e in part]
