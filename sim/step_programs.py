@@ -36,6 +36,7 @@ from tilewright.compiler.machine import Machine, machine_of
 from tilewright.compiler.plan import Plan
 from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.moves import LATENCY, Timing
+from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineParams
 from tilewright.sim.accelerator import Accelerator, as_built, run
@@ -108,75 +109,69 @@ def step_time(
     bounds = _bounds(params, timing, accelerator, model, step)
     machine = machine_of(params).with_mantissas(accelerator.lengths)
     try:
-        times = _times(machine, model, step, timing, every_step)
+        reason = refusal(model)
+        if step.new not in (None, 1):
+            reason = "no programs for several new tokens of a sequence"
+        require(not reason, reason)
+        series = _steps(machine, model, step, every_step)
+        times = _times(machine, model, _context(model, step.batch.longest), series, timing)
     except ValueError as error:
         formulas = {name: PartTime(bound, bound) for name, bound in bounds.items()}
         return StepTime(parts=formulas, missing=str(error))
     parts = {name: PartTime(time.cycles, bounds[name]) for name, time in times.items()}
     programs = sum(times.values(), ProgramTime())
-    skipped = 0 if every_step else _uncounted(machine, model, step)
-    return StepTime(parts=parts, programs=programs, interpolated=skipped)
+    skipped = sum(one.interpolated for one in series)
+    return StepTime(parts=parts, programs=programs, interpolated=int(skipped))
 
 
 # Programs.
 
 
+class _Counted(NamedTuple):
+    """A step of a pass that is counted."""
+
+    step: Step
+    times: Fraction  # how often it counts
+    heads: int  # how often the head follows
+    interpolated: Fraction = Fraction(0)  # steps among ``times`` that it stands for
+
+
 def _times(
-    machine: Machine, model: LlmShape, step: Pass, timing: Timing, every_step: bool
+    machine: Machine, model: LlmShape, context: int, series: list[_Counted], timing: Timing
 ) -> dict[str, ProgramTime]:
     """Cycles by part; a ValueError says why there are no programs."""
-    reason = refusal(model)
-    if step.new not in (None, 1):
-        reason = "no programs for several new tokens of a sequence"
-    if reason:
-        raise ValueError(reason)
-    context = _context(model, step.batch.longest)
     found: dict[str, ProgramTime] = {}
-    for one, times, with_head in _steps(machine, model, step, every_step):
-        parts = dict(_step(machine, model, context, one, timing)) if times else {}
-        if with_head:
-            tiles = tuple(head_tiles(machine, one))
-            head = _head(machine, model, context, _sequences(one), tiles, timing)
-            parts["head"] = head.times(with_head)
+    for step, times, heads, _ in series:
+        parts = {
+            name: time.scaled(times)
+            for name, time in _step(machine, model, context, step, timing).items()
+        }
+        if heads:
+            tiles = tuple(head_tiles(machine, step))
+            head = _head(machine, model, context, _sequences(step), tiles, timing)
+            parts["head"] = head.times(heads)
         for name, time in parts.items():
-            share = 1 if name == "head" else times
-            found[name] = found.get(name, ProgramTime()) + time.scaled(share)
+            found[name] = found.get(name, ProgramTime()) + time
     return found
 
 
-def _steps(
-    machine: Machine, model: LlmShape, step: Pass, every_step: bool
-) -> list[tuple[Step, Fraction, int]]:
-    """Steps of a pass: how often each counts, and how often the head follows."""
+def _steps(machine: Machine, model: LlmShape, step: Pass, every_step: bool) -> list[_Counted]:
+    """Steps of a pass."""
     groups = step.batch.groups
     if not step.prompt:
         lengths = [tokens for sequences, tokens in groups for _ in range(sequences)]
         found: dict[Step, int] = {}
         for one in batch_steps(lengths):
             found[one] = found.get(one, 0) + 1
-        return [(one, Fraction(times), times) for one, times in found.items()]
+        return [_Counted(one, Fraction(times), times) for one, times in found.items()]
     series = []
     for sequences, tokens in groups:
-        steps = _prompt(machine, model, tokens)
-        shares = sampled(len(steps), len(steps) if every_step else FEW_STEPS)
-        series += [
-            (steps[k], sequences * share, sequences if k == len(steps) - 1 else 0)
-            for k, share in shares.items()
-        ]
+        plan = Plan(machine=machine, shape=model, context=tokens, weight_bits=WEIGHT_BITS)
+        steps = prompt_steps(plan, tokens)
+        for k, share in sampled(len(steps), len(steps) if every_step else FEW_STEPS).items():
+            heads = sequences if k == len(steps) - 1 else 0
+            series.append(_Counted(steps[k], sequences * share, heads, sequences * (share - 1)))
     return series
-
-
-def _prompt(machine: Machine, model: LlmShape, tokens: int) -> list[Step]:
-    plan = Plan(machine=machine, shape=model, context=tokens, weight_bits=WEIGHT_BITS)
-    return prompt_steps(plan, tokens)
-
-
-def _uncounted(machine: Machine, model: LlmShape, step: Pass) -> int:
-    """Steps of a pass whose cycles are interpolated."""
-    if not step.prompt:
-        return 0
-    numbers = ((n, len(_prompt(machine, model, tokens))) for n, tokens in step.batch.groups)
-    return sum(sequences * (steps - len(sampled(steps))) for sequences, steps in numbers)
 
 
 def sampled(count: int, few: int = FEW_STEPS) -> dict[int, Fraction]:
@@ -251,10 +246,10 @@ def attention_time(params: MachineParams, model: LlmShape, tokens: int) -> Progr
         max_position_embeddings=max(tokens, model.max_position_embeddings),
     )
     machine, total = machine_of(params), ProgramTime()
-    for step, share, _ in _steps(machine, shape, Pass(Batch(((1, tokens),)), None), False):
+    for one in _steps(machine, shape, Pass(Batch(((1, tokens),)), None), False):
         context = _context(shape, tokens)
-        one = _step(machine, shape, context, step, Timing())["attention"]
-        total += one.scaled(share)
+        time = _step(machine, shape, context, one.step, Timing())["attention"]
+        total += time.scaled(one.times)
     return total
 
 

@@ -85,7 +85,6 @@ class Server:
     l2_bandwidth: float | str = _field(
         "l2_bytes_per_cycle", "to a core's registers", "B/cycle", 1, 1024, constant=True
     )
-    llc_capacity: float = _field(0.0, "last level, of a socket", "B", 0, 2**40)
     llc_bandwidth: float | str = _field(
         "far_bytes_per_cycle", "to a core's registers", "B/cycle", 0.1, 1024, constant=True
     )

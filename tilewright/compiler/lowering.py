@@ -43,7 +43,7 @@ class Scalar(NamedTuple):
 Operand = Tensor | Scalar | float
 Vectors = dict[int, tuple[int, int]]  # by bank: line and bank in external memory
 Chunk = tuple[Place, Place]  # its weights and scales on chip
-Then = Callable[[int, Matrix, int, list[Tensor]], None]  # tile, matrix, part and its outputs
+Then = Callable[[int, int, list[Tensor]], None]  # tile, part of a matrix and its outputs
 
 
 @lru_cache(maxsize=256)  # long programs repeat a few constants
@@ -318,7 +318,7 @@ class Lowering(ABC):
                 self.give_chunk(loaded)
         for tile in tiles:
             self.turn_to(tile, names[0])
-            then(tile, matrices[0], part, outputs[tile])
+            then(tile, part, outputs[tile])
 
     def turn_to(self, tile: int, name: str) -> None:
         """Turn to a tile, for the operation or matrix of this name."""
@@ -419,7 +419,7 @@ class Lowering(ABC):
         steps = [getattr(self, f"_{name}") for name in op.then]
         name = op.weights[0]
 
-        def then(tile: int, matrix: Matrix, part: int, outputs: list[Tensor]) -> None:
+        def then(tile: int, part: int, outputs: list[Tensor]) -> None:
             for step in steps:
                 outputs = step(tile, name, part, outputs)
             self.release(*outputs)
