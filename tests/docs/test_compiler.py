@@ -7,9 +7,11 @@ import pytest
 
 from tests.support.examples import table
 from tilewright.compiler import count
+from tilewright.compiler.image import Lines
 from tilewright.compiler.machine import machine_of
 from tilewright.compiler.plan import Plan
 from tilewright.compiler.product import best_product
+from tilewright.compiler.program import step_program
 from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.resolve import resolve
@@ -41,6 +43,14 @@ def test_units_are_busy_in_a_prompt(number):
     assert f"{attention.cycles + rest.cycles:,}" == cycles
     busy = rest.gemm / rest.cycles, attention.vector / attention.cycles
     assert [f"{share:.1%}" for share in busy] == shares
+
+
+def test_instructions_of_a_layer():
+    for block, model, context, instructions in table(PAGE, "instructions"):
+        shape, last = resolve_model(model), Step.prompt(int(context) - 1, 1)
+        plan = Plan(machine=machine_of(resolve(block)), shape=shape, context=2048)
+        program = step_program(Lines(plan, 1 << 16), last, latency=LATENCY, layers=1)
+        assert f"{len(program.body):,}" == instructions
 
 
 def test_cycles_of_products():

@@ -149,33 +149,31 @@ def _best_fit(
     """The least of the rows outside the preferred regions, in avoided ones, in several regions;
     of those, the one that was given back longest ago."""
     outside = ~preferred if preferred else 0
-    least: tuple[int, int, int] | None = None
-    equal: list[tuple[_Free, int]] = []
+    least, equal = 1 << 48, list[tuple[_Free, int]]()
     for run in _runs(free, rows):
         for first in _candidates(region, run, rows, align):
-            own = _regions(region, first, first + rows)
-            cost = (own & outside).bit_count(), (own & avoided).bit_count(), own.bit_count()
-            if least is None or cost < least:
+            own = (2 << (first + rows - 1) // region) - (1 << first // region)
+            cost = (own & outside).bit_count() << 32 | (own & avoided).bit_count() << 16
+            cost |= own.bit_count()
+            if cost < least:
                 least, equal = cost, [(run, first)]
             elif cost == least:
                 equal.append((run, first))
     if len(equal) < 2:
         return equal[0][1] if equal else None
-    return min((_given_back(run, first, first + rows), first) for run, first in equal)[1]
+    return min([(_given_back(run, first, first + rows), first) for run, first in equal])[1]
 
 
 def _candidates(region: int, run: _Free, rows: int, align: int) -> set[int]:
     """Rows where free parts or regions begin, or from which on rows end with them."""
-    start, stop = run[0][0], run[-1][1]
-    edges = {end for _, end, _ in run}
-    edges.add(start)
-    edges.update(range(-(-start // region) * region, stop + 1, region))
-    last = stop - rows
+    start, last = run[0][0], run[-1][1] - rows
+    edges = {start, *range(-(-start // region) * region, last + rows + 1, region)}
+    edges.update([end for _, end, _ in run])
     if align == 1:
-        found = edges | {edge - rows for edge in edges}
-    else:
-        found = {-(-edge // align) * align for edge in edges}
-        found.update([(edge - rows) // align * align for edge in edges])
+        ending = {edge - rows for edge in edges if edge - rows > start}
+        return ending.union([edge for edge in edges if edge <= last])
+    found = {-(-edge // align) * align for edge in edges}
+    found.update([(edge - rows) // align * align for edge in edges])
     return {first for first in found if start <= first <= last}
 
 
