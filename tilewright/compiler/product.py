@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 from tilewright.compiler.count import ProgramTime, program_time
 from tilewright.compiler.image import Lines
-from tilewright.compiler.lowering import Lowering, Tensor
+from tilewright.compiler.lowering import Chunk, Lowering, Tensor
 from tilewright.compiler.machine import Machine
 from tilewright.compiler.plan import Plan
+from tilewright.compiler.program import at_line
 from tilewright.compiler.rows import NoRoomError, Place, Rows
 from tilewright.compiler.schedule import Item, schedule, written
 from tilewright.compiler.sizes import Matrix, Step
@@ -189,10 +190,9 @@ class Product:
             found.append(Body(code(range(times * each, count)), 1, {}))
         return found
 
-    def _load_part(self, low: Lowering, part: int) -> tuple[Place, Place]:
+    def _load_part(self, low: Lowering, part: int) -> Chunk:
         """Regions other than those of the previous part, which the array is reading."""
-        p, m = self.machine.params, self.machine
-        align = max(1, p.beat_rows(m.weights_memory), p.beat_rows(m.scales_memory))
+        align = max(low.beats)
 
         def take(memory: Rows, count: int, most: int) -> Place:
             each = -(-most // memory.region)
@@ -217,9 +217,7 @@ class Product:
             line += m.params.beat_line(m.lines(m.memory(fields["memory"]), rows))
         return place
 
-    def _multiply(
-        self, low: Lowering, acts: Place, loaded: tuple[Place, Place], span: int, part: int
-    ) -> None:
+    def _multiply(self, low: Lowering, acts: Place, loaded: Chunk, span: int, part: int) -> None:
         """Results go to other regions than those that are stored at that time."""
         m, tiles, size = self.machine, len(self.spans[span]), len(self.matrix.parts[part])
         each = m.fp16_rows(size)
@@ -272,7 +270,7 @@ def best_product(machine: Machine, rows: int, inputs: int, outputs: int, latency
 def _moved(x: Any, times: int, strides: dict[int, int]) -> Any:
     line = x.fields.get("line")
     stride = 0 if line is None else strides.get(line >> 28 << 28, 0)
-    return type(x)(x.opcode, x.fields | {"line": line + times * stride}) if stride else x
+    return at_line(x, line + times * stride) if stride else x
 
 
 def _matrix(machine: Machine, inputs: int, outputs: int, parts: int) -> Matrix:

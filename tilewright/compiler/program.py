@@ -102,9 +102,11 @@ def step_program(
 def _of_layer(x: Any, layer: int, strides: dict[int, int]) -> Any:
     """An instruction of a layer's body, for one layer."""
     index = x.fields.get("line_index", 0)
-    if not index:
-        return x
-    line = x.fields["line"] + layer * strides[index]
+    return at_line(x, x.fields["line"] + layer * strides[index]) if index else x
+
+
+def at_line(x: Any, line: int) -> Any:
+    """A load or store of another line of external memory, without an index register."""
     require(line < 1 << LINE_FIELD, f"external memory has no line {line}")
     # The other fields are valid: checking them again takes as long as all the rest.
     made = object.__new__(type(x))
