@@ -1,13 +1,12 @@
 """The Anda accelerator's instructions: what they leave in its memories, bit by bit."""
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden import anda
-from tilewright.golden.anda_machine.attention import dots, weighed
 from tilewright.golden.anda_machine.isa import (
     Formats,
     Instruction,
@@ -17,24 +16,35 @@ from tilewright.golden.anda_machine.isa import (
     groups_of,
 )
 from tilewright.golden.anda_machine.layout import (
-    anda_rows,
     block_format,
-    fp16_rows,
     fp16_values,
     from_bytes,
     to_bytes,
     word_dtype,
 )
-from tilewright.golden.machine.machine import BaseMachine
-from tilewright.golden.params.anda_machine import AndaParams, Counter, Memory, Opcode, group_rows
-from tilewright.golden.params.formats import FP16, IntFormat
+from tilewright.golden.bfp import encode
+from tilewright.golden.machine.fast_products import PartWeights
+from tilewright.golden.machine.fast_vector import dots, masked, weighed
+from tilewright.golden.machine.machine import BaseMachine, Lanes
+from tilewright.golden.params.anda_machine import (
+    FP16_ROWS,
+    AndaParams,
+    Counter,
+    Memory,
+    Opcode,
+    group_rows,
+)
+from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
-from tilewright.golden.weights import Weights
 
 
 class Machine(BaseMachine):
-    """The accelerator's memories; ``run`` executes a program on them."""
+    """The accelerator's memories; ``run`` executes a program on them.
+
+    Weights are unpacked once, when lines that hold them are first multiplied. Banks that hold the
+    same activations are multiplied once.
+    """
 
     INSTRUCTION: ClassVar = Instruction
     SETTINGS: ClassVar = Formats
@@ -43,11 +53,18 @@ class Machine(BaseMachine):
         *(Counter.INSTRUCTIONS, Counter.MATRIX_BUSY, Counter.LINES_READ, Counter.LINES_WRITTEN),
         Counter.GROUPS_COMPRESSED,
     )
+    LAZY: ClassVar = (Memory.WEIGHTS, Memory.SCALES)
+    CHECKED_BY_SETTINGS: ClassVar = True
 
     def __init__(
-        self, params: AndaParams, external: NDArray[np.uint8], bad_lines: Iterable[int] = ()
+        self,
+        params: AndaParams,
+        external: NDArray[np.uint8],
+        bad_lines: Iterable[int] = (),
+        *,
+        constant: int = 0,
     ):
-        super().__init__(params, external, bad_lines)
+        super().__init__(params, external, bad_lines, constant=constant)
         words = word_dtype(params)
         shape = (params.activation_rows, params.rows)
         self.activations = np.zeros(shape, words)
@@ -55,8 +72,11 @@ class Machine(BaseMachine):
         columns = params.planes_per_beat * params.columns
         self.weights = np.zeros((params.weight_rows, columns), words)
         self.scales = np.zeros((params.scale_rows, params.columns), np.uint16)
+        self._unpacked: dict[tuple[int, int, int], PartWeights] = {}
+        self._last_key: tuple = ()  # of the last product's activations
+        self._last_values: NDArray = np.zeros(0)
 
-    def _check(self, x: Instruction | None) -> Error:
+    def _judge(self, x: Instruction | None) -> Error:
         return check(self.params, self.settings, x)
 
     def _execute(self, x: Instruction) -> Error:
@@ -69,21 +89,20 @@ class Machine(BaseMachine):
                 return self._store(x)
             case Opcode.GEMM:
                 self._gemm(x)
+            case Opcode.VECTOR if x.vector.operation.attends:
+                self._attend(x)
             case Opcode.VECTOR:
                 self._vector(x)
             case Opcode.COMPRESS:
                 self._compress(x)
         return Error.NONE
 
+    # Rows.
+
     def _moved(self, x: Instruction) -> NDArray:
         """The rows that a load or store names."""
         (extent,) = extents(self.params, self.settings, x)
-        memory = {
-            Memory.EXPONENTS: self.exponents,
-            Memory.WEIGHTS: self.weights,
-            Memory.SCALES: self.scales,
-        }.get(Memory(x["memory"]), self.activations)
-        return memory[extent.first : extent.end : extent.stride]
+        return self._buffer(Memory(x["memory"]))[extent.first : extent.end : extent.stride]
 
     def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:
         self._moved(x)[:] = from_bytes(self.params, Memory(x["memory"]), data, x["rows"])
@@ -91,32 +110,82 @@ class Machine(BaseMachine):
     def _get(self, x: Instruction) -> NDArray[np.uint8]:
         return to_bytes(self.params, Memory(x["memory"]), self._moved(x))
 
+    def _buffer(self, memory: Memory) -> NDArray:
+        return {
+            Memory.EXPONENTS: self.exponents,
+            Memory.WEIGHTS: self.weights,
+            Memory.SCALES: self.scales,
+        }.get(memory, self.activations)
+
+    def _rows_of_lines(self, memory: Memory, data: NDArray[np.uint8], rows: int) -> NDArray:
+        return from_bytes(self.params, memory, data, rows)
+
+    # Products.
+
     def _gemm(self, x: Instruction) -> None:
         p, source = self.params, self.settings.source
         groups, tiles = groups_of(p, x["inputs"]), -(-x["outputs"] // p.columns)
-        inputs = groups * p.group
-        taken = self.activations[x["source"] :][: groups * group_rows(source)]
-        exponents = self.exponents[x["source"] :][: len(taken) : group_rows(source)] & np.uint8(
-            0x1F
-        )
-        layout = anda.TensorLayout(
-            fmt=block_format(p, source), rows=p.rows, length=inputs, lanes=p.rows
-        )
-        blocks = anda.load(layout, taken, exponents)
-        rows = self.weights[x["weights"] :][: tiles * groups * p.mxu.weight_beats]
-        scales = self.scales[x["scales"] :][: tiles * groups]
-        weights = Weights(
-            IntFormat(bits=p.weight_bits),
-            self._weight_values(rows, tiles, groups),
-            scales.reshape(tiles, groups, -1).transpose(0, 2, 1).reshape(-1, groups),
-            p.group,
-        )
-        values = anda.gemm(p.mxu.numerics, source, blocks, weights)
-        self._write_result(x["destination"], values, self.settings.result)
+        planes = self.activations[x["source"] :][: groups * group_rows(source)]
+        exponents = self.exponents[x["source"] :][: len(planes) : group_rows(source)]
+        exponents = exponents & np.uint8((1 << FP16.exponent_bits) - 1)
+        same = bool((planes == planes[:, :1]).all() and (exponents == exponents[:, :1]).all())
+        banks = 1 if same else p.rows
+        values = self._activation_values(source, planes[:, :banks], exponents[:, :banks])
+        # Sums of a group are exact in float32 up to this length.
+        if p.group << (source + p.weight_bits - 1) > 1 << FP32.significand_bits:
+            values = values.astype(np.float64)
+        result = masked(self._part(x, tiles, groups).product(values))
+        self._write_result(x["destination"], result)
         self._count(Counter.MATRIX_BUSY, tiles * groups * group_rows(source))
 
-    def _weight_values(self, rows: NDArray, tiles: int, groups: int) -> NDArray[np.int8]:
-        """(outputs, inputs) integers of rows of the weight buffer."""
+    def _activation_values(
+        self, mantissa: int, planes: NDArray, exponents: NDArray
+    ) -> NDArray[np.float32]:
+        """(groups, banks, group): exact values; all parts of a matrix have the same activations."""
+        key = mantissa, planes.shape[1], planes.tobytes(), exponents.tobytes()
+        if key != self._last_key:
+            p, (rows, banks) = self.params, planes.shape
+            length = rows // group_rows(mantissa) * p.group
+            fmt = block_format(p, mantissa)
+            layout = anda.TensorLayout(fmt=fmt, rows=banks, length=length, lanes=banks)
+            blocks = anda.load(layout, planes, exponents)
+            step = blocks.exponent.astype(np.int32) - FP16.bias - (mantissa - 1)
+            values = np.ldexp(blocks.mantissa.astype(np.float32), step[..., np.newaxis])
+            values = np.where(blocks.sign, -values, values).swapaxes(0, 1)
+            self._last_key, self._last_values = key, np.ascontiguousarray(values)
+        return self._last_values
+
+    def _part(self, x: Instruction, tiles: int, groups: int) -> PartWeights:
+        """Weights of a product, from external memory where they have not been unpacked yet."""
+        rows, scale_rows = tiles * groups * self.params.mxu.weight_beats, tiles * groups
+        weights = self._pending.get((Memory.WEIGHTS, x["weights"]))
+        scales = self._pending.get((Memory.SCALES, x["scales"]))
+        if (
+            weights is None
+            or scales is None
+            or weights.skip + scales.skip
+            or rows > weights.rows
+            or scale_rows > scales.rows
+        ):
+            self._settle_rows(Memory.WEIGHTS, x["weights"], rows)
+            self._settle_rows(Memory.SCALES, x["scales"], scale_rows)
+            return self._unpack(
+                self.weights[x["weights"] :][:rows],
+                self.scales[x["scales"] :][:scale_rows],
+                tiles,
+                groups,
+            )
+        key = weights.line, rows, groups
+        if key not in self._unpacked:
+            self._unpacked[key] = self._unpack(
+                self._fetched(Memory.WEIGHTS, weights._replace(rows=rows)),
+                self._fetched(Memory.SCALES, scales._replace(rows=scale_rows)),
+                tiles,
+                groups,
+            )
+        return self._unpacked[key]
+
+    def _unpack(self, rows: NDArray, scales: NDArray, tiles: int, groups: int) -> PartWeights:
         p = self.params
         words = rows.reshape(tiles, groups, p.weight_bits, p.columns)
         octets = np.ascontiguousarray(words)[..., np.newaxis].view(np.uint8)
@@ -125,37 +194,58 @@ class Machine(BaseMachine):
         for plane in range(1, p.weight_bits):
             values <<= 1
             values |= bits[:, :, plane].view(np.int8)
-        return values.transpose(0, 2, 1, 3).reshape(tiles * p.columns, -1)
+        by_group = values.swapaxes(0, 1).reshape(groups, -1, p.group)
+        factors = scales.reshape(tiles, groups, -1).swapaxes(0, 1).reshape(groups, 1, -1)
+        return PartWeights(
+            np.ascontiguousarray(by_group, np.float32),
+            factors.view(np.float16).astype(np.float32),
+        )
 
-    def _write_result(self, row: int, values: NDArray, mantissa: int) -> None:
-        """fp16 patterns (banks, elements) as fp16, or in Anda format with ``mantissa`` bits."""
+    # Results and compression.
+
+    def _write_result(self, row: int, values: NDArray) -> None:
+        """fp16 patterns of all banks, or of one for all, in the configured result format."""
+        p, mantissa = self.params, self.settings.result
         if not mantissa:
-            self._write_tensor(row, values)
+            words = np.zeros((len(values), groups_of(p, values.shape[1]) * p.group), np.uint16)
+            words[:, : values.shape[1]] = values
+            rows = words.view(word_dtype(p)).T
+            self.activations[row : row + len(rows)] = rows
             return
-        planes = anda_rows(self.params, mantissa, values)
-        end = row + len(planes.rows)
-        self.activations[row:end] = planes.rows
-        self.exponents[row : end : group_rows(mantissa)] = planes.exponents
+        fmt = block_format(p, mantissa)
+        layout = anda.TensorLayout(
+            fmt=fmt, rows=len(values), length=values.shape[1], lanes=len(values)
+        )
+        planes, exponents = anda.store(layout, encode(fmt, values, saturate=True))
+        end = row + len(planes)
+        self.activations[row:end] = planes
+        self.exponents[row : end : group_rows(mantissa)] = exponents
         self.outcome.saturated |= bool(((values & 0x7FFF) > FP16.max_finite_bits).any())
-        self._count(Counter.GROUPS_COMPRESSED, planes.exponents.size)
+        self._count(Counter.GROUPS_COMPRESSED, p.rows * len(exponents))
 
-    def _write_tensor(self, row: int, values: NDArray[np.uint16]) -> None:
-        rows = fp16_rows(self.params, values)
-        self.activations[row : row + len(rows)] = rows
-
-    def _tensor(self, row: int, elements: int) -> NDArray[np.uint16]:
-        p = self.params
+    def _compress(self, x: Instruction) -> None:
+        p, elements = self.params, x["elements"]
         groups = groups_of(p, elements)
-        rows = self.activations[row : row + groups * group_rows(0)]
+        rows = self.activations[x["source"] :][: groups * FP16_ROWS]
         values = fp16_values(p, rows, groups * p.group).copy()
         values[:, elements:] = 0
-        return values
+        same = bool((values == values[:1]).all())
+        self._write_result(x["destination"], values[:1] if same else values)
 
-    def _vector(self, x: Instruction) -> None:
-        if Operation(x["operation"]).attends:
-            self._attend(x)
-        else:
-            super()._vector(x)
+    # Vector operations.
+
+    def _words_of(self, row: int, count: int, lanes: Lanes) -> NDArray[np.uint16]:
+        return self._words(slice(row, row + count))
+
+    def _words(self, rows: Any) -> NDArray[np.uint16]:
+        """fp16 patterns (..., banks, row_lanes) of rows of the activation buffer."""
+        return self.activations[rows][..., np.newaxis].view("<u2")
+
+    def _put_words(self, row: int, words: NDArray[np.uint16], elements: int, lanes: Lanes) -> None:
+        """Rows of whole groups: those after the words are zero."""
+        end = row + len(words)
+        self.activations[row:end] = np.ascontiguousarray(words).view(self.activations.dtype)[..., 0]
+        self.activations[end : row + groups_of(self.params, elements) * FP16_ROWS] = 0
 
     def _attend(self, x: Instruction) -> None:
         """Several sums of a and b; docs/anda-system.md has their rows."""
@@ -171,11 +261,3 @@ class Machine(BaseMachine):
             found = dots(a, b, x["elements"], x["scale"])
         row = x["destination"]
         self.activations[row : row + len(found)] = found.view(self.activations.dtype)[..., 0]
-
-    def _words(self, rows: NDArray) -> NDArray[np.uint16]:
-        """fp16 patterns (..., banks, row_lanes) of rows of the activation buffer."""
-        return self.activations[rows][..., np.newaxis].view("<u2")
-
-    def _compress(self, x: Instruction) -> None:
-        values = self._tensor(x["source"], x["elements"])
-        self._write_result(x["destination"], values, self.settings.result)

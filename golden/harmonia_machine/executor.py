@@ -1,6 +1,7 @@
 """The Harmonia accelerator's instructions: what they leave in its memories, bit by bit."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -8,9 +9,8 @@ from numpy.typing import NDArray
 
 from tilewright.golden import bfp
 from tilewright.golden.bfp import Blocks
-from tilewright.golden.harmonia.gemm import gemm, linear
 from tilewright.golden.harmonia.mixed import MixedBlocks
-from tilewright.golden.harmonia.offset import largest_halved, signed_maximum, subtract
+from tilewright.golden.harmonia.offset import largest_halved, signed_maximum
 from tilewright.golden.harmonia_machine.isa import (
     Instruction,
     Settings,
@@ -20,16 +20,15 @@ from tilewright.golden.harmonia_machine.isa import (
     words_of,
 )
 from tilewright.golden.harmonia_machine.layout import (
-    activation_rows_of,
     element_bits,
     from_bytes,
-    halves_rows,
     halves_values,
     row_shape,
     to_bytes,
 )
-from tilewright.golden.machine.machine import BaseMachine
-from tilewright.golden.machine.vector import largest
+from tilewright.golden.machine.fast_products import FEW_BANKS, Banks, PartWeights
+from tilewright.golden.machine.fast_vector import arithmetic, largest, masked
+from tilewright.golden.machine.machine import BaseMachine, Lanes
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
 from tilewright.golden.params.harmonia_machine import (
@@ -41,14 +40,19 @@ from tilewright.golden.params.harmonia_machine import (
     Operand,
 )
 from tilewright.golden.params.machine import SCALARS, Error
-from tilewright.golden.weights import Weights
+from tilewright.golden.params.vector import Operation
 
-_MINUS_INFINITY = 0xFC00
+Floats = NDArray[np.float32]
+_MINUS_INFINITY = np.uint16(0xFC00)
 _EXPONENT_MASK = np.uint8((1 << FP16.exponent_bits) - 1)
 
 
 class Machine(BaseMachine):
-    """The accelerator's memories; ``run`` executes a program on them."""
+    """The accelerator's memories; ``run`` executes a program on them.
+
+    Weights are unpacked once, when they are first multiplied. Results are computed for banks that
+    are written, and for all where a scalar register takes one of each.
+    """
 
     INSTRUCTION: ClassVar = Instruction
     SETTINGS: ClassVar = Settings
@@ -57,11 +61,18 @@ class Machine(BaseMachine):
         *(Counter.INSTRUCTIONS, Counter.MATRIX_BUSY, Counter.LINES_READ, Counter.LINES_WRITTEN),
         *(Counter.MANTISSA_LINES, Counter.OPERAND_LINES, Counter.GROUPS_CONVERTED),
     )
+    LAZY: ClassVar = (Memory.OPERANDS, Memory.SCALES)
+    CHECKED_BY_SETTINGS: ClassVar = False
 
     def __init__(
-        self, params: HarmoniaParams, external: NDArray[np.uint8], bad_lines: Iterable[int] = ()
+        self,
+        params: HarmoniaParams,
+        external: NDArray[np.uint8],
+        bad_lines: Iterable[int] = (),
+        *,
+        constant: int = 0,
     ):
-        super().__init__(params, external, bad_lines)
+        super().__init__(params, external, bad_lines, constant=constant)
         self.memories = {
             memory: np.zeros(
                 (params.depth(memory), *row_shape(params, memory)),
@@ -71,12 +82,17 @@ class Machine(BaseMachine):
         }
         self.maxima = np.zeros(params.channels, np.uint16)  # of K in the initial window
         self.offsets = np.zeros(params.channels, np.uint16)
+        self._unpacked: dict[tuple[int, int], PartWeights] = {}
+        self._cache: dict[tuple[int, ...], PartWeights] = {}  # keys and values, as they are now
+        self._values: dict[tuple, Floats] = {}  # of activations, as they are now
+        self._banks: tuple[Floats, Banks] | None = None  # of the last activations of all
+        self._learned: dict[bytes, NDArray[np.uint16]] = {}  # offsets by the maxima of a window
 
-    def _check(self, x: Instruction | None) -> Error:
+    def _judge(self, x: Instruction | None) -> Error:
         return check(self.params, x)
 
     def _step(self, x: Instruction | None) -> Error:
-        """One instruction, or all that a tiled GEMM consists of."""
+        """One instruction, or all that a tiled GEMM expands into."""
         if x is None or x.opcode is not Opcode.TILED_GEMM or self._check(x) is not Error.NONE:
             return super()._step(x)
         self._note(x)
@@ -85,6 +101,8 @@ class Machine(BaseMachine):
 
     def _execute(self, x: Instruction) -> Error:
         match x.opcode:
+            case Opcode.VECTOR:  # most are
+                self._vector(x)
             case Opcode.CONFIGURE:
                 self.settings = Settings.of(x)
             case Opcode.LOAD:
@@ -93,31 +111,33 @@ class Machine(BaseMachine):
                 return self._store(x)
             case Opcode.GEMM:
                 self._gemm(x)
-            case Opcode.VECTOR:
-                self._vector(x)
             case Opcode.CONVERT:
                 self._convert(x)
             case Opcode.LEARN:
                 self._learn(x)
             case Opcode.CLEAR:
-                lanes = x["part"] * self.params.rows + np.flatnonzero(self._lanes)
-                rows = slice(x["low_halves"], x["low_halves"] + x["rows"])
-                self.memories[Memory.OPERANDS][rows, lanes] = 0
+                self._cache.clear()
+                lanes = x["part"] * self.params.rows + np.arange(self.params.rows)[self._written]
+                self._rows(Memory.OPERANDS, x["low_halves"], x["rows"])[:, lanes] = 0
         return Error.NONE
 
     @property
-    def _lanes(self) -> NDArray[np.bool_]:
-        """Banks that are written."""
-        return (self.settings.lanes >> np.arange(self.params.rows) & 1).astype(bool)
+    def _written(self) -> Lanes:
+        return _lanes(self.settings.lanes, self.params.rows)
 
-    # Moves.
+    # Moves and rows.
 
     def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:
         memory = Memory(x["memory"])
         rows = from_bytes(self.params, memory, data, x["rows"])
-        if x["spread"]:
-            rows = np.repeat(rows[:, x["spread"] - 1 : x["spread"]], self.params.rows, axis=1)
-        self._write(memory, x["row"], rows)
+        target = self._rows(memory, x["row"], len(rows))
+        if memory is Memory.FP16:
+            lanes = self._written
+            chosen = slice(x["spread"] - 1, x["spread"]) if x["spread"] else lanes
+            target[:, lanes] = rows[:, chosen]
+            return
+        (self._values if memory < Memory.OPERANDS else self._cache).clear()
+        target[:] = rows
 
     def _count_read(self, memory: int, lines: int) -> None:
         super()._count_read(memory, lines)
@@ -130,68 +150,129 @@ class Machine(BaseMachine):
         memory = Memory(x["memory"])
         return to_bytes(self.params, memory, self._rows(memory, x["row"], x["rows"]))
 
+    def _buffer(self, memory: Memory) -> NDArray:
+        return self.memories[memory]
+
+    def _rows_of_lines(self, memory: Memory, data: NDArray[np.uint8], rows: int) -> NDArray:
+        return from_bytes(self.params, memory, data, rows)
+
     def _rows(self, memory: Memory, first: int, rows: int) -> NDArray:
+        if memory in self.LAZY:
+            self._settle_rows(memory, first, rows)
         return self.memories[memory][first : first + rows]
 
-    def _write(self, memory: Memory, first: int, rows: NDArray) -> None:
-        """Whole rows; of fp16 only the lanes that are set."""
-        target = self._rows(memory, first, len(rows))
-        if memory is Memory.FP16:
-            target[:, self._lanes] = rows[:, self._lanes]
-        else:
-            target[:] = rows
-
-    # GEMMs.
+    # Products.
 
     def _gemm(self, x: Instruction) -> None:
-        p, operand = self.params, Operand(x["operand"])
-        groups, tiles, token_tiles = x["groups"], x["tiles"], x["token_tiles"]
-        activations = self._activations(x["source"], token_tiles, groups)
+        p, operand, groups = self.params, Operand(x["operand"]), x["groups"]
         if operand is Operand.WEIGHTS:
-            sums = groups * tiles
-            values = linear(p.numerics, activations, self._weights(x))
+            part, sums = self._part(x), groups * x["tiles"]
         else:
-            mixed = self._cached(x, operand)
-            sums = int((mixed.bits[:: p.columns] // OPERAND_BITS).sum())
-            values = gemm(p.numerics, activations, mixed)
-        # (token tiles, tiles, rows of a tile), each with its banks
-        words = values.reshape(token_tiles, p.rows, -1, p.word_values).swapaxes(1, 2)
-        self._write(Memory.FP16, x["destination"], words.reshape(-1, p.rows, p.word_values))
-        self._count(Counter.MATRIX_BUSY, sums * token_tiles)
-        if x["maxima"]:
-            self._keep_largest(x, values)
+            part, sums = self._cached_part(x, operand)
+        lanes = slice(None) if x["maxima"] else self._written
+        row = x["destination"]
+        for tile in range(x["token_tiles"]):
+            values = self._activation_values(x["source"] + tile * groups, groups, lanes)
+            if values.shape[1] > FEW_BANKS:
+                banks = self._banks_of(values)
+                results = masked(part.product(banks.distinct)[banks.place])
+            else:
+                results = masked(part.product(values))
+            if x["maxima"]:
+                register = (x["register"] + tile) % SCALARS
+                self.scalars[register] = self._largest(x, tile, results)
+                results = results[self._written]
+            shape = len(results), results.shape[1] // p.word_values, p.word_values
+            words = results.reshape(shape).swapaxes(0, 1)
+            self.memories[Memory.FP16][row : row + len(words), self._written] = words
+            row += len(words)
+        self._count(Counter.MATRIX_BUSY, sums * x["token_tiles"])
 
-    def _keep_largest(self, x: Instruction, values: NDArray[np.uint16]) -> None:
-        """The largest result of every row (tokens, columns) that counts, to scalar registers.
+    def _largest(self, x: Instruction, tile: int, values: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        """The largest result of every bank (banks, columns) that counts.
 
-        Columns behind the last key do not count, nor do those that the causal limit hides.
+        Columns after the last key do not count, nor do those that the causal limit hides.
         """
-        rows, column = self.params.rows, np.arange(values.shape[1])
-        counts = np.ones(values.shape, bool)
+        banks, columns = values.shape
+        column = np.arange(columns)
+        hidden = np.zeros(values.shape, bool)
         if x["operand"] == Operand.KEYS:
-            counts &= column < self.settings.tokens
+            hidden |= column >= self.settings.tokens
         if self.settings.causal_limit:
-            seen = self.settings.causal_limit + np.arange(len(values))
-            counts &= column < seen[:, np.newaxis]
-        maxima = largest(values, counts).reshape(-1, rows)
-        for token_tile, found in enumerate(maxima):
-            self.scalars[(x["register"] + token_tile) % SCALARS] = found
+            seen = self.settings.causal_limit + tile * banks + np.arange(banks)
+            hidden |= column >= seen[:, np.newaxis]
+        return largest(np.where(hidden, _MINUS_INFINITY, values)[np.newaxis], columns)
 
-    def _activations(self, row: int, token_tiles: int, groups: int) -> Blocks:
-        """The activations of a ``gemm``: (tokens, groups, group)."""
-        p, count = self.params, token_tiles * groups
+    def _activation_values(self, row: int, groups: int, lanes: Lanes) -> Floats:
+        """(groups, banks, group): exact values of the activations."""
+        key = (row, groups, lanes.start, lanes.stop) if isinstance(lanes, slice) else ()
+        if key and key in self._values:
+            return self._values[key]
+        rows = slice(row, row + groups)
+        mantissa = self.memories[Memory.MANTISSAS][rows, lanes].astype(np.float32)
+        exponent = self.memories[Memory.EXPONENTS][rows, lanes] & _EXPONENT_MASK
+        step = _power(exponent, ACTIVATION_BITS)[..., np.newaxis]
+        sign = self.memories[Memory.SIGNS][rows, lanes].astype(bool)
+        mantissa *= np.where(sign, -step, step)
+        if key:
+            self._values[key] = mantissa
+        return mantissa
 
-        def by_token(memory: Memory) -> NDArray:
-            rows = self._rows(memory, row, count)
-            tiles = rows.reshape(token_tiles, groups, *rows.shape[1:]).swapaxes(1, 2)
-            return tiles.reshape(token_tiles * p.rows, groups, *rows.shape[2:])
+    def _banks_of(self, values: Floats) -> Banks:
+        """All parts of a matrix are multiplied by the same activations."""
+        known = self._banks
+        if known is None or known[0] is not values:
+            known = self._banks = values, Banks.of(values)
+        return known[1]
 
-        return Blocks(
-            by_token(Memory.SIGNS).astype(bool),
-            by_token(Memory.MANTISSAS),
-            by_token(Memory.EXPONENTS) & _EXPONENT_MASK,
-            groups * p.group,
+    def _part(self, x: Instruction) -> PartWeights:
+        """Weights of a product, from external memory where they have not been unpacked yet."""
+        rows, groups = x["groups"] * x["tiles"], x["groups"]
+        operands = self._pending.get((Memory.OPERANDS, x["operands"]))
+        scales = self._pending.get((Memory.SCALES, x["metadata"]))
+        if (
+            operands is None
+            or scales is None
+            or operands.skip + scales.skip
+            or rows > min(operands.rows, scales.rows)
+        ):
+            return self._unpack(
+                self._rows(Memory.OPERANDS, x["operands"], rows),
+                self._rows(Memory.SCALES, x["metadata"], rows),
+                groups,
+            )
+        key = operands.line, rows
+        if key not in self._unpacked:
+            self._unpacked[key] = self._unpack(
+                self._fetched(Memory.OPERANDS, operands._replace(rows=rows)),
+                self._fetched(Memory.SCALES, scales._replace(rows=rows)),
+                groups,
+            )
+        return self._unpacked[key]
+
+    def _unpack(self, operands: NDArray, scales: NDArray, groups: int) -> PartWeights:
+        p, sign = self.params, 1 << (OPERAND_BITS - 1)
+        values = (operands.astype(np.int8) ^ sign) - sign  # two's complement
+        by_group = values.reshape(-1, groups, p.columns, p.group).swapaxes(0, 1)
+        factors = scales.view(np.float16).reshape(-1, groups, p.columns).transpose(1, 0, 2)
+        return PartWeights(
+            by_group.reshape(groups, -1, p.group).astype(np.float32),
+            factors.reshape(groups, 1, -1).astype(np.float32),
         )
+
+    def _cached_part(self, x: Instruction, operand: Operand) -> tuple[PartWeights, int]:
+        """Keys or values, and the sums that the array takes."""
+        fields = ("operand", "operands", "low_halves", "metadata", "groups", "tiles")
+        key = (*(x[name] for name in fields), self.settings.tokens)
+        p, groups, tiles = self.params, x["groups"], x["tiles"]
+        units, across = (tiles, groups) if operand is Operand.KEYS else (groups, tiles)
+        low = sum(p.has_low(operand, unit, self.settings.tokens) for unit in range(units))
+        if key not in self._cache:
+            mixed = self._cached(x, operand)
+            step = _power(mixed.exponent, mixed.bits)[..., np.newaxis]
+            values = mixed.mantissa.astype(np.float32) * np.where(mixed.sign, -step, step)
+            self._cache[key] = PartWeights(np.ascontiguousarray(values.swapaxes(0, 1)))
+        return self._cache[key], (units + low) * across
 
     def _by_column(self, memory: Memory, row: int, x: Instruction) -> NDArray:
         """Rows of an operand memory as (columns of all tiles, groups, ...)."""
@@ -203,14 +284,6 @@ class Machine(BaseMachine):
             ordered = rows.reshape(tiles, groups, *rows.shape[1:])
         columns = ordered.swapaxes(1, 2)
         return columns.reshape(tiles * self.params.columns, groups, *rows.shape[2:])
-
-    def _weights(self, x: Instruction) -> Weights:
-        p = self.params
-        nibbles = self._by_column(Memory.OPERANDS, x["operands"], x)
-        values = (nibbles.astype(np.int8) ^ 8) - 8  # two's complement of 4 bits
-        scales = self._by_column(Memory.SCALES, x["metadata"], x)
-        fmt = p.numerics.weight_format
-        return Weights(fmt, values.reshape(len(values), -1), scales, p.group)
 
     def _cached(self, x: Instruction, operand: Operand) -> MixedBlocks:
         """Keys or values in the precision that their age gives them."""
@@ -240,7 +313,7 @@ class Machine(BaseMachine):
     # Conversions.
 
     def _tensor(self, row: int, elements: int, tiles: int = 1) -> NDArray[np.uint16]:
-        """The same of several token tiles, tile after tile."""
+        """fp16 patterns (tokens of all tiles, elements in whole words), 0 beyond ``elements``."""
         words = words_of(self.params, elements)
         rows = self._rows(Memory.FP16, row, words * tiles)
         values = halves_values(self.params, rows, words * self.params.word_values).copy()
@@ -254,32 +327,24 @@ class Machine(BaseMachine):
         return blocks
 
     def _convert(self, x: Instruction) -> None:
-        match Conversion(x["conversion"]):
-            case Conversion.ACTIVATIONS:
-                blocks = self._encoded(self._tensor(x["source"], x["elements"]))
-                rows = activation_rows_of(
-                    Blocks(
-                        blocks.sign[np.newaxis],
-                        blocks.mantissa[np.newaxis],
-                        blocks.exponent[np.newaxis],
-                        blocks.length,
-                    )
-                )
-                self._write(Memory.MANTISSAS, x["destination"], rows.mantissas)
-                self._write(Memory.SIGNS, x["destination"], rows.signs)
-                self._write(Memory.EXPONENTS, x["destination"], rows.exponents)
-            case Conversion.KEYS:
-                self._convert_keys(x)
-            case Conversion.VALUES:
-                self._convert_values(x)
-
-    def _convert_keys(self, x: Instruction) -> None:
-        p = self.params
-        elements = x["elements"]
+        p, elements, conversion = self.params, x["elements"], Conversion(x["conversion"])
+        (self._values if conversion is Conversion.ACTIVATIONS else self._cache).clear()
+        if conversion is Conversion.VALUES:
+            self._convert_values(x)
+            return
         tokens = self._tensor(x["source"], elements)[:, :elements]
-        blocks = self._encoded(self._shifted(tokens, self.offsets[:elements]))
-        lanes = np.flatnonzero(self._lanes)
-        self._write_operands(x, blocks, lanes, x["part"] * p.rows + lanes)
+        if conversion is Conversion.KEYS:
+            offsets = self.offsets[:elements]
+            chosen = np.flatnonzero(offsets & 0x7FFF)
+            tokens[:, chosen] = arithmetic(Operation.SUBTRACT, tokens[:, chosen], offsets[chosen])
+            lanes = np.arange(p.rows)[self._written]
+            self._write_operands(x, self._encoded(tokens), lanes, x["part"] * p.rows + lanes)
+            return
+        blocks = self._encoded(tokens)
+        rows = slice(x["destination"], x["destination"] + blocks.exponent.shape[1])
+        self.memories[Memory.MANTISSAS][rows] = blocks.mantissa.swapaxes(0, 1)
+        self.memories[Memory.SIGNS][rows] = blocks.sign.swapaxes(0, 1)
+        self.memories[Memory.EXPONENTS][rows] = blocks.exponent.T
 
     def _convert_values(self, x: Instruction) -> None:
         p = self.params
@@ -320,30 +385,46 @@ class Machine(BaseMachine):
     def _learn(self, x: Instruction) -> None:
         count = x["elements"]
         tokens = self._tensor(x["source"], count)[:, :count]
-        tokens[~self._lanes] = 0
+        unseen = np.ones(len(tokens), bool)
+        unseen[self._written] = False
+        tokens[unseen] = 0
         seen = tokens if x["first"] else np.vstack([self.maxima[:count], tokens])
         self.maxima[:count] = signed_maximum(seen)
         if x["last"]:
+            key = self.maxima[:count].tobytes()
+            if key not in self._learned:  # every later step learns from the same window again
+                found = largest_halved(self.maxima[np.newaxis, :count], self.params.offsets)
+                self._learned[key] = found
             self.offsets[:] = 0
-            self.offsets[:count] = self._learned(self.maxima[:count])
-
-    def _shifted(
-        self, tokens: NDArray[np.uint16], offsets: NDArray[np.uint16]
-    ) -> NDArray[np.uint16]:
-        return subtract(tokens, offsets)
-
-    def _learned(self, maxima: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """Offsets that follow from the largest values of a window."""
-        return largest_halved(maxima[np.newaxis], self.params.offsets)
+            self.offsets[:count] = self._learned[key]
 
     # Vector operations.
 
-    def _write_tensor(self, row: int, values: NDArray[np.uint16]) -> None:
-        self._write(Memory.FP16, row, halves_rows(self.params, values))
+    def _words_of(self, row: int, count: int, lanes: Lanes) -> NDArray[np.uint16]:
+        return self.memories[Memory.FP16][row : row + count, lanes]
 
-    def _visible(self, x: Instruction, a: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    def _put_words(self, row: int, words: NDArray[np.uint16], elements: int, lanes: Lanes) -> None:
+        self.memories[Memory.FP16][row : row + len(words), lanes] = words
+
+    def _shown(self, x: Instruction, a: NDArray[np.uint16], lanes: Lanes) -> NDArray[np.uint16]:
         """Elements that ``causal_limit`` hides from a bank read as -infinity."""
         if not x["causal_limit"]:
             return a
-        limits = x["causal_limit"] + np.arange(self.params.rows)[:, np.newaxis]
-        return np.where(np.arange(a.shape[1]) < limits, a, np.uint16(_MINUS_INFINITY))
+        banks = np.arange(self.params.rows)[lanes]
+        place = np.arange(a.shape[0] * a.shape[2]).reshape(a.shape[0], 1, -1)
+        return np.where(place < x["causal_limit"] + banks[:, np.newaxis], a, _MINUS_INFINITY)
+
+
+@lru_cache(maxsize=1 << 12)
+def _lanes(mask: int, rows: int) -> Lanes:
+    """Banks of a mask: a slice where they are consecutive."""
+    banks = [bank for bank in range(rows) if mask >> bank & 1]
+    if banks and banks == list(range(banks[0], banks[-1] + 1)):
+        return slice(banks[0], banks[-1] + 1)
+    return np.array(banks, np.int64)
+
+
+def _power(exponent: NDArray, bits: NDArray | int) -> Floats:
+    """The weight of a mantissa's lowest bit."""
+    step = exponent.astype(np.int32) - FP16.bias - (np.asarray(bits, np.int32) - 1)
+    return np.ldexp(np.float32(1), step)

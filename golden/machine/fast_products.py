@@ -1,7 +1,7 @@
-"""Products of activations with a part's weights, as numpy finds them soonest.
+"""Products of activations with weights or cached keys and values, as fast as numpy has them.
 
-A sum over a group is exact: whole numbers of 8 and of 4 bits, and one power of two. So their order
-is free. Partial sums are rounded, and added one behind the other.
+The sum of a group is exact in any order: products of short integers and one power of two. It is
+rounded to fp16, scaled, and added in fp32, group after group.
 """
 
 from typing import NamedTuple
@@ -14,30 +14,31 @@ FEW_BANKS = 2  # that are multiplied one by one
 
 
 class PartWeights(NamedTuple):
-    """Weights of a part of a matrix."""
+    """Second operands of a part of a matrix; without scales those are 1."""
 
     values: Floats  # (groups, columns, group)
-    scales: Floats  # (groups, 1, columns)
+    scales: Floats | None = None  # (groups, 1, columns)
 
     def product(self, activations: Floats) -> Floats:
         """Sums (banks, columns) of activations (groups, banks, group)."""
-        rounded = self._sums(activations).astype(np.float16).astype(np.float32)
-        rounded *= self.scales
-        return added(rounded)
+        partials = self._sums(activations).astype(np.float16).astype(np.float32)
+        if self.scales is not None:
+            partials *= self.scales
+        # Each addition rounds, in order along the first axis.
+        total: Floats = np.add.reduce(partials, axis=0, initial=np.float32(0))
+        return total
 
     def _sums(self, activations: Floats) -> Floats:
         """(groups, banks, columns), each over one group."""
         banks = activations.shape[1]
-        if banks > FEW_BANKS:
+        if not 1 <= banks <= FEW_BANKS:
             return (self.values @ activations.swapaxes(1, 2)).swapaxes(1, 2)
         across = self.values.swapaxes(1, 2)
-        if banks == 1:
-            return activations @ across
         return np.concatenate([activations[:, k : k + 1] @ across for k in range(banks)], axis=1)
 
 
 class Banks(NamedTuple):
-    """Activations of all banks, of which those without a token of their own are mostly alike."""
+    """Activations of all banks; those without a token of their own are mostly alike."""
 
     distinct: Floats  # (groups, some banks, group)
     place: NDArray[np.intp]  # of every bank among them
@@ -50,13 +51,3 @@ class Banks(NamedTuple):
         place = [places.setdefault(bank.tobytes(), len(places)) for bank in by_bank]
         first = [place.index(k) for k in range(len(places))]
         return cls(np.ascontiguousarray(activations[:, first]), np.array(place))
-
-
-def added(partials: Floats) -> Floats:
-    """The sum over the first axis, from zero.
-
-    Each addition rounds, so their order is part of the result: numpy adds one after the other along
-    the first axis.
-    """
-    total: Floats = np.add.reduce(partials, axis=0, initial=np.float32(0))
-    return total

@@ -1,8 +1,8 @@
-"""The vector unit's arithmetic by numpy's own: bit for bit that of golden.machine.vector.
+"""The vector unit's arithmetic with numpy's floats, bit for bit that of golden.machine.vector.
 
-float32 holds sums and products of two fp16 values so exactly that rounding them again to fp16 is
-the same as rounding once: 24 bits are at least twice 11 and two more. Tensors are rows of the fp16
-memory, (words, banks, values of a word), as patterns.
+Rounding a sum or product of two fp16 values to float32 and then to fp16 equals rounding it once,
+since 24 bits are at least twice 11 and two more. Tensors are patterns (words, banks, lanes), as the
+fp16 memory holds them.
 """
 
 from functools import cache
@@ -35,7 +35,7 @@ def masked(values: NDArray) -> Patterns:
 
 def arithmetic(operation: Operation, a: Patterns, b: Patterns) -> Patterns:
     """a + b, a - b or a * b."""
-    x, y = (v.view(np.float16).astype(np.float32) for v in (a, b))
+    x, y = _values(a), _values(b)
     match operation:
         case Operation.ADD:
             return masked(x + y)
@@ -47,19 +47,29 @@ def arithmetic(operation: Operation, a: Patterns, b: Patterns) -> Patterns:
 
 
 def reduced(a: Patterns, b: Patterns | None, elements: int, scale: int) -> Patterns:
-    """Sum of a, or of a * b, along the first ``elements``, times ``scale``: one for each bank."""
-    terms = a.view(np.float16).astype(np.float32)
-    if b is not None:
-        terms = terms * b.view(np.float16).astype(np.float32)
+    """Sums of a, or of a * b, over the first ``elements``, times ``scale``: (..., banks)."""
+    terms = _values(a) if b is None else _values(a) * _values(b)
     tail = elements % terms.shape[-1]
     if tail:
-        terms[-1, ..., tail:] = 0
-    # ``accumulate`` adds one after the other; a sum of nothing but -0 starts at +0.
-    sums = np.add.accumulate(terms, axis=0)[-1] + np.float32(0)
+        terms[..., -1, :, tail:] = 0
+    sums = _added(terms)
     while sums.shape[-1] > 1:
         sums = sums[..., 0::2] + sums[..., 1::2]
     factor = np.array(scale, np.uint16).view(np.float16).astype(np.float64)
     return masked(sums[..., 0].astype(np.float64) * factor)
+
+
+def dots(a: Patterns, b: Patterns, elements: int, scale: int) -> Patterns:
+    """The dot product of each of several tensors ``a`` with ``b``, as elements of one tensor."""
+    results = reduced(a, b, elements, scale)
+    (count, banks), lanes = results.shape, a.shape[-1]
+    words = np.pad(results, [(0, -count % lanes), (0, 0)]).reshape(-1, lanes, banks)
+    return np.ascontiguousarray(words.swapaxes(1, 2))
+
+
+def weighed(a: Patterns, weights: Patterns) -> Patterns:
+    """The sum of the words of each tensor ``a``, times weights (banks, words)."""
+    return masked(_added(_values(a) * _values(weights.T[..., np.newaxis])))
 
 
 def largest(a: Patterns, elements: int) -> Patterns:
@@ -72,3 +82,13 @@ def largest(a: Patterns, elements: int) -> Patterns:
     found = np.where(ordered > 0, ordered - 1, _SIGN | -ordered)
     invalid = ((words & _MAGNITUDE) > _INFINITY).any(axis=(0, 2))
     return np.where(invalid, _NAN, found).astype(np.uint16)
+
+
+def _values(patterns: Patterns) -> NDArray[np.float32]:
+    return patterns.view(np.float16).astype(np.float32)
+
+
+def _added(terms: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Sums over words, one after the other from +0 on."""
+    # ``accumulate`` adds in order; a sum of nothing but -0 starts at +0.
+    return np.add.accumulate(terms, axis=-3)[..., -1, :, :] + np.float32(0)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache, cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from tilewright.golden.params.block import Field
 from tilewright.golden.params.machine import (
@@ -63,6 +63,16 @@ class BaseInstruction:
         bits = {f.name: f.bits for f in self.FIELDS[self.opcode]}
         return tuple((name, name + INDEX_SUFFIX, (1 << bits[name]) - 1) for name in self.moved)
 
+    @cached_property
+    def checked(self) -> tuple[int, ...]:
+        """The fields that decide whether the instruction is valid: all but its line."""
+        return int(self.opcode), *(v for name, v in self.fields.items() if name != "line")
+
+    @cached_property
+    def vector(self) -> "VectorKind":
+        """What kind of vector instruction it is."""
+        return VectorKind.of(self)
+
     def encode(self) -> int:
         """The word of 128 bits."""
         word, shift = int(self.opcode), OPCODE_BITS
@@ -76,6 +86,14 @@ class BaseInstruction:
         """The instruction of a word; None if its opcode is unknown."""
         if not 0 <= word < 1 << INSTRUCTION_BITS:
             raise ValueError(f"{word:#x} is not a word of {INSTRUCTION_BITS} bits")
+        key = cls, word
+        if key not in _DECODED:
+            _DECODED[key] = cls._decoded(word)
+        found: Self | None = _DECODED[key]
+        return found
+
+    @classmethod
+    def _decoded(cls, word: int) -> Self | None:
         opcodes: dict[int, IntEnum] = {int(opcode): opcode for opcode in cls.FIELDS}
         opcode = opcodes.get(word & ((1 << OPCODE_BITS) - 1))
         if opcode is None:
@@ -95,7 +113,26 @@ def _declared(kind: type[BaseInstruction], opcode: Any) -> tuple[dict[str, int],
     return limits, tuple(maybe)
 
 
+_DECODED: dict[tuple[type, int], Any] = {}  # by instruction set and word: programs repeat words
+
+
 # Vector instructions, which all accelerators have.
+
+
+class VectorKind(NamedTuple):
+    """Properties of a vector instruction that its execution depends on."""
+
+    operation: Operation
+    on_scalars: bool  # scalar registers from others
+    all_banks: bool  # computed for banks that are not written too
+    reduces: bool
+    takes_b: bool
+
+    @classmethod
+    def of(cls, x: BaseInstruction) -> "VectorKind":
+        operation, scalars = Operation(x["operation"]), works_on_scalars(x)
+        everywhere = scalars or operation.reduces or operation.keeps_sum
+        return cls(operation, scalars, everywhere, operation.reduces, operation.takes_b)
 
 
 def works_on_scalars(x: BaseInstruction) -> bool:

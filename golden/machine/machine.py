@@ -1,10 +1,12 @@
-"""The way through a program on a golden accelerator, and the instructions that all of them have.
+"""How a golden accelerator executes programs, and the instructions that every accelerator has.
 
-Instructions take effect one after the other; the hardware's units run several at the same time and
-have the same results. Only after an error of the external memory may instructions behind it have
-run that golden has not. Ranges that one instruction reads and writes must not overlap, except a
-vector operation's that are the same. Whether a program keeps to that, the accelerator's ``hazards``
-say.
+Instructions take effect one after the other; the hardware runs several at the same time, with the
+same results. Only after an error of the external memory may it have run later instructions that
+golden has not. Ranges that one instruction reads and writes must not overlap, except equal ones of
+a vector operation; the accelerator's ``hazards`` check this.
+
+Programs of whole models run here too: instructions are decoded and checked once, weights stay in
+external memory until they are first multiplied, and vector operations are numpy's.
 """
 
 from abc import ABC, abstractmethod
@@ -16,19 +18,30 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
+from tilewright.golden.machine.fast_vector import (
+    ARITHMETIC,
+    FUNCTIONS,
+    arithmetic,
+    largest,
+    reduced,
+    table,
+)
+from tilewright.golden.machine.instruction import BaseInstruction
 from tilewright.golden.machine.loops import Fetch, Loops
 from tilewright.golden.machine.stream import WORD_BYTES
-from tilewright.golden.machine.vector import elementwise, reduce_tensor
+from tilewright.golden.machine.vector import elementwise
 from tilewright.golden.params.machine import SCALARS, Error, Kind
 from tilewright.golden.params.vector import Operation
 
+Lanes = slice | NDArray[np.int64]  # banks, as an index
+_LINE = ("line",)
+
 
 class Step(NamedTuple):
-    """A finished instruction; one that consists of others comes before them."""
+    """An executed instruction; one that expands into others precedes them."""
 
     instruction: Any  # with index registers added to its addresses
-    settings: Any  # that it found
+    settings: Any  # in force when it was executed
     fetch: Fetch | None = None  # None: a part of the one before it
 
 
@@ -39,24 +52,44 @@ class Outcome:
     error: Error
     instruction: int  # the one that stopped it
     saturated: bool
-    counts: dict[Any, int]  # by the accelerator's counters; what does not depend on timing
+    counts: dict[Any, int]  # by the accelerator's counters; those that do not depend on timing
     trace: list[Step] = field(default_factory=list)
     streamed: bool = False  # its instructions came from external memory
 
 
+class Pending(NamedTuple):
+    """Rows that a load has announced and nothing has read yet."""
+
+    line: int
+    rows: int
+    skip: int = 0  # rows of the load before the first of these
+
+
 class BaseMachine(ABC):
-    """External memory, scalar registers, and a program's steps; a subclass adds the rest.
+    """External memory, scalar registers and the steps of a program; a subclass adds the rest.
 
     ``external`` is changed in place; its lines are numbered from 0. Lines beyond its end answer
-    with a bus error, and so does every line of ``bad_lines``.
+    with a bus error, and so does every line of ``bad_lines``. Nothing writes the first ``constant``
+    lines, such as those of a model's weights; loads from them are deferred until their rows are
+    read.
     """
 
     INSTRUCTION: ClassVar[type[BaseInstruction]]
-    SETTINGS: ClassVar[type[Any]]  # what ``configure`` sets, and without arguments what is at first
+    SETTINGS: ClassVar[type[Any]]  # what ``configure`` sets; without arguments, the initial values
     COUNTED: ClassVar[tuple[IntEnum, ...]]  # counters that do not depend on timing
     COUNTER: ClassVar[Any]
+    LAZY: ClassVar[tuple[Any, ...]]  # memories of weights
+    CHECKED_BY_SETTINGS: ClassVar[bool]  # whether an instruction's validity depends on settings
 
-    def __init__(self, params: Any, external: NDArray[np.uint8], bad_lines: Iterable[int] = ()):
+    def __init__(
+        self,
+        params: Any,
+        external: NDArray[np.uint8],
+        bad_lines: Iterable[int] = (),
+        *,
+        constant: int = 0,
+    ):
+        external = np.asarray(external)  # slices of a memmap are slow
         if external.dtype != np.uint8 or len(external) % params.line_bytes:
             raise ValueError(f"external memory is whole lines of {params.line_bytes} bytes")
         self.params = params
@@ -65,30 +98,34 @@ class BaseMachine(ABC):
         self.scalars = np.zeros((SCALARS, params.rows), np.uint16)
         opcodes = {opcode.name: opcode for opcode in self.INSTRUCTION.FIELDS}
         self._halt, self._begin = opcodes["HALT"], opcodes["LOOP"]  # compared at every step
+        self._constant = constant
+        self._counted: dict[tuple[int, int], int] = {}  # lines by memory and rows
+        self._pending: dict[tuple[Any, int], Pending] = {}
+        self._verdicts: dict[tuple, Error] = {}
 
     @abstractmethod
-    def _check(self, x: Any) -> Error:
-        """Why the machine stops at an instruction, None if its opcode is unknown."""
+    def _judge(self, x: Any) -> Error:
+        """Why the machine stops at an instruction; None if its opcode is unknown."""
 
     @abstractmethod
     def _execute(self, x: Any) -> Error:
-        """The effect of a right instruction."""
+        """The effect of a valid instruction."""
 
     @abstractmethod
     def _put(self, x: Any, data: NDArray[np.uint8]) -> None:
-        """Lines into the rows that a load names."""
+        """Write lines to the rows that a load names."""
 
     @abstractmethod
     def _get(self, x: Any) -> NDArray[np.uint8]:
         """The rows that a store names, as whole lines."""
 
     @abstractmethod
-    def _tensor(self, row: int, elements: int) -> NDArray[np.uint16]:
-        """fp16 patterns (banks, elements in whole rows) from ``row`` on, 0 beyond ``elements``."""
+    def _buffer(self, memory: Any) -> NDArray:
+        """All rows of a memory of weights."""
 
     @abstractmethod
-    def _write_tensor(self, row: int, values: NDArray[np.uint16]) -> None:
-        """fp16 patterns (banks, elements) to rows from ``row`` on."""
+    def _rows_of_lines(self, memory: Any, data: NDArray[np.uint8], rows: int) -> NDArray:
+        """Lines of external memory as rows of a memory."""
 
     # Programs.
 
@@ -102,14 +139,22 @@ class BaseMachine(ABC):
         return self._run(lambda number: words[number] if number < size else Error.END)
 
     def run_stream(self, line: int) -> Outcome:
-        """Execute a program of any length that lies in external memory from ``line`` on."""
-        each, code = self.params.line_instructions, self.external.copy()
+        """Execute a program of any length in external memory, from ``line`` on.
+
+        It must not write to its own lines.
+        """
+        each, code = self.params.line_instructions, self.external
+        fetched: dict[int, int] = {}  # loops repeat instructions
 
         def word(number: int) -> int | Error:
+            if number in fetched:
+                return fetched[number]
             place, within = line + number // each, number % each * WORD_BYTES
             if place >= len(code) or place in self.bad_lines:
                 return Error.BUS
-            return int.from_bytes(code[place, within : within + WORD_BYTES].tobytes(), "little")
+            octets = code[place, within : within + WORD_BYTES].tobytes()
+            fetched[number] = int.from_bytes(octets, "little")
+            return fetched[number]
 
         return self._run(word, streamed=True)
 
@@ -119,72 +164,90 @@ class BaseMachine(ABC):
         counts = dict.fromkeys(self.COUNTED, 0)
         self.outcome = Outcome(Error.NONE, 0, False, counts, streamed=streamed)
         self.fetch: Fetch | None = Fetch(0, 0, 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.outcome.error = self._steps(word_at)
+        return self.outcome
+
+    def _steps(self, word_at: Callable[[int], int | Error]) -> Error:
         while True:
             fetch = self.fetch
             assert fetch is not None
             word = word_at(fetch.number)
             self.outcome.instruction = fetch.number
             if isinstance(word, Error):
-                self.outcome.error = word
-                return self.outcome
+                return word
             x = self.INSTRUCTION.decode(word)
             if x is not None:
                 x = self.loops.effective(x)
             error = self._step(x)
             if x is None or error is not Error.NONE or x.opcode is self._halt:
-                self.outcome.error = error
-                return self.outcome
+                return error
             self.fetch = self.loops.go_on(fetch.number + 1)
 
     def _step(self, x: Any) -> Error:
-        """Judge and execute one instruction."""
-        if x is not None and x.opcode is self._begin:
-            return self._loop(x)
+        """Check and execute one instruction."""
         error = self._check(x)
         if error is Error.NONE:
-            error = self._execute(x)
+            error = self._loop(x) if x.opcode is self._begin else self._execute(x)
         if error is Error.NONE:
-            self._finish(x)
+            self._count(self.COUNTER.INSTRUCTIONS, 1)
+            self._note(x)
         return error
 
     def _loop(self, x: Any) -> Error:
         assert self.fetch is not None
-        error = self._check(x)
-        if error is Error.NONE and self.loops.problem(x, self.fetch.number):
-            error = Error.LOOP
-        if error is Error.NONE:
-            self.loops.enter(x, self.fetch.number)
-            self._finish(x)
-        return error
-
-    def _finish(self, x: Any) -> None:
-        self._count(self.COUNTER.INSTRUCTIONS, 1)
-        self._note(x)
+        if self.loops.problem(x, self.fetch.number):
+            return Error.LOOP
+        self.loops.enter(x, self.fetch.number)
+        return Error.NONE
 
     def _note(self, x: Any) -> None:
-        """Into the trace; what follows without a fetch of its own is a part of it."""
+        """Append to the trace; entries until the next fetch are parts of this one."""
         self.outcome.trace.append(Step(x, self.settings, self.fetch))
         self.fetch = None
 
     def _count(self, counter: IntEnum, amount: int) -> None:
         self.outcome.counts[counter] += amount
 
+    def _check(self, x: Any) -> Error:
+        """The verdict on an instruction, which does not depend on its line."""
+        if x is None:
+            return self._judge(x)
+        written = x.origin or x  # before index registers were added
+        same = written is x or written.moved == _LINE
+        key = (written if same else x).checked, self.settings if self.CHECKED_BY_SETTINGS else None
+        found = self._verdicts.get(key)
+        if found is None:
+            found = self._verdicts[key] = self._judge(x)
+        return found
+
     # Moves.
 
     def _lines(self, x: Any) -> slice | None:
         """The lines that a load or store moves; None if one of them answers with an error."""
-        count = self.params.lines(x["memory"], x["rows"])
-        lines = range(x["line"], x["line"] + count)
-        if lines.stop > len(self.external) or not self.bad_lines.isdisjoint(lines):
+        key = x["memory"], x["rows"]
+        count = self._counted.get(key)
+        if count is None:
+            count = self._counted[key] = self.params.lines(*key)
+        first, end = x["line"], x["line"] + count
+        if end > len(self.external) or not self.bad_lines.isdisjoint(range(first, end)):
             return None
-        return slice(lines.start, lines.stop)
+        return slice(first, end)
 
     def _load(self, x: Any) -> Error:
-        lines = self._lines(x)
+        memory, row, lines = x["memory"], x["row"], self._lines(x)
         if lines is None:
             return Error.BUS
+        self._count_read(memory, lines.stop - lines.start)
+        if memory in self.LAZY:
+            if x.fields.get("stride", 1) != 1:
+                self.settle()
+            else:
+                self._forget(memory, row, x["rows"])
+                if lines.stop <= self._constant:
+                    self._pending[memory, row] = Pending(x["line"], x["rows"])
+                    return Error.NONE
         self._put(x, self.external[lines].reshape(-1))
-        self._count_read(x["memory"], lines.stop - lines.start)
         return Error.NONE
 
     def _count_read(self, memory: int, lines: int) -> None:
@@ -198,38 +261,105 @@ class BaseMachine(ABC):
         self._count(self.COUNTER.LINES_WRITTEN, lines.stop - lines.start)
         return Error.NONE
 
-    # Vector operations.
+    def _forget(self, memory: int, row: int, rows: int) -> None:
+        """Drop rows that are written again from pending loads, which keep their other rows."""
+        before = self._pending.get((memory, row))
+        if before is not None and before.rows == rows:  # pending loads share no rows
+            del self._pending[memory, row]
+            return
+        for key, pending in list(self._pending.items()):
+            first, end = key[1], key[1] + pending.rows
+            if key[0] != memory or first >= row + rows or row >= end:
+                continue
+            del self._pending[key]
+            if first < row:
+                self._pending[memory, first] = pending._replace(rows=row - first)
+            if row + rows < end:
+                gone = row + rows - first
+                rest = pending._replace(rows=pending.rows - gone, skip=pending.skip + gone)
+                self._pending[memory, row + rows] = rest
+
+    def settle(self) -> None:
+        """Write all pending rows."""
+        for key in list(self._pending):
+            self._settle(key)
+
+    def _settle_rows(self, memory: Any, first: int, rows: int) -> None:
+        """Write the pending loads that overlap some rows."""
+        for key, pending in list(self._pending.items()):
+            if key[0] == memory and key[1] < first + rows and first < key[1] + pending.rows:
+                self._settle(key)
+
+    def _settle(self, key: tuple[Any, int]) -> None:
+        memory, row = key
+        pending = self._pending.pop(key)
+        self._buffer(memory)[row : row + pending.rows] = self._fetched(memory, pending)
+
+    def _fetched(self, memory: Any, pending: Pending) -> NDArray:
+        rows = pending.skip + pending.rows
+        count = self.params.lines(memory, rows)
+        data = np.array(self.external[pending.line : pending.line + count]).reshape(-1)
+        return self._rows_of_lines(memory, data, rows)[pending.skip :]
+
+    # Vector operations, on rows as the memory has them: (words, banks, values of a word).
+
+    @property
+    def _written(self) -> Lanes:
+        """Banks that are written."""
+        return slice(None)
+
+    @abstractmethod
+    def _words_of(self, row: int, count: int, lanes: Lanes) -> NDArray[np.uint16]:
+        """fp16 patterns of rows, in some banks."""
+
+    @abstractmethod
+    def _put_words(
+        self, row: int, words: NDArray[np.uint16], elements: int, lanes: Lanes
+    ) -> None: ...
+
+    def _shown(self, x: Any, a: NDArray[np.uint16], lanes: Lanes) -> NDArray[np.uint16]:
+        """The visible part of a vector operation's first tensor: here, all of it."""
+        return a
 
     def _vector(self, x: Any) -> None:
-        operation, scalars = Operation(x["operation"]), works_on_scalars(x)
-        elements = 1 if scalars else x["elements"]
-        a = self._operand(x["a_kind"], x["a"], elements)
+        kind, elements, word = x.vector, x["elements"], self.params.vector.row_lanes
+        operation = kind.operation
+        lanes = slice(None) if kind.all_banks else self._written
+        count = 1 if kind.on_scalars else -(-elements // word)
+        a = self._operand(x, "a", count, lanes)
         if x["a_kind"] == Kind.TENSOR:
-            a = self._visible(x, a)
-        b = self._operand(x["b_kind"], x["b"], elements) if operation.takes_b else a
-        a, b = np.broadcast_arrays(a, b)
-        if operation.reduces:
-            lanes = self.params.vector.row_lanes
-            values = reduce_tensor(operation, a, b, elements, lanes, x["scale"])
-            self.scalars[x["destination"]] = values
-        elif scalars:
-            self.scalars[x["destination"]] = elementwise(operation, a, b)[:, 0]
+            a = self._shown(x, a, lanes)
+        b = self._operand(x, "b", count, lanes) if kind.takes_b else a
+        if operation is Operation.LARGEST:
+            self.scalars[x["destination"]] = largest(a, elements)
+            return
+        if kind.reduces:
+            second = None if operation is Operation.SUM else b
+            self.scalars[x["destination"]] = reduced(a, second, elements, x["scale"])
+            return
+        if operation in ARITHMETIC:
+            result = arithmetic(operation, a, b)
+        elif operation in FUNCTIONS:
+            result = table(operation)[a]
+        elif operation is Operation.POWERS:
+            powers = table(Operation.EXPONENTIAL)[arithmetic(Operation.SUBTRACT, a, b)]
+            self.scalars[x["total"]] = reduced(powers, None, elements, x["scale"])
+            lanes = self._written
+            result = powers[:, lanes]
         else:
-            values = elementwise(operation, a, b)
-            self._write_tensor(x["destination"], values[:, :elements])
-            if operation.keeps_sum:
-                lanes = self.params.vector.row_lanes
-                total = reduce_tensor(Operation.SUM, values, values, elements, lanes, x["scale"])
-                self.scalars[x["total"]] = total
+            result = elementwise(operation, a, b)
+        if kind.on_scalars:
+            self.scalars[x["destination"]] = result.reshape(-1)
+            return
+        if elements % word:
+            result[-1, ..., elements % word :] = 0
+        self._put_words(x["destination"], result, elements, lanes)
 
-    def _operand(self, kind: int, value: int, elements: int) -> NDArray[np.uint16]:
-        """(banks, elements in whole rows), or (banks, 1) where all elements are the same."""
+    def _operand(self, x: Any, name: str, count: int, lanes: Lanes) -> NDArray[np.uint16]:
+        """An operand's words; an axis has length 1 where its values are the same."""
+        kind, value = x[f"{name}_kind"], x[name]
         if kind == Kind.TENSOR:
-            return self._tensor(value, elements)
+            return self._words_of(value, count, lanes)
         if kind == Kind.SCALAR:
-            return self.scalars[value][:, np.newaxis]
-        return np.full((self.params.rows, 1), value, np.uint16)
-
-    def _visible(self, x: Any, a: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """What of its first tensor a vector operation sees: here, all."""
-        return a
+            return self.scalars[value][lanes][np.newaxis, :, np.newaxis]
+        return np.full((1, 1, 1), value, np.uint16)

@@ -17,12 +17,8 @@ from tilewright.compiler.folder import open_folder
 from tilewright.compiler.generate import Session
 from tilewright.compiler.host import Runner
 from tilewright.compiler.timing import layer_times
-from tilewright.golden.anda_machine.executor import Machine as AndaExecutor
-from tilewright.golden.harmonia_machine.executor import Machine as HarmoniaExecutor
 from tilewright.studies.accelerators import accelerator_of
 
-# The plain ones, which know nothing of models.
-EXECUTORS = {"anda": AndaExecutor, "harmonia": HarmoniaExecutor}
 SMALL = ("anda:small", "harmonia:small")
 # Steps of several tokens, as at the published size.
 TARGETS = (*SMALL, "anda:small,rows=8,line_bytes=16,activation_rows=4096")
@@ -45,11 +41,10 @@ def small(request, tmp_path_factory):
     return compiled(request.param, tmp_path_factory.mktemp("compiled") / "tiny")
 
 
-def plain(folder):
-    """A runner on the plain executor."""
-    machine = EXECUTORS[folder.plan.machine.name]
-    params = folder.plan.machine.params
-    return Runner(folder, executor=lambda memory, constant: machine(params, np.asarray(memory)))
+def eager(folder):
+    """A runner whose loads of weights are never deferred."""
+    machine = folder.plan.machine
+    return Runner(folder, executor=lambda memory, constant: machine.executor(memory, 0))
 
 
 def session(runner, *prompts, **options):
@@ -75,7 +70,7 @@ def compare_with_each_alone(folder, count, make=Runner):
         assert alone.choice == together.choices[sequence]
 
 
-@pytest.mark.parametrize("make", [Runner, plain])
+@pytest.mark.parametrize("make", [Runner, eager])
 @pytest.mark.parametrize("count", [2, SEQUENCES])
 def test_several_sequences_have_the_bits_of_each_alone(folder, count, make):
     compare_with_each_alone(folder, count, make)
@@ -103,9 +98,9 @@ def test_sequences_may_end_apart(folder):
     assert np.array_equal(last[3], alone.feed([7]))
 
 
-def test_a_step_is_that_of_the_plain_executor(folder):
+def test_a_step_with_deferred_loads_is_that_without(folder):
     """Memory and counters of every program."""
-    runners = Runner(folder), plain(folder)
+    runners = Runner(folder), eager(folder)
     for runner in runners:
         runner.feed([1, 2, 3])
         runner.feed({0: [4], 1: [5]})

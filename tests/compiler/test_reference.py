@@ -27,8 +27,7 @@ from tilewright.golden.params.harmonia_machine import Conversion, Opcode, Operan
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import dequantise
-from tilewright.verify.machine.accelerators import accelerator_of
-from tilewright.verify.machine.model_workload import ModelWork, layer_shape, model_cases
+from tilewright.verify.machine.model_workload import ModelWork, layer_shape
 
 SMALL = resolve("anda:small"), resolve("harmonia:small")
 # Root mean square of the difference of logits, in standard deviations of the reference's own:
@@ -180,30 +179,6 @@ def test_attention_on_harmonia_is_that_of_its_cache():
         cache = cached(params.cache, np.array(keys), np.array(values), 1)
         want = attend(params.numerics, cache, seen["queries"][np.newaxis])
         assert np.array_equal(want[0], seen["result"]), position
-
-
-@pytest.mark.parametrize("params", SMALL, ids=lambda p: p.block)
-def test_the_fast_machine_is_the_executor(params):
-    """Every memory, register, counter and line."""
-    machine = machine_of(params)
-    names = ["scalars", "activations", "exponents", "weights", "scales", "memories"]
-    for case in model_cases(params, 1):
-        slow, fast = case.memory.copy(), case.memory.copy()
-        plain = accelerator_of(params).machine(params, slow)
-        quick = machine.executor(fast, 0)
-        one, other = plain.run_stream(case.line), quick.run_stream(case.line)
-        assert one.counts == other.counts and one.saturated == other.saturated
-        quick.settle()
-        assert np.array_equal(slow, fast), case.name
-        for name in names:
-            for left, right in zip(*(parts(m, name) for m in (plain, quick)), strict=True):
-                assert np.array_equal(left, right), (case.name, name)
-
-
-def parts(machine, name):
-    """Arrays of a memory, or of all."""
-    found = getattr(machine, name, [])
-    return list(found.values()) if isinstance(found, dict) else [found]
 
 
 def test_weights_of_8_bits_are_two_of_4():

@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from tilewright.golden import bfp
-from tilewright.golden.harmonia_machine.fast_blocks import encoded
 from tilewright.golden.machine.fast_vector import FUNCTIONS, arithmetic, largest, reduced, table
 from tilewright.golden.machine.vector import elementwise, reduce_tensor
-from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.params.vector import Operation
 
 
@@ -53,15 +50,3 @@ def test_functions():
     patterns = np.arange(1 << 16, dtype=np.uint16)
     for operation in FUNCTIONS:
         assert np.array_equal(table(operation), elementwise(operation, patterns))
-
-
-def test_blocks():
-    rng = np.random.default_rng(6)
-    for shape in ((8, 64), (8, 61), (3, 5, 32)):
-        values = special(rng, shape)
-        for content in (values, values & 0x83FF, values & 0xBFFF):  # subnormals; finite
-            blocks, saturated = encoded(content, 32)
-            want = bfp.encode(BlockFormat(group=32, mantissa_bits=8), content, saturate=True)
-            for name in ("sign", "mantissa", "exponent", "length"):
-                assert np.array_equal(getattr(blocks, name), getattr(want, name))
-            assert saturated == bool(((content & 0x7FFF) > 0x7BFF).any())

@@ -47,7 +47,7 @@ class Machine(ABC):
     cycles: Any  # golden modules of the machine: its clock,
     hazards: Any  # the check of its programs,
     assembler: Any
-    fast: type  # and its executor for whole models
+    golden: type  # and its executor
 
     def __init__(self, params: Any, formats: Any):
         self.params, self.formats = params, formats
@@ -271,7 +271,7 @@ class Machine(ABC):
 
     def executor(self, external: Bytes, constant: int) -> Any:
         """The golden machine with this memory, whose first ``constant`` lines nothing changes."""
-        return self.fast(self.params, external, constant)
+        return self.golden(self.params, external, constant=constant)
 
     def program_cycles(self, outcome: Any, latency: int) -> dict:
         """Counters of time of a program that halted."""

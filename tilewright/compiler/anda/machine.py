@@ -12,7 +12,7 @@ from tilewright.compiler.machine import Bytes, Machine
 from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.anda_machine import assembler, cycles, hazards
-from tilewright.golden.anda_machine.fast import FastMachine
+from tilewright.golden.anda_machine.executor import Machine as Executor
 from tilewright.golden.anda_machine.isa import Formats, Instruction, extents
 from tilewright.golden.anda_machine.layout import (
     fp16_rows,
@@ -46,7 +46,7 @@ class AndaMachine(Machine):
     memory, opcode, instruction = Memory, Opcode, Instruction
     weights_memory, scales_memory = Memory.WEIGHTS, Memory.SCALES
     fp16_memory = Memory.ACTIVATIONS
-    cycles, hazards, assembler, fast = cycles, hazards, assembler, FastMachine
+    cycles, hazards, assembler, golden = cycles, hazards, assembler, Executor
     defaults = (0, 0)
     vector_fields: ClassVar = {"results": 0, "step": 0, "pitch": 0}
     move_fields: ClassVar = {"stride": 1}

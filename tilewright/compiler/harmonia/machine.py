@@ -12,7 +12,7 @@ from tilewright.compiler.machine import Bytes, Machine
 from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.harmonia_machine import assembler, cycles, hazards
-from tilewright.golden.harmonia_machine.fast import FastMachine
+from tilewright.golden.harmonia_machine.executor import Machine as Executor
 from tilewright.golden.harmonia_machine.isa import (
     Instruction,
     Settings,
@@ -71,7 +71,7 @@ class HarmoniaMachine(Machine):
     memory, opcode, instruction = Memory, Opcode, Instruction
     weights_memory, scales_memory = Memory.OPERANDS, Memory.SCALES
     fp16_memory = Memory.FP16
-    cycles, hazards, assembler, fast = cycles, hazards, assembler, FastMachine
+    cycles, hazards, assembler, golden = cycles, hazards, assembler, Executor
     vector_fields: ClassVar = {"causal_limit": 0, "total": 0}
     query_scale = 0.0  # 1 / sqrt(C): the array has no scale of its own
 
