@@ -30,6 +30,7 @@ class HarmoniaFormat(Format):
     cache: CacheFormat = field(default_factory=CacheFormat)
     step: int = 1
     offset_tokens: int | None = None  # the cache's initial window unless told
+    head_bits: int | None = None  # of the head's inputs; None: float32
 
     def __post_init__(self) -> None:
         for length in self.lengths.values():
@@ -43,6 +44,10 @@ class HarmoniaFormat(Format):
 
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
         return truncate(values, self.group, self.lengths[site])
+
+    def head(self, values: Floats, weights: Floats) -> Floats:
+        bits = self.head_bits
+        return (values if bits is None else truncate(values, self.group, bits)) @ weights.T
 
     def attend(
         self, layer: int, q: Floats, k: Floats, v: Floats, window: int | None = None

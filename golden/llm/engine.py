@@ -58,7 +58,7 @@ class Session:
     def feed(self, tokens: ArrayLike) -> Floats:
         """Logits (tokens, vocabulary) of the next tokens."""
         x = self.hidden(tokens)
-        return _normed(self.model, x, self.model.final_norm) @ self.model.head.T
+        return self.fmt.head(_normed(self.model, x, self.model.final_norm), self.model.head)
 
     def hidden(self, tokens: ArrayLike) -> Floats:
         """What the last layer gives (tokens, width), before the final norm and the head."""

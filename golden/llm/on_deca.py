@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tilewright.golden.bits import encode
 from tilewright.golden.deca.decompression import decompress_tiles
@@ -23,7 +23,6 @@ from tilewright.golden.deca.scheme import Scheme, resolve_scheme
 from tilewright.golden.deca.tile_product import TileProduct
 from tilewright.golden.llm.assemble import Tensors, assemble
 from tilewright.golden.llm.chat import Chat
-from tilewright.golden.llm.engine import Session
 from tilewright.golden.llm.folder import FLOATS, names_of
 from tilewright.golden.llm.model import Linear, Model, ModelError
 from tilewright.golden.llm.sites import Floats, Format, Site
@@ -143,27 +142,26 @@ def _same(values: NDArray) -> NDArray:
     return values
 
 
-def bf16_rows(values: Floats) -> NDArray[np.uint16]:
-    """Tokens (T, channels) as the second operand of a tile product: bf16 patterns (channels, T)."""
-    return np.ascontiguousarray(encode(BF16, values).T)
-
-
 class DecaFormat(Format):
     """Products with a model's compressed matrices; the engine does everything else."""
 
     def __init__(self, model: Model, matrices: dict[str, CompressedMatrix]):
-        self._products: dict[int, TileProduct] = {}  # by the projection that asks
-        self._linears = model  # what is asked for by identity has to stay
+        self._products: dict[int, TileProduct] = {}  # by the identity of the projection
+        self._linears = model  # keeps these identities alive
         for number, layer in enumerate(model.layers):
             for name, linear in layer.linears.items():
-                matrix = matrices[f"layers.{number}.{name}"]
-                self._products[id(linear)] = tile_product(matrix)
+                self._products[id(linear)] = tile_product(matrices[f"layers.{number}.{name}"])
+        self._head = tile_product(matrices[HEAD])
 
     def multiply(self, site: Site, layer: int, values: Floats, linear: Linear) -> Floats:
         result = self._product(linear, values)
         if linear.bias is not None:
             result += linear.bias
         return result
+
+    def head(self, values: Floats, weights: Floats) -> Floats:
+        """Logits (1, vocabulary) of the last token alone."""
+        return times(self._head, values[-1:])
 
     def _product(self, linear: Linear, values: Floats) -> Floats:
         return times(self._products[id(linear)], values)
@@ -176,24 +174,6 @@ def tile_product(matrix: CompressedMatrix) -> TileProduct:
 
 
 def times(product: TileProduct, values: Floats) -> Floats:
-    """(T, inputs) -> (T, outputs) of float32."""
-    return np.ascontiguousarray(product(bf16_rows(values)).T).view(np.float32)
-
-
-class DecaSession:
-    """One sequence of a model whose weights are compressed tiles."""
-
-    def __init__(self, model: Model, matrices: dict[str, CompressedMatrix]):
-        identity = np.eye(model.config.hidden_size, dtype=np.float32)
-        # The engine's own head only hands on what the compressed one is multiplied with.
-        self._session = Session(replace(model, head=identity), DecaFormat(model, matrices))
-        self._head = tile_product(matrices[HEAD])
-
-    @property
-    def position(self) -> int:
-        """Tokens so far."""
-        return self._session.position
-
-    def feed(self, tokens: ArrayLike) -> Floats:
-        """Logits (vocabulary) of what follows the last of these tokens."""
-        return times(self._head, self._session.feed(tokens)[-1:])[0]
+    """(T, inputs) -> (T, outputs) of float32; activations are rounded to bf16."""
+    patterns = np.ascontiguousarray(encode(BF16, values).T)
+    return np.ascontiguousarray(product(patterns).T).view(np.float32)

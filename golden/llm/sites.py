@@ -71,6 +71,10 @@ class Format:
         """
         return linear(values)
 
+    def head(self, values: Floats, weights: Floats) -> Floats:
+        """Logits (T, vocabulary) of tokens (T, width) after the final norm."""
+        return values @ weights.T
+
     def attend(
         self, layer: int, q: Floats, k: Floats, v: Floats, window: int | None = None
     ) -> Floats:

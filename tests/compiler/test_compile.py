@@ -18,7 +18,7 @@ from tilewright.compiler.folder import FORMAT, open_folder
 from tilewright.compiler.host import Runner
 from tilewright.compiler.quantise import quantised_model
 from tilewright.golden.formats import resolve_format
-from tilewright.golden.harmonia_machine.reference import Reference
+from tilewright.golden.harmonia_machine.reference import reference
 from tilewright.golden.llm.folder import LLAMA, read_folder
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Layer
@@ -332,7 +332,7 @@ def test_a_recipe_of_harmonia(tmp_path):
     model = smoothed_model(plain, read_recipe(path), path)
     assert np.abs(model.layers[1].key.weight - plain.layers[1].key.weight).max() > 0.1
     quantised, _ = quantised_model(model, weight_bits=4, head_bits=8, group=16)
-    want = Reference(params, quantised, 3).feed([3, 4, 5])[-1]
+    want = reference(params, quantised, 3).feed([3, 4, 5])[-1]
     got = Runner(folder).feed([3, 4, 5])
     assert np.sqrt(np.mean((got - want) ** 2)) < 0.05 * want.std()
 

@@ -14,12 +14,12 @@ from tilewright.compiler.machine import machine_of
 from tilewright.compiler.quantise import codes, halved, quantised_model
 from tilewright.compiler.sizes import Step
 from tilewright.golden.anda_machine.mantissas import Mantissas
-from tilewright.golden.anda_machine.reference import Reference as AndaReference
+from tilewright.golden.anda_machine.reference import reference as anda_reference
 from tilewright.golden.anda_machine.rounded_model import RoundedModel
 from tilewright.golden.harmonia.attention import attend
 from tilewright.golden.harmonia.cache import cached
 from tilewright.golden.harmonia_machine.executor import Machine
-from tilewright.golden.harmonia_machine.reference import Reference as HarmoniaReference
+from tilewright.golden.harmonia_machine.reference import reference as harmonia_reference
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.text import default_text
 from tilewright.golden.llm.tiny import tiny_model
@@ -84,9 +84,9 @@ def test_logits_follow_the_engine(params, bits, model):
     small, _ = quantised(model, bits)
     window = min(machine.step_tokens, len(PROMPT))
     if params.block == "anda":
-        reference = AndaReference(params, LENGTHS, small)
+        reference = anda_reference(params, LENGTHS, small)
     else:
-        reference = HarmoniaReference(params, small, window)
+        reference = harmonia_reference(params, small, window)
     first, tokens = 0, PROMPT[:window]
     for _ in range(4):
         want, got = reference.feed(tokens)[-1], fed(work, first, tokens)

@@ -33,9 +33,10 @@ from tilewright.compiler.plan import Plan
 from tilewright.compiler.program import head_program, step_program
 from tilewright.compiler.quantise import quantised_model
 from tilewright.compiler.timing import LayerTime, Timing, work_by_layer
-from tilewright.golden.anda_machine.reference import Reference as AndaReference
+from tilewright.golden.anda_machine.reference import reference as anda_reference
 from tilewright.golden.anda_machine.rounded_model import RoundedModel
-from tilewright.golden.harmonia_machine.reference import Reference as HarmoniaReference
+from tilewright.golden.harmonia_machine.reference import reference as harmonia_reference
+from tilewright.golden.llm.engine import Session as EngineSession
 from tilewright.golden.llm.engine import logits as plain_logits
 from tilewright.golden.llm.engine import losses
 from tilewright.golden.llm.load import load_model
@@ -183,13 +184,13 @@ def _counted_prompt(folder: ModelFolder, tokens: int) -> int:
     return sum(program_time(machine, program, FAR).cycles for program in (*programs, head))
 
 
-def _reference(plan: Plan, model: Model, prompt: int) -> AndaReference | HarmoniaReference:
+def _reference(plan: Plan, model: Model, prompt: int) -> EngineSession:
     """The engine in the machine's formats, for a text that begins with so many tokens."""
     machine: Any = plan.machine
     if isinstance(machine, AndaMachine):
-        return AndaReference(machine.params, machine.mantissas, model)
+        return anda_reference(machine.params, machine.mantissas, model)
     # Offsets of keys are those of the first step.
-    return HarmoniaReference(machine.params, model, min(prompt, machine.step_tokens))
+    return harmonia_reference(machine.params, model, min(prompt, machine.step_tokens))
 
 
 def _quantised(model: Model, plan: Plan, group: int = GROUP) -> tuple[Model, Weights]:

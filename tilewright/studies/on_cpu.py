@@ -15,8 +15,9 @@ from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.deca.stream import stream_by_tepls
 from tilewright.golden.deca.tile_timing import tiles_in_order
 from tilewright.golden.deca.tiles import tile_columns
+from tilewright.golden.llm.engine import Session
 from tilewright.golden.llm.load import load_model
-from tilewright.golden.llm.on_deca import HEAD, DecaSession, Storage, compressed_model, read_packed
+from tilewright.golden.llm.on_deca import HEAD, DecaFormat, Storage, compressed_model, read_packed
 from tilewright.golden.params.deca import TILE_ROWS, DecaParams
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.resolve import resolve_as
@@ -183,7 +184,7 @@ class CpuSession:
         if not packed:
             self.matrices = compressed_model(self.model, layers, head, tick)
         tick("decompressing")
-        self.session = DecaSession(self.model, self.matrices)
+        self.session = Session(self.model, DecaFormat(self.model, self.matrices))
 
     def check(self, tokens: int) -> None:
         """Refuse what exceeds the model's context."""
@@ -234,7 +235,7 @@ class CpuSession:
         """
         self.check(tokens)
         check_temperature(temperature)
-        logits = self.session.feed(self.prompt)
+        logits = self.session.feed(self.prompt)[-1]
         found: list[int] = []
         while True:
             found.append(chosen(logits, temperature, np.random.default_rng((seed, len(found)))))
@@ -243,7 +244,7 @@ class CpuSession:
                 tell(found[-1])
             if ended or len(found) == tokens:
                 break
-            logits = self.session.feed(found[-1:])
+            logits = self.session.feed(found[-1:])[-1]
         return self._result(found, found[: -1 if ended else None], rtl)
 
     def _result(
