@@ -1,9 +1,9 @@
 """How long a program takes: every cycle of the hardware, given the memory's latency.
 
-The memory takes a request or a line in every cycle and offers its answer ``latency`` cycles later.
-The formulas below are held against the RTL, cycle for cycle. Cycles of an instruction are counted
-from the one in which its unit starts to the first in which it is idle; when it is issued says
-:mod:`tilewright.golden.machine.clock`.
+The memory takes a request or a line in every cycle and answers ``latency`` cycles later. An
+instruction's cycles are counted from the one in which its unit starts to the first in which it is
+idle; :mod:`tilewright.golden.machine.clock` says when it is issued. Tests compare these formulas
+with the RTL, cycle for cycle.
 """
 
 from functools import lru_cache
@@ -30,30 +30,10 @@ from tilewright.golden.params.anda_machine import (
 from tilewright.golden.params.machine import UnitOfWork
 from tilewright.golden.params.vector import Operation
 
-BUSY = {
-    UnitOfWork.LOAD: Counter.LOAD,
-    UnitOfWork.STORE: Counter.STORE,
-    UnitOfWork.MATRIX: Counter.GEMM,
-    UnitOfWork.VECTOR: Counter.VECTOR,
-}
-
 
 def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
-    return program_counters(params, outcome, latency, task, _waits, BUSY)
-
-
-def _waits(params: AndaParams, x: Instruction | None, formats: Formats) -> dict[Counter, int]:
-    """What an instruction adds to the counters of waiting; None: zeros of all of them."""
-    if x is None:
-        return {Counter.MATRIX_WAITS: 0, Counter.RESULT_WAITS: 0}
-    if x.opcode is not Opcode.GEMM:
-        return {}
-    gemm = _gemm(params, x, formats)
-    return {
-        Counter.MATRIX_WAITS: gemm.matrix_waits,
-        Counter.RESULT_WAITS: gemm.result_waits,
-    }
+    return program_counters(params, outcome, latency, Counter, task, _gemm)
 
 
 # Gemm and compress write their results through the same collector: it is held like a region.
@@ -69,7 +49,7 @@ def task(params: AndaParams, x: Instruction, formats: Formats, latency: int) -> 
         case Opcode.LOAD | Opcode.STORE:
             return move_task(params, x, Memory(x["memory"]), regions, latency)
         case Opcode.GEMM:
-            cycles = _gemm(params, x, formats).cycles
+            cycles = _gemm(params, formats, x).cycles
             return Task.of(params, UnitOfWork.MATRIX, cycles, regions | _COLLECTOR)
         case Opcode.COMPRESS:
             cycles = compress_cycles(params, x["elements"], formats.result)
@@ -77,7 +57,7 @@ def task(params: AndaParams, x: Instruction, formats: Formats, latency: int) -> 
     return Task.of(params, UnitOfWork.VECTOR, vector_cycles(params, formats, x), regions)
 
 
-def _gemm(params: AndaParams, x: Instruction, formats: Formats) -> "GemmCycles":
+def _gemm(params: AndaParams, formats: Formats, x: Instruction) -> "GemmCycles":
     return gemm_cycles(params, formats.source, formats.result, x["inputs"], x["outputs"])
 
 

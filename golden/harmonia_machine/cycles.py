@@ -1,9 +1,9 @@
 """How long a program takes: every cycle of the hardware, given the memory's latency.
 
-The memory takes a request or a line in every cycle and offers its answer ``latency`` cycles later.
-The formulas below are held against the RTL, cycle for cycle. Cycles of an instruction are counted
-from the one in which its unit starts to the first in which it is idle; when it is issued says
-:mod:`tilewright.golden.machine.clock`.
+The memory takes a request or a line in every cycle and answers ``latency`` cycles later. An
+instruction's cycles are counted from the one in which its unit starts to the first in which it is
+idle; :mod:`tilewright.golden.machine.clock` says when it is issued. Tests compare these formulas
+with the RTL, cycle for cycle.
 """
 
 from collections.abc import Iterator
@@ -44,27 +44,9 @@ FIRST_BEAT = 1  # of a gemm: the cycle in which it is offered
 NOTICED = 2  # from the cycle that writes the last row to the one behind its idle unit
 
 
-BUSY = {
-    UnitOfWork.LOAD: Counter.LOAD,
-    UnitOfWork.STORE: Counter.STORE,
-    UnitOfWork.MATRIX: Counter.GEMM,
-    UnitOfWork.VECTOR: Counter.VECTOR,
-    UnitOfWork.CONVERT: Counter.CONVERT,
-}
-
-
 def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
-    return program_counters(params, outcome, latency, task, _waits, BUSY)
-
-
-def _waits(params: HarmoniaParams, x: Instruction | None, settings: Settings) -> dict[Counter, int]:
-    """What an instruction adds to the counters of waiting; None: zeros of all of them."""
-    if x is None:
-        return {Counter.MATRIX_WAITS: 0}
-    if x.opcode is not Opcode.GEMM:
-        return {}
-    return {Counter.MATRIX_WAITS: gemm_cycles(params, settings, x).matrix_waits}
+    return program_counters(params, outcome, latency, Counter, task, gemm_cycles)
 
 
 def task(params: HarmoniaParams, x: Instruction, settings: Settings, latency: int) -> Task | None:

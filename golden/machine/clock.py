@@ -208,49 +208,56 @@ def program_counters(
     params: MachineParams,
     outcome: Outcome,
     latency: int,
+    counter: Any,
     task: TaskOf,
-    waits: Callable[[Any, Any, Any], dict[Any, int]],
-    busy: dict[UnitOfWork, Any],
+    gemm: Callable[[Any, Any, Any], Any],
 ) -> dict[Any, int]:
     """Counters of a program that halted, by where the time goes.
 
-    ``waits`` gives what an instruction adds to the counters of waiting, ``busy`` names the counter
-    of every unit.
+    ``gemm`` gives the cycles of a gemm with this settings: a named tuple whose other fields are
+    named like counters of waiting.
     """
-    counter: Any = type(next(iter(busy.values())))
-    waited = dict(waits(params, None, None))
+    waited = {counter[name]: 0 for name in counter.__members__ if name.endswith("_WAITS")}
     move = _known_moves(params, latency, task)
-    # A loop comes to the same instructions again; the trace keeps them, so that none is another.
+    # A loop repeats the same instructions; the trace keeps them alive, so ids are unique.
     known: dict[tuple[int, Any], tuple[Task | None, dict[Any, int]]] = {}
+
+    def waits(x: Any, settings: Any) -> dict[Any, int]:
+        if x.opcode.name != "GEMM":
+            return {}
+        found = gemm(params, settings, x)._asdict()
+        return {counter[name.upper()]: n for name, n in found.items() if name != "cycles"}
 
     def task_of(x: Any, settings: Any) -> Task | None:
         if "line" in x.fields:
             return move(x, settings)
         key = id(x), settings
-        found = known.get(key)
-        if found is None:
-            own = task(params, x, settings, latency), waits(params, x, settings)
-            found = known[key] = own
-        for name, cycles in found[1].items():
+        if key not in known:
+            known[key] = task(params, x, settings, latency), waits(x, settings)
+        own, times = known[key]
+        for name, cycles in times.items():
             waited[name] += cycles
-        return found[0]
+        return own
 
     clock, work = schedule(params, outcome, latency, task_of)
-    cycles = busy_cycles(work)
+    busy = dict(zip(_BUSY, busy_cycles(work), strict=True))
     return {
         counter.CYCLES: clock.now,
         counter.CONTROL: clock.control,
         **waited,
-        **{name: cycles[unit] for unit, name in busy.items()},
+        **{counter[name]: n for name, n in busy.items() if name in counter.__members__},
     }
+
+
+_BUSY = ("LOAD", "STORE", "GEMM", "VECTOR", "CONVERT")  # counters in the order of the units
 
 
 def _known_moves(
     params: MachineParams, latency: int, task_of: TaskOf
 ) -> Callable[[Any, Any], Task]:
-    """What loads and stores need, asked of ``task_of`` once for those that differ in lines alone.
+    """Tasks of loads and stores, computed once for those that differ in their lines alone.
 
-    How lines are spread over the channels is all that counts of them.
+    The lines matter only by how they spread over the channels.
     """
     known, channels = _moves(params, latency), params.memory_channels
 
@@ -259,12 +266,12 @@ def _known_moves(
         line = fields["line"]
         where = (fields["memory"], fields["row"], fields["rows"], fields.get("stride", 1))
         key = (x.opcode, where, line % channels)
-        found = known.get(key)
-        if found is None:
+        if key not in known:
             asked = task_of(params, x, settings, latency)
             assert asked is not None
-            found = known[key] = asked
-        return Task(found.unit, found.cycles, found.regions, range(line, line + len(found.lines)))
+            known[key] = asked
+        found = known[key]
+        return found._replace(lines=range(line, line + len(found.lines)))
 
     return task
 
