@@ -40,6 +40,21 @@ class Weights:
     def inputs(self) -> int:
         return self.values.shape[1]
 
+    def grouped(
+        self, group: int, outputs: int | None = None
+    ) -> tuple[NDArray[np.int8], NDArray[np.uint16]]:
+        """Values (outputs, groups, group) and a scale for each group, zero-padded."""
+        require(
+            self.group % group == 0,
+            f"a weight group of {self.group} is no multiple of the activations' {group}",
+        )
+        rows, groups = outputs or self.outputs, -(-self.inputs // group)
+        values = np.zeros((rows, groups * group), np.int8)
+        values[: self.outputs, : self.inputs] = self.values
+        scales = np.zeros((rows, groups), np.uint16)
+        scales[: self.outputs] = np.repeat(self.scales, self.group // group, axis=1)[:, :groups]
+        return values.reshape(rows, groups, group), scales
+
 
 def require_match(blocks: Blocks, weights: Weights, group: int, fmt: IntFormat) -> None:
     """Refuse activations (rows, groups, group) and weights that cannot be multiplied."""
@@ -49,11 +64,7 @@ def require_match(blocks: Blocks, weights: Weights, group: int, fmt: IntFormat) 
     require(weights.fmt == fmt, f"weights are {weights.fmt}, not {fmt}")
     require(
         blocks.length == weights.inputs,
-        f"{blocks.length} activations meet {weights.inputs} weights",
-    )
-    require(
-        weights.group % group == 0,
-        f"a weight group of {weights.group} is no multiple of the activations' {group}",
+        f"{blocks.length} activations but {weights.inputs} weights of an output",
     )
 
 

@@ -78,16 +78,12 @@ def weight_planes(weights: Weights, group: int, lanes: int = 1) -> NDArray:
 
     Outputs that fill up the last block, and inputs that fill up the last group, weigh 0.
     """
-    bits = weights.fmt.bits
-    fmt = BlockFormat(group=group, mantissa_bits=bits)
-    blocks, groups = -(-weights.outputs // lanes), -(-weights.inputs // group)
-    padded = np.zeros((blocks * lanes, groups * group), np.uint8)
-    padded[: weights.outputs, : weights.inputs] = weights.values.astype(np.uint8) & (
-        (1 << bits) - 1
-    )
-    codes = padded.reshape(blocks, lanes, groups, group)
-    unsigned = Blocks(np.zeros(codes.shape, bool), codes, np.empty(0, np.uint8), groups * group)
-    words = planes.pack(fmt, unsigned)[..., 1:]
+    bits, blocks = weights.fmt.bits, -(-weights.outputs // lanes)
+    values, _ = weights.grouped(group, blocks * lanes)
+    codes = values.view(np.uint8) & ((1 << bits) - 1)
+    codes = codes.reshape(blocks, lanes, -1, group)
+    unsigned = Blocks(np.zeros(codes.shape, bool), codes, np.empty(0, np.uint8), codes.shape[2])
+    words = planes.pack(BlockFormat(group=group, mantissa_bits=bits), unsigned)[..., 1:]
     return words.transpose(0, 2, 3, 1).reshape(-1, lanes)
 
 
@@ -96,16 +92,9 @@ def weight_scales(weights: Weights, group: int, lanes: int = 1) -> NDArray[np.ui
 
     Outputs that fill up the last block have the scale 0.
     """
-    require(
-        weights.group % group == 0,
-        f"a weight group of {weights.group} is no multiple of the activations' {group}",
-    )
-    blocks, groups = -(-weights.outputs // lanes), -(-weights.inputs // group)
-    padded = np.zeros((blocks * lanes, groups), np.uint16)
-    padded[: weights.outputs] = np.repeat(weights.scales, weights.group // group, axis=1)[
-        :, :groups
-    ]
-    return padded.reshape(blocks, lanes, groups).transpose(0, 2, 1).reshape(-1, lanes)
+    blocks = -(-weights.outputs // lanes)
+    _, scales = weights.grouped(group, blocks * lanes)
+    return scales.reshape(blocks, lanes, -1).swapaxes(1, 2).reshape(-1, lanes)
 
 
 def _lines(layout: TensorLayout, rows: NDArray) -> NDArray:

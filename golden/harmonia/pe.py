@@ -5,8 +5,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.arith import add, convert, multiply
 from tilewright.golden.bits import bits_dtype
-from tilewright.golden.harmonia.gemm import partial
-from tilewright.golden.params.block import require
+from tilewright.golden.block_gemm import lowest_bit, partial
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams, Mode
 from tilewright.golden.payload import Columns
@@ -57,9 +56,8 @@ def _place_within(output: NDArray[np.int64]) -> NDArray[np.int64]:
 def _step(params: HarmoniaPeParams, steps: Columns, mode: NDArray) -> NDArray[np.int64]:
     """Power of two of each sum's unit."""
     a, b = (steps[name].astype(np.int64).reshape(-1) for name in ("a_exponents", "b_exponents"))
-    fraction_bits = ACTIVATION_BITS - 1
-    of_a = a - FP16.bias - fraction_bits
-    of_b = b - FP16.bias - np.where(mode == Mode.M8M8.code, fraction_bits, OPERAND_BITS - 1)
+    bits = np.where(mode == Mode.M8M8.code, ACTIVATION_BITS, OPERAND_BITS)
+    of_a, of_b = lowest_bit(a, ACTIVATION_BITS), lowest_bit(b, bits)
     return of_a + np.where(mode == Mode.M8W4.code, 0, of_b)
 
 
@@ -88,12 +86,3 @@ def _accumulate(terms: NDArray[np.uint32], output: NDArray[np.int64]) -> NDArray
 def split_operand(mantissa: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """8-bit mantissas (..., group) as two 4-bit operands (..., 2, group), high half first."""
     return np.stack([mantissa >> OPERAND_BITS, mantissa & ((1 << OPERAND_BITS) - 1)], axis=-2)
-
-
-def sign_magnitude(weights: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
-    """Integer weights of -8..7 as signs and magnitudes of 4 bits."""
-    limit = 1 << (OPERAND_BITS - 1)
-    if weights.size:
-        extremes = int(weights.min()), int(weights.max())
-        require(-limit <= extremes[0] and extremes[1] < limit, f"weights {extremes} exceed 4 bits")
-    return weights < 0, np.abs(weights.astype(np.int16)).astype(np.uint8)

@@ -132,21 +132,12 @@ def weight_rows(params: HarmoniaParams, weights: Weights) -> OperandRows:
         weights.fmt == p.numerics.weight_format,
         f"weights must have {OPERAND_BITS} bits, not {weights.fmt.bits}",
     )
-    require(
-        weights.group % p.group == 0,
-        f"weight group must be a multiple of {p.group}, not {weights.group}",
-    )
-    groups, tiles = -(-weights.inputs // p.group), -(-weights.outputs // p.columns)
-    values = np.zeros((tiles * p.columns, groups * p.group), np.int8)
-    values[: weights.outputs, : weights.inputs] = weights.values
-    scales = np.zeros((tiles * p.columns, groups), np.uint16)
-    scales[: weights.outputs] = np.repeat(weights.scales, weights.group // p.group, axis=1)[
-        :, :groups
-    ]
-    nibbles = (values & 15).astype(np.uint8).reshape(tiles, p.columns, groups, p.group)
+    tiles = -(-weights.outputs // p.columns)
+    values, scales = weights.grouped(p.group, tiles * p.columns)
+    nibbles = (values & 15).astype(np.uint8).reshape(tiles, p.columns, -1, p.group)
     return OperandRows(
         nibbles.swapaxes(1, 2).reshape(-1, p.columns, p.group),
-        scales.reshape(tiles, p.columns, groups).swapaxes(1, 2).reshape(-1, p.columns),
+        scales.reshape(tiles, p.columns, -1).swapaxes(1, 2).reshape(-1, p.columns),
     )
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tilewright.golden import bfp
+from tilewright.golden.block_gemm import partial
 from tilewright.golden.harmonia import mixed
-from tilewright.golden.harmonia.gemm import gemm, linear, partial
+from tilewright.golden.harmonia.gemm import gemm, linear
 from tilewright.golden.params.formats import FP16, FP32, IntFormat
 from tilewright.golden.params.harmonia import CacheParams, HarmoniaNumerics
 from tilewright.golden.weights import Weights, quantise
@@ -81,13 +82,13 @@ def test_refusals():
     a, b = operands(numerics, np.random.default_rng(0), 64)
     short, _ = operands(numerics, np.random.default_rng(0), 33)
     other, _ = operands(HarmoniaNumerics(group=8), np.random.default_rng(0), 64)
-    with pytest.raises(ValueError, match=r"^33 elements meet 64$"):
+    with pytest.raises(ValueError, match=r"^33 elements but 64 in the second operand$"):
         gemm(numerics, short, b)
     with pytest.raises(ValueError, match=r"^first operand's group is 8, not 32$"):
         gemm(numerics, other, b)
     with pytest.raises(ValueError, match=r"^activations have groups of 8, not 32$"):
         linear(numerics, other, quantise(np.ones((2, 64))))
-    with pytest.raises(ValueError, match=r"^64 activations meet 63 weights$"):
+    with pytest.raises(ValueError, match=r"^64 activations but 63 weights of an output$"):
         linear(numerics, a, quantise(np.ones((2, 63))))
     with pytest.raises(ValueError, match=r"^weights are int8, not int4$"):
         linear(numerics, a, quantise(np.ones((2, 64)), bits=8))

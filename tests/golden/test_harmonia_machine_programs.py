@@ -184,7 +184,9 @@ def test_refused_tensors():
     weights = quantise(np.ones((4, 8)), 8, group=8)
     with pytest.raises(ValueError, match=r"^weights must have 4 bits, not 8$"):
         weight_rows(SMALL, weights)
-    with pytest.raises(ValueError, match=r"^weight group must be a multiple of 8, not 12$"):
+    with pytest.raises(
+        ValueError, match=r"^a weight group of 12 is no multiple of the activations' 8$"
+    ):
         weight_rows(SMALL, quantise(np.ones((4, 8)), 4, group=12))
 
 

@@ -7,7 +7,7 @@ from tilewright.golden import bfp
 from tilewright.golden.arith import convert
 from tilewright.golden.harmonia import mixed
 from tilewright.golden.harmonia.gemm import gemm, linear
-from tilewright.golden.harmonia.pe import results, sign_magnitude, split_operand
+from tilewright.golden.harmonia.pe import results, split_operand
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
 from tilewright.golden.weights import quantise
@@ -75,11 +75,9 @@ def test_equals_the_product_of_matrices(params, mode, spread):
     if mode is Mode.M8W4:
         weights = quantise(rng.normal(size=(2, inner)) * 10.0 ** (spread / 2 - 3))
         expected = linear(numerics, a, weights)
-        whole = np.zeros((2, groups * params.group), np.int8)
-        whole[:, :inner] = weights.values
-        signs, magnitudes = sign_magnitude(whole.reshape(2, groups, params.group))
+        values, scales = weights.grouped(params.group)
+        signs, magnitudes = values < 0, np.abs(values)
         exponents = np.zeros((2, groups), int)
-        scales = np.repeat(weights.scales, weights.group // params.group, axis=1)[:, :groups]
     else:
         high = bfp.encode(numerics.activation, halves(rng, (2, inner), spread))
         b = mixed.truncated(high, ACTIVATION_BITS, np.uint8(mode.operand_bits))
@@ -155,11 +153,6 @@ def test_rates():
 def test_refused_parameters(change, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         HarmoniaPeParams(**change)
-
-
-def test_refused_weights():
-    with pytest.raises(ValueError, match=r"^weights \(-9, 0\) exceed 4 bits$"):
-        sign_magnitude(np.array([-9, 0], np.int8))
 
 
 @pytest.mark.parametrize("lengths", [(4, 8), (8, 4, 8), (4, 4, 4, 8, 8, 4)])
