@@ -1,8 +1,8 @@
 """Block floating point over fp16: a group of values shares the largest exponent among them.
 
-Of an fp16 value take the sign, e = max(exponent field, 1) and the 11-bit significand with its
-hidden bit. The shared exponent is the largest e of the group. A mantissa is the significand
-aligned to the shared exponent at M = ``mantissa_bits`` bits and truncated toward zero, so
+An fp16 value has a sign, e = max(exponent field, 1) and an 11-bit significand with the hidden bit.
+The shared exponent is the largest e of the group. A mantissa is the significand aligned to the
+shared exponent at M = ``mantissa_bits`` bits and truncated toward zero, so
 
     value = (-1)^sign * mantissa * 2^(exponent - 15 - (M - 1)).
 
@@ -99,8 +99,7 @@ def _aligned_mantissa(
 ) -> NDArray[np.uint16]:
     exponent = _effective_exponent(magnitude)
     distance = shared - exponent
-    # What remains of the pattern once its exponent field reads 1 is the significand: a normal
-    # value's field then is the hidden bit, a subnormal has none.
+    # A pattern with its exponent field reduced to 1 (0 for subnormals) is the significand.
     exponent -= 1
     exponent <<= FP16.mantissa_bits
     significand = magnitude - exponent

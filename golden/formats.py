@@ -52,13 +52,13 @@ class Format(Protocol):
 
     @property
     def bits(self) -> int:
-        """Of a code."""
+        """Bits of a code."""
 
     def encode(self, values: NDArray) -> Any:
         """Return codes, of the shape of ``values``; or codes and scales, one for each group."""
 
     def decode(self, *codes_and_scales: NDArray) -> NDArray:
-        """Return the values that they stand for."""
+        """Return their values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class NumberFormat:
 
     @property
     def bits_per_value(self) -> float:
-        """Of a code with its share of the scale."""
+        """Bits of a code and its share of the scale."""
         return self.bits + self.scale_bits / self.group
 
     @property
@@ -115,7 +115,7 @@ class NumberFormat:
         return codes, scales
 
     def decode(self, codes: NDArray, scales: NDArray) -> NDArray:
-        """Return the values that codes and scales stand for."""
+        """Return the values of codes and scales."""
         found = self.own.decode(codes, scales) if self.scale_bits else self.own.decode(codes)
         return np.asarray(found, np.float64)
 
@@ -156,7 +156,7 @@ class PlainFloat:
 
     @property
     def bits(self) -> int:
-        """Of a value."""
+        """Bits of a value."""
         return self.fmt.bits
 
     def encode(self, values: NDArray) -> NDArray:
@@ -179,7 +179,7 @@ class Microscaling:
 
     @property
     def bits(self) -> int:
-        """Of an element."""
+        """Bits of an element."""
         return self.fmt.bits
 
     def encode(self, values: NDArray) -> tuple[NDArray, NDArray]:
@@ -258,7 +258,7 @@ def resolve_format(name: str, folder: Path = Path()) -> NumberFormat:
     except ValueError:
         raise
     except Exception as error:
-        # Somebody else's file: whatever it raises is about that file.
+        # The user's file may raise anything.
         raise ValueError(f"{name} cannot be used: {type(error).__name__}: {error}") from None
 
 

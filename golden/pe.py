@@ -2,7 +2,7 @@
 
 Every element has a function on arrays of beats: ``activation`` and ``weight`` of shape
 (..., beats, lanes), ``exponent``, ``scale`` and ``group_end`` of shape (..., beats); one fp16
-pattern per dot product comes out, of shape (...). The last beat ends the dot product and its last
+pattern per dot product is returned, of shape (...). The last beat ends the dot product and its last
 group. The numerics are those of :mod:`tilewright.golden.params.pe`.
 """
 
@@ -147,7 +147,7 @@ def chunked_dot(
     scale: ArrayLike,
     group_end: ArrayLike,
 ) -> NDArray:
-    """FIGNA-C: each beat's exact sum is cut off downward at the group's unit and its guard bits."""
+    """FIGNA-C: each beat's exact sum is rounded down at the group's unit and its guard bits."""
     fields = np.asarray(exponent, np.int64)
     if fields.size and not 0 <= int(fields.min()) <= int(fields.max()) < 1 << params.exponent_bits:
         raise ValueError(f"an exponent is not a word of {params.exponent_bits} bits")
@@ -392,10 +392,10 @@ def _weights(params: GroupScaledParams | DecaLaneParams, weight: ArrayLike) -> I
 
 
 def _placed_bits(params: IfpuParams, weight: ArrayLike, group_end: ArrayLike) -> Int64s:
-    """What each bit of a beat adds to its weight: 0 or a power of two, negative at the top."""
+    """The value of each bit of a beat in its weight: 0 or a power of two, negative at the top."""
     bits = _beats(params, np.asarray(weight)).astype(np.int64)
     if bits.size and not 0 <= int(bits.min()) <= int(bits.max()) <= 1:
-        raise ValueError(f"weights come as bits, not {int(bits.min())}..{int(bits.max())}")
+        raise ValueError(f"weights are given as bits, not {int(bits.min())}..{int(bits.max())}")
     place = params.weight_bits - 1 - np.arange(bits.shape[-2]) % params.weight_bits
     if (np.asarray(group_end).astype(bool) & (place != 0)).any():
         raise ValueError("a group must end on the beat of the lowest weight bits")

@@ -1,7 +1,7 @@
 """Bit planes of block floating point: one word per group for the signs, then one per mantissa bit.
 
-The sign word comes first, then the mantissa words from the most significant plane down; element 0
-of the group is bit 0 of every word. Exponents live in a memory of their own.
+The sign word is first, then the mantissa words from the most significant plane down; element 0 of
+the group is bit 0 of every word. Exponents are stored separately.
 """
 
 import numpy as np

@@ -31,7 +31,7 @@ Bytes = bytes | NDArray  # arrays are contiguous
 
 
 class TensorFileError(ValueError):
-    """A file that is not what it should be; the text begins with its path."""
+    """An invalid file; the text begins with its path."""
 
 
 class Entry(NamedTuple):
@@ -117,7 +117,7 @@ class TensorFile:
         if position > size:
             raise TensorFileError(f"{self.path}: truncated: {position - size} bytes are missing")
         if position < size:
-            raise TensorFileError(f"{self.path}: {size - position} bytes behind the last tensor")
+            raise TensorFileError(f"{self.path}: {size - position} bytes after the last tensor")
 
 
 def _entry(value: dict[str, Any], first: int) -> Entry:
@@ -150,11 +150,11 @@ class Region:
 
 
 class TensorFileWriter:
-    """Writes a safetensors file whose tensors' bytes come piece by piece.
+    """Writes a safetensors file piece by piece.
 
-    The header stands before the bytes but is known last, so room is kept for it: ``expected`` are
-    the names and numbers of dimensions of all tensors that may come, ``metadata_room`` the bytes
-    that ``__metadata__`` may take.
+    The header precedes the bytes but is known last, so room is reserved for it: ``expected`` are
+    the names and numbers of dimensions of all possible tensors, ``metadata_room`` the most bytes of
+    ``__metadata__``.
     """
 
     def __init__(self, file: BinaryIO, expected: Iterable[tuple[str, int]], metadata_room: int = 0):
@@ -168,7 +168,7 @@ class TensorFileWriter:
         self._open: tuple[str, Region] | None = None
 
     def region(self, name: str, dtype: str, shape: tuple[int, ...]) -> Region:
-        """A new tensor of known size, behind all others."""
+        """A new tensor of known size, after all others."""
         length = DTYPE_BITS[dtype] * prod(shape) // 8
         return self._add(name, dtype, shape, length)
 

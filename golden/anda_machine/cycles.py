@@ -41,7 +41,7 @@ _COLLECTOR = 1 << 100
 
 
 def task(params: AndaParams, x: Instruction, formats: Formats, latency: int) -> Task | None:
-    """What an instruction needs of its unit; None if it has none."""
+    """The task of an instruction; None if no unit runs it."""
     if x.opcode in (Opcode.CONFIGURE, Opcode.LOOP):
         return None
     regions = regions_of(params, extents(params, formats, x))
@@ -64,8 +64,8 @@ def _gemm(params: AndaParams, formats: Formats, x: Instruction) -> "GemmCycles":
 def vector_cycles(params: AndaParams, formats: Formats, x: Instruction) -> int:
     """Cycles of a vector instruction.
 
-    A beat a cycle, or one in two where two tensors have a region in common: it has one read port;
-    or as the vector unit takes them.
+    A beat a cycle, one in two where two tensors share a region, which has one read port, or the
+    pace of the vector unit.
     """
     if works_on_scalars(x):
         return 1 + params.vector.latency + 2
@@ -90,7 +90,7 @@ def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:
     gathered = first + (FP16_ROWS - 1) * apart  # the last word of the first group does
     accepted = gathered + 1  # the compressor takes the group
     for _ in range(1, groups_of(params, elements)):
-        # Words that come apart never wait: a group is compressed before the next is gathered.
+        # Words at a slower pace never wait: a group is compressed before the next is gathered.
         gathered = max(gathered, accepted - 1 if apart == 1 else 0) + FP16_ROWS * apart
         accepted = max(gathered + 1, accepted + 1 + mantissa)
     return accepted + mantissa + 1 + 2
@@ -108,11 +108,7 @@ class GemmCycles(NamedTuple):
 def gemm_cycles(
     params: AndaParams, source: int, result: int, inputs: int, outputs: int
 ) -> GemmCycles:
-    """Planes and weights are offered in every cycle; results may wait for the collector.
-
-    As :func:`tilewright.golden.anda.cycles.mxu_schedule` has it, with a consumer that is not always
-    ready.
-    """
+    """As :func:`tilewright.golden.anda.cycles.mxu_schedule`; the collector may stall results."""
     mxu = params.mxu
     groups, tiles = groups_of(params, inputs), -(-outputs // params.columns)
     tiles_of_group = params.group // params.columns

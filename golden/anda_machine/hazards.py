@@ -1,8 +1,8 @@
-"""What a program must not do and the hardware does not check.
+"""Hazards within an instruction, which the hardware does not check.
 
-An instruction reads and writes its buffers row by row, so the result of one that reads what it has
-written would depend on its timing. Instructions that run at the same time touch different regions
-of the buffers: between them there are no hazards.
+An instruction reads and writes its buffers row by row, so the result of one that overwrites its own
+operands would depend on timing. Between instructions there are no hazards: those that run at the
+same time touch different regions.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Instructions as objects and as words; what an instruction needs, and what is wrong with it.
+"""Instructions of the Anda accelerator: the rows they touch, and their checks.
 
 The encoding is declared in :mod:`tilewright.golden.params.anda_machine`. The checks are those of
 the hardware: :func:`check` gives the error with which an instruction stops the machine.
@@ -37,7 +37,7 @@ decode = Instruction.decode
 
 
 class Formats(NamedTuple):
-    """What ``configure`` sets; 0: not Anda."""
+    """Mantissa bits that ``configure`` sets; 0: not Anda."""
 
     source: int = 0
     result: int = 0
@@ -48,7 +48,7 @@ def groups_of(params: AndaParams, elements: int) -> int:
 
 
 def extents(params: AndaParams, formats: Formats, instruction: Instruction) -> list[Extent]:
-    """Every range of rows that the instruction touches, of one without earlier errors."""
+    """Every range of rows that an instruction without earlier errors touches."""
     x = instruction
     match x.opcode:
         case Opcode.LOAD | Opcode.STORE:
@@ -133,7 +133,7 @@ def _bad_operand(params: AndaParams, x: Instruction) -> bool:
 
 
 def _empty_attention(x: Instruction) -> bool:
-    """Dots or weigh without results, or that stay where they are."""
+    """Dots or weigh without results or steps."""
     if x.opcode is not Opcode.VECTOR or not Operation(x["operation"]).attends:
         return False
     return 0 in (x["results"], x["step"], x["pitch"])

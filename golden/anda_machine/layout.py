@@ -2,7 +2,7 @@
 
 Rows are arrays (rows, words): for the activation buffer one word of ``group`` bits per bank, for
 exponents one byte per bank, for weights ``planes_per_beat * columns`` words, for scales one fp16
-pattern per column. In external memory rows follow each other, element 0 first, little-endian.
+pattern per column. External memory has them contiguously, element 0 first, little-endian.
 """
 
 from typing import NamedTuple
@@ -45,7 +45,7 @@ def fp16_rows(params: AndaParams, values: ArrayLike) -> NDArray:
 
 
 def fp16_values(params: AndaParams, rows: NDArray, elements: int) -> NDArray[np.uint16]:
-    """Read back what :func:`fp16_rows` lays out, for all banks: (banks, elements)."""
+    """Undo :func:`fp16_rows`, for all banks: (banks, elements)."""
     words = np.ascontiguousarray(rows.T.astype(word_dtype(params), copy=False))
     return words.view("<u2")[:, :elements]
 
@@ -69,7 +69,7 @@ def weight_rows(params: AndaParams, weights: Weights) -> tuple[NDArray, NDArray[
 
 
 def to_bytes(params: AndaParams, memory: Memory, rows: NDArray) -> NDArray[np.uint8]:
-    """Rows as they lie in external memory, padded to whole lines."""
+    """Rows in external memory, padded to whole lines."""
     dtype = _dtype(params, memory)
     data = np.ascontiguousarray(rows, dtype).view(np.uint8).reshape(-1)
     padding = -len(data) % params.line_bytes
@@ -77,7 +77,7 @@ def to_bytes(params: AndaParams, memory: Memory, rows: NDArray) -> NDArray[np.ui
 
 
 def from_bytes(params: AndaParams, memory: Memory, data: NDArray[np.uint8], rows: int) -> NDArray:
-    """Read back what :func:`to_bytes` gives."""
+    """Undo :func:`to_bytes`."""
     dtype = _dtype(params, memory)
     size = params.row_bits(memory) // 8
     return np.ascontiguousarray(data[: rows * size]).view(dtype).reshape(rows, -1)

@@ -1,8 +1,7 @@
-"""The same model by formulas that round where the accelerator rounds.
+"""A model by formulas that round where the Anda accelerator rounds.
 
-Whole tensors of many tokens at a time, in numpy's float32 and float16: no instruction, no buffer
-and no program takes part, so that what compiler, programs and machine make of a model can be held
-against it bit for bit.
+They work on whole tensors in numpy's float32 and float16, without instructions or buffers: an
+independent reference, bit for bit, for compiler, programs and machine.
 """
 
 import numpy as np
@@ -16,8 +15,8 @@ from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import Weights
 
-NORM_SHARE = 2.0**-6  # of a mean square, so that it is finite in fp16; gains carry its root
-LEAST = np.float32(-60000.0)  # the largest score of a bank without tokens, at least
+NORM_SHARE = 2.0**-6  # scale of a mean square, so that it is finite in fp16; gains have its root
+LEAST = np.float32(-60000.0)  # lower limit of a bank's largest score, for banks without tokens
 _COLUMNS = 2048  # outputs of a product at a time: the sums of a group stay in a core's cache
 
 Floats = NDArray[np.float32]
@@ -36,7 +35,7 @@ def _function(function: Operation, x: Floats) -> Floats:
 def _halves(weights: Weights, rows: slice, group: int) -> tuple[Floats, Floats]:
     """Some outputs' weights of 4 bits, and a scale for every group of them.
 
-    A weight of 8 bits is 16 * high + low; all high halves of an output come first.
+    A weight of 8 bits is 16 * high + low; all high halves of an output precede the low ones.
     """
     scales = weights.scales[rows].view(np.float16).astype(np.float32)
     scales = np.repeat(scales, weights.group // group, axis=1)[:, : -(-weights.inputs // group)]
@@ -199,7 +198,7 @@ class RoundedModel:
         return _half(sums[0].astype(np.float64) * np.float64(np.float16(scale)))
 
     def _weighed(self, scores: Floats, values: Floats) -> Floats:
-        """Softmax of each bank's own tokens and their sum, then the banks' weighed together."""
+        """Softmax and weighted sum within each bank, then across banks."""
         top = np.maximum(scores.max(axis=1), LEAST)  # (tokens, banks)
         powers = _function(Operation.EXPONENTIAL, _half(scores - top[:, np.newaxis]))
         sums = self._summed(powers.swapaxes(1, 2))

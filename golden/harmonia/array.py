@@ -1,4 +1,4 @@
-"""The array on streams of loads and sums: the tiles it gives, and when."""
+"""The array on streams of loads and sums: its tiles and their cycles."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +48,8 @@ def results(params: HarmoniaArrayParams, loads: Columns, sums: Columns) -> NDArr
 def cycles(params: HarmoniaArrayParams, sums: Columns) -> NDArray[np.int64]:
     """Cycle of every output beat, counted from the first sum, if nobody ever waits.
 
-    A tile gives a column a cycle, so the last sums of two tiles are at least as many cycles apart
-    as there are columns: a shorter tile's last sum waits.
+    A tile leaves column by column, so the last sums of two tiles are at least ``tile_apart`` cycles
+    apart; a shorter tile's last sum waits.
     """
     taken, offered = -params.beat_cycles, []
     earliest = 0

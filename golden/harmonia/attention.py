@@ -1,14 +1,11 @@
 """One attention head in block floating point: scores, their powers, weighted values.
 
-Q is converted along its channels and meets the cached K; the scores are fp16. Powers of the scores
-less the largest, and their sums, come from the vector unit. The powers are converted along the
-tokens, in the same groups of 32 as V, and meet the cached V; the results, of which there are fewer
-than scores, are divided by the sums.
-The factor 1/sqrt(channels) belongs into W_Q, where the smoothing factors go too: nothing is scaled
-here.
+Q is converted along its channels and multiplied by the cached K; the scores are fp16. The vector
+unit computes powers of the scores less the largest, and their sums. The powers are converted along
+the tokens, in the same groups as V, and multiplied by the cached V; the results are divided by the
+sums. The factor 1/sqrt(channels) belongs to W_Q, like the smoothing factors.
 
-The windows are those of the cache at the time of the call, so a prompt's queries all see the
-lengths that the prompt's end defines.
+All queries of a call see the cache with the windows at its end.
 """
 
 import numpy as np
@@ -38,7 +35,7 @@ def attend(numerics: HarmoniaNumerics, cache: KvCache, queries: ArrayLike) -> ND
     )
     require(1 <= len(q) <= cache.tokens, f"{len(q)} queries but {cache.tokens} tokens in the cache")
     scores = gemm(numerics, bfp.encode(numerics.activation, q), cache.keys)
-    seen = cache.tokens - len(q) + 1 + np.arange(len(q))  # tokens up to and with the query's own
+    seen = cache.tokens - len(q) + 1 + np.arange(len(q))  # tokens including the query's own
     raised = powers(scores, seen)
     total = row_sums(raised)
     results = gemm(numerics, bfp.encode(numerics.activation, raised), cache.values)

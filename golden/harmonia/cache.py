@@ -1,8 +1,8 @@
-"""The KV cache of one head, as the accelerator holds it after a number of tokens.
+"""The KV cache of one head after a number of tokens, bit by bit.
 
 K is converted along its channels, less the offsets of the prompt; V along tokens, a group for each
-channel, the newest one perhaps unfinished. Tokens in neither window have lost the low half of
-their mantissas, which equals a conversion at the low length.
+channel, the newest one perhaps unfinished. Tokens in neither window lack the low half of their
+mantissas, which equals a conversion at the low length.
 """
 
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class KvCache(NamedTuple):
 
 
 def cached(params: CacheParams, keys: ArrayLike, values: ArrayLike, prompt: int) -> KvCache:
-    """The cache of fp16 patterns (tokens, channels), whose first ``prompt`` give the offsets."""
+    """The cache of fp16 patterns (tokens, channels); the first ``prompt`` give the offsets."""
     k, v = (patterns(FP16, x).astype(np.uint16) for x in (keys, values))
     require(
         k.ndim == 2 and k.shape == v.shape,

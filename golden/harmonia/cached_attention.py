@@ -1,12 +1,9 @@
-"""Attention of many queries over the KV cache as it is when each is asked.
+"""Attention of many queries, each over the KV cache of its own time, in float32.
 
-Harmonia's cache changes with every token: a key that leaves the local window loses mantissa bits, a
-group of values is unfinished until its last token has come. A text is scored at every token, so
-query t sees :class:`tilewright.golden.harmonia.cache.KvCache` of t + 1 tokens. The accelerator
-passes a prompt in steps of several tokens; all queries of a step then see what the cache holds at
-the end of the step.
-
-Offsets of K come from the first ``initial`` tokens of the sequence, whose first call is the prompt.
+Harmonia's cache changes with every token: a key that leaves the local window loses mantissa bits,
+and a group of values is unfinished until its last token. Query t sees
+:class:`tilewright.golden.harmonia.cache.KvCache` of t + 1 tokens, or, where the accelerator
+processes a prompt in steps of several tokens, the cache at the end of its step.
 """
 
 from collections.abc import Callable
@@ -25,10 +22,9 @@ from tilewright.golden.params.harmonia import CacheParams
 
 @dataclass(frozen=True, kw_only=True)
 class CacheFormat:
-    """Mantissa lengths of keys and values, those in the initial and local window first.
+    """:class:`tilewright.golden.params.harmonia.CacheParams` with separate lengths for K and V.
 
-    :class:`tilewright.golden.params.harmonia.CacheParams` with a length for keys and one for
-    values, which may be longer than the eight bits of the hardware.
+    The lengths are (recent, old) and may exceed the eight bits of the hardware.
     """
 
     group: int = 32
@@ -102,10 +98,8 @@ def attend(
     """Causal attention of q (heads, T, C), converted already, with k and v (key heads, S, C).
 
     Steps of a prompt begin at multiples of ``step`` tokens. ``convert_weights`` converts softmax's
-    results (heads, queries, tokens) as ``Site.P``, for the queries of a step and all tokens up to
-    the last of them. With a ``window``, a query gives weight to that many of the last tokens alone;
-    the cache itself is that of a layer without one. ``offset_tokens`` of the first tokens give the
-    offsets, ``initial`` unless told.
+    results (heads, queries, tokens) as ``Site.P``. With a ``window``, a query sees that many of the
+    last tokens alone. The first ``offset_tokens`` (default: ``initial``) give the offsets.
     """
     shifted = without_offsets(fmt, k, offset_tokens)
     heads, count, channels = q.shape
@@ -137,7 +131,7 @@ def cached_keys(fmt: CacheFormat, shifted: Floats) -> Floats:
 def cached_values(fmt: CacheFormat, values: Floats) -> Floats:
     """All values (key heads, S, C) as a cache of S tokens holds them: (key heads, C, S)."""
     tokens = values.shape[1]
-    end = np.arange(tokens) // fmt.group * fmt.group + fmt.group  # of each token's group
+    end = np.arange(tokens) // fmt.group * fmt.group + fmt.group  # the end of each token's group
     recent, old = (truncate(values.swapaxes(1, 2), fmt.group, bits) for bits in fmt.value_bits)
     return np.where((end > fmt.initial) & (end <= tokens - fmt.local), old, recent)
 

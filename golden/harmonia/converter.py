@@ -1,4 +1,4 @@
-"""The online converter on a stream of beats: what it gives, and when."""
+"""The online converter on a stream of beats: its results and their cycles."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from tilewright.golden.payload import Columns
 
 
 class Block(NamedTuple):
-    """What one block's beats say."""
+    """The beats of one block."""
 
     spatial: bool
     short: bool
@@ -21,7 +21,7 @@ class Block(NamedTuple):
 
 
 def blocks_of(params: HarmoniaConverterParams, beats: Columns) -> Iterator[Block]:
-    """Whole blocks, as the counting of beats finds them."""
+    """Whole blocks of a stream."""
     start = 0
     while start < len(beats["spatial"]):
         spatial = bool(beats["spatial"][start])
@@ -79,8 +79,8 @@ def _converted(params: HarmoniaConverterParams, block: Block) -> Columns:
 def cycles(params: HarmoniaConverterParams, beats: Columns) -> NDArray[np.int64]:
     """Cycle of every output beat, counted from the first input beat, if nobody ever waits.
 
-    Two blocks have place: while one is given, the next one is taken. A block is read from the
-    cycle after its last beat on, one beat a cycle, and each beat is offered a cycle later.
+    There is room for two blocks. A block is read from the cycle after its last beat on, one beat a
+    cycle, and each beat is offered a cycle later.
     """
     taken, read = [-1, -1], [-1, -1]  # cycles in which blocks were complete, and read to the end
     offered: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]

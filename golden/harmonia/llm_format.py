@@ -15,12 +15,9 @@ HARMONIA_GROUP = 32
 class HarmoniaFormat(Format):
     """Harmonia: all sites; keys and values by their age, as the cache holds them.
 
-    With a ``step`` of several tokens, as the accelerator passes a prompt, all queries of a step see
-    the cache as it is at the step's end; with 1, each sees it as it is after its own token. Steps
-    begin at multiples of ``step``. Offsets come from the first ``offset_tokens``.
-
-    Scales that are learned offline are no part of the format: they are folded into the model's
-    projections (``tilewright.golden.harmonia.smoothing``).
+    All queries of a ``step`` of tokens see the cache at the step's end; steps begin at multiples of
+    ``step``. The first ``offset_tokens`` give the offsets of K. Scales learnt offline are folded
+    into the model's projections instead (``tilewright.golden.harmonia.smoothing``).
     """
 
     linear_bits: tuple[int, int, int, int] = (ACTIVATION_BITS,) * 4  # A_qkv, A_o, A_u, A_d
@@ -29,7 +26,7 @@ class HarmoniaFormat(Format):
     group: int = HARMONIA_GROUP
     cache: CacheFormat = field(default_factory=CacheFormat)
     step: int = 1
-    offset_tokens: int | None = None  # the cache's initial window unless told
+    offset_tokens: int | None = None  # None: the cache's initial window
     head_bits: int | None = None  # of the head's inputs; None: float32
 
     def __post_init__(self) -> None:

@@ -1,12 +1,12 @@
 """Online smoothing of K: a few channels with large values are shifted toward zero.
 
-Softmax does not change when every score of a query changes by the same amount, so any constant may
-be taken from a K channel as long as all tokens lose it. The constants come from the first tokens:
-of every channel the value of largest magnitude, sign kept; of those the k largest; half of each.
+Softmax does not change when every score of a query changes by the same amount, so a constant may be
+subtracted from a K channel of all tokens. The constants derive from the first tokens: every
+channel's value of largest magnitude, with its sign; the k largest of those; half of each.
 
-Where the paper is silent: the offset carries the channel's sign (else it would push negative
-channels away from zero), of equal magnitudes the earlier token and the lower channel win, and a
-prompt shorter than the window gives its own length's offsets. They never change afterwards.
+Choices where the paper is silent: the offset has the channel's sign (else it would push negative
+channels away from zero), the earlier token and the lower channel win ties, and a prompt shorter
+than the window determines the offsets by itself. They never change afterwards.
 """
 
 import numpy as np
@@ -42,7 +42,7 @@ def largest_halved(window: NDArray, count: int) -> NDArray[np.uint16]:
 
 
 def signed_maximum(keys: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    """The value of largest magnitude of every channel, the earliest of equal ones."""
+    """The value of largest magnitude of every channel, the earliest of ties."""
     earliest = np.argmax(keys & (_SIGN - 1), axis=0)
     return np.take_along_axis(keys, earliest[np.newaxis], axis=0)[0]
 

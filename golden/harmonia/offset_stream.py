@@ -1,4 +1,4 @@
-"""The offset generator on a stream of beats: what it gives, and when."""
+"""The offset generator on a stream of beats: its results and their cycles."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""The reconfigurable element on a stream of beats: what it gives for any mix of modes."""
+"""The reconfigurable element on a stream of beats of any mix of modes."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,7 @@ from tilewright.golden.payload import Columns
 
 
 def results(params: HarmoniaPeParams, beats: Columns) -> NDArray:
-    """Patterns of the result format, one for every step marked last.
-
-    What follows the last such step has no result yet.
-    """
+    """Patterns of the result format, one for every step marked last."""
     ends = np.flatnonzero(beats["last"][params.fold - 1 :: params.fold])
     if len(ends) == 0:
         return np.zeros(0, bits_dtype(params.result))
@@ -27,7 +24,7 @@ def results(params: HarmoniaPeParams, beats: Columns) -> NDArray:
     output = np.cumsum(last_beat["first"].astype(np.int64)) - 1
     output = np.repeat(output, params.sub_elements)
     fused = mode == Mode.M8M8.code
-    is_low = fused & (np.cumsum(fused) % 2 == 0)  # halves come in pairs, whatever is between them
+    is_low = fused & (np.cumsum(fused) % 2 == 0)  # halves are in pairs, whatever is between them
     high = np.concatenate([[0], halves[:-1]])
     sums = np.where(is_low, (high << OPERAND_BITS) + halves, halves)
     step = _step(params, last_beat, mode)
@@ -64,7 +61,7 @@ def _step(params: HarmoniaPeParams, steps: Columns, mode: NDArray) -> NDArray[np
 def _terms(
     params: HarmoniaPeParams, partials: NDArray, scale: NDArray, mode: NDArray
 ) -> NDArray[np.uint32]:
-    """fp32 terms: scaled by the weights' scale in M8W4, as they are otherwise."""
+    """fp32 terms: scaled by the weights' scale in M8W4, unscaled otherwise."""
     scaled = multiply(params.partial, FP16, FP32, partials, scale)
     plain = convert(params.partial, FP32, partials)
     return np.where(mode == Mode.M8W4.code, scaled, plain)

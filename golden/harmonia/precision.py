@@ -1,4 +1,4 @@
-"""Mantissa lengths of cached tokens, and what the cache weighs.
+"""Mantissa lengths of cached tokens, and the size of the cache.
 
 A K token at position p of a sequence of s tokens has the high length if p < initial or
 p >= s - local. A V group of tokens g*32 ... g*32+31 has the high length if it lies in the initial

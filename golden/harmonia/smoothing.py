@@ -1,9 +1,8 @@
 """Offline smoothing: factors per K channel, folded into the projections before deployment.
 
 Scores do not change when a channel of K is multiplied by a factor and the same channel of Q is
-divided by it. Two things stand between projection and score and decide which factors are exact:
-rotary embedding mixes channel c with c + channels/2, so such a pair must share a factor; and in
-grouped-query attention several query heads meet one K head, so they share its factors.
+divided by it. Rotary embedding mixes channel c with c + channels/2, so such a pair must share a
+factor; in grouped-query attention the query heads of one K head share its factors.
 """
 
 from collections.abc import Sequence
@@ -53,7 +52,7 @@ def with_scales(model: Model, scales: Sequence[NDArray[np.float32]]) -> Model:
     """The model with scales (K heads, channels) of each layer in its query and key projections."""
     require(
         len(scales) == len(model.layers),
-        f"{len(scales)} layers of factors meet {len(model.layers)} layers",
+        f"factors of {len(scales)} layers for {len(model.layers)} layers",
     )
     rotary = model.config.rotary
     for index, (layer, factors) in enumerate(zip(model.layers, scales, strict=True)):

@@ -41,7 +41,7 @@ from tilewright.golden.params.harmonia_machine import (
 from tilewright.golden.params.machine import SCALARS, UnitOfWork
 
 FIRST_BEAT = 1  # of a gemm: the cycle in which it is offered
-NOTICED = 2  # from the cycle that writes the last row to the one behind its idle unit
+NOTICED = 2  # from the write of the last row to the first cycle in which the unit is idle
 
 
 def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
@@ -50,7 +50,7 @@ def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> di
 
 
 def task(params: HarmoniaParams, x: Instruction, settings: Settings, latency: int) -> Task | None:
-    """What an instruction needs of its unit; None if it has none."""
+    """The task of an instruction; None if no unit runs it."""
     if x.opcode in (Opcode.CONFIGURE, Opcode.TILED_GEMM, Opcode.LOOP):
         return None
     regions = regions_of(params, extents(params, x)) | _scalars(x) << _SCALARS_PLACE
@@ -72,7 +72,7 @@ def task(params: HarmoniaParams, x: Instruction, settings: Settings, latency: in
     return Task.of(params, UnitOfWork.CONVERT, cycles, regions)
 
 
-_SCALARS_PLACE = 128  # behind the bits of all regions
+_SCALARS_PLACE = 128  # above the bits of all regions
 
 
 def _scalars(x: Instruction) -> int:
@@ -93,10 +93,7 @@ class GemmCycles(NamedTuple):
 
 
 def gemm_cycles(params: HarmoniaParams, settings: Settings, x: Instruction) -> GemmCycles:
-    """A sum a cycle; the last sums of two tiles are at least as many apart as there are columns.
-
-    As :func:`tilewright.golden.harmonia.array.cycles` has it.
-    """
+    """As :func:`tilewright.golden.harmonia.array.cycles`: a sum a cycle, ``tile_apart`` a tile."""
     sizes = (x["groups"], x["tiles"], x["token_tiles"])
     return _gemm_cycles(params, settings.dataflow, settings.tokens, Operand(x["operand"]), *sizes)
 
@@ -131,7 +128,7 @@ def _gemm_cycles(
 
 
 def _tile_order(dataflow: Dataflow, tiles: int, token_tiles: int) -> Iterator[int]:
-    """Tiles of columns, as the results come."""
+    """Tiles of columns in the order of the results."""
     if dataflow is Dataflow.COLUMN_MAJOR:
         return (tile for tile, _ in product(range(tiles), range(token_tiles)))
     return (tile for _, tile in product(range(token_tiles), range(tiles)))

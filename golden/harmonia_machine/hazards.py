@@ -1,8 +1,8 @@
-"""What a program must not do and the hardware does not check.
+"""Hazards within an instruction, which the hardware does not check.
 
-An instruction reads and writes its memories row by row, so the result of one that reads what it has
-written would depend on its timing. Instructions that run at the same time touch different regions
-of the memories: between them there are no hazards.
+An instruction reads and writes its memories row by row, so the result of one that overwrites its
+own operands would depend on timing. Between instructions there are no hazards: those that run at
+the same time touch different regions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,10 +62,7 @@ def first_hazard(params: HarmoniaParams, program: Sequence[Instruction]) -> Haza
 def _parts(
     params: HarmoniaParams, program: Sequence[Instruction]
 ) -> Iterator[tuple[int, Instruction, str | None]]:
-    """Instructions with their numbers, tiled GEMMs as what they consist of.
-
-    Of a loop also why it cannot begin, if it cannot.
-    """
+    """Instructions by number, tiled GEMMs expanded; and why a loop cannot begin, if it cannot."""
     settings = Settings()
     for number, x, problem in walk(program):
         if x.opcode is Opcode.CONFIGURE:
@@ -98,8 +95,8 @@ def ranges(params: HarmoniaParams, x: Instruction) -> _Ranges:
         case Opcode.VECTOR:
             return _Ranges(touched[:-1], touched[-1:])
         case Opcode.CONVERT:
-            beside = _ACTIVATIONS if x["conversion"] == Conversion.ACTIVATIONS else _METADATA
-            return _Ranges(touched[:1], _everywhere(touched[1:], beside))
+            metadata = _ACTIVATIONS if x["conversion"] == Conversion.ACTIVATIONS else _METADATA
+            return _Ranges(touched[:1], _everywhere(touched[1:], metadata))
         case Opcode.GEMM:
             metadata = _SCALES if x["operand"] == Operand.WEIGHTS else _METADATA
             reads = [e for e in touched if e.memory is not Memory.FP16]
@@ -109,7 +106,7 @@ def ranges(params: HarmoniaParams, x: Instruction) -> _Ranges:
 
 
 def _everywhere(touched: list[Extent], memories: tuple[Memory, ...]) -> list[Extent]:
-    """Rows of signs or of mantissas stand for those of all memories beside them."""
+    """Expand rows of signs or mantissas to those of all memories with the same rows."""
     stands = Memory.MANTISSAS if memories is _ACTIVATIONS else Memory.OPERAND_SIGNS
     return [
         Extent(memory, e.first, e.rows)

@@ -1,4 +1,4 @@
-"""Instructions of the Harmonia accelerator: what they touch, and what is wrong with them.
+"""Instructions of the Harmonia accelerator: the rows they touch, and their checks.
 
 The encoding is declared in :mod:`tilewright.golden.params.harmonia_machine`. The checks are those
 of the hardware: :func:`check` gives the error with which an instruction stops the machine.
@@ -39,7 +39,7 @@ decode = Instruction.decode
 
 
 class Settings(NamedTuple):
-    """What ``configure`` sets; a program starts with these."""
+    """The settings of ``configure``; a program starts with these."""
 
     lanes: int = (1 << LANES_FIELD) - 1
     tokens: int = 0
@@ -48,7 +48,7 @@ class Settings(NamedTuple):
 
     @classmethod
     def of(cls, x: Instruction) -> "Settings":
-        """What a ``configure`` sets."""
+        """The settings of a ``configure``."""
         return cls(x["lanes"], x["tokens"], Dataflow(x["dataflow"]), x["causal_limit"])
 
 
@@ -67,7 +67,7 @@ def tiles_of(params: HarmoniaParams, elements: int) -> int:
 
 
 def extents(params: HarmoniaParams, x: Instruction) -> list[Extent]:
-    """Every range of rows that the instruction touches or might, of one without earlier errors."""
+    """Every range of rows that an instruction without earlier errors may touch."""
     p = params
     match x.opcode:
         case Opcode.LOAD | Opcode.STORE:
@@ -81,7 +81,7 @@ def extents(params: HarmoniaParams, x: Instruction) -> list[Extent]:
                 Extent(Memory.OPERAND_SIGNS, x["metadata"], tiles * groups),
                 Extent(Memory.FP16, x["destination"], token_tiles * tiles * p.tile_words),
             ]
-            if operand is not Operand.WEIGHTS:  # the whole ring, whatever of it is used
+            if operand is not Operand.WEIGHTS:  # the whole ring, used or not
                 across = groups if operand is Operand.KEYS else tiles
                 rows = p.low_slots(operand) * across
                 touched.append(Extent(Memory.OPERANDS, x["low_halves"], rows))
@@ -188,7 +188,7 @@ class TileLines(NamedTuple):
 
 
 def expand(params: HarmoniaParams, settings: Settings, x: Instruction) -> Iterator[Instruction]:
-    """The instructions that a tiled GEMM consists of, in the order of the configured dataflow.
+    """The instructions of a tiled GEMM, in the order of the configured dataflow.
 
     All its tiles begin at row 0 of the memories.
     """

@@ -1,7 +1,7 @@
 """Tensors, weights and cached units as rows of the memories, and rows as bytes of lines.
 
-A row of a memory is an array: (banks or columns) or (banks or columns, elements). In external
-memory its elements follow each other, the first lowest, in as many bits as they have.
+A row of a memory is an array: (banks or columns) or (banks or columns, elements). External memory
+has its elements contiguously, the first lowest, without padding between them.
 """
 
 from typing import NamedTuple
@@ -48,7 +48,7 @@ def row_shape(params: HarmoniaParams, memory: Memory) -> tuple[int, ...]:
 
 
 def to_bytes(params: HarmoniaParams, memory: Memory, rows: NDArray) -> NDArray[np.uint8]:
-    """Rows as they lie in external memory, padded to whole lines."""
+    """Rows in external memory, padded to whole lines."""
     bits, flat = element_bits(memory), np.ascontiguousarray(rows).reshape(-1)
     data: NDArray[np.uint8]
     if bits == 1:
@@ -64,7 +64,7 @@ def to_bytes(params: HarmoniaParams, memory: Memory, rows: NDArray) -> NDArray[n
 def from_bytes(
     params: HarmoniaParams, memory: Memory, data: NDArray[np.uint8], rows: int
 ) -> NDArray:
-    """Read back what :func:`to_bytes` gives."""
+    """Undo :func:`to_bytes`."""
     bits, octets = element_bits(memory), np.ascontiguousarray(data)
     if bits == 1:
         flat = np.unpackbits(octets, bitorder="little")
@@ -101,7 +101,7 @@ def halves_rows(params: HarmoniaParams, values: ArrayLike) -> NDArray[np.uint16]
 
 
 def halves_values(params: HarmoniaParams, rows: NDArray, elements: int) -> NDArray[np.uint16]:
-    """Read back what :func:`halves_rows` lays out, for all banks: (tokens, elements)."""
+    """Undo :func:`halves_rows`, for all banks: (tokens, elements)."""
     words = -(-elements // params.word_values)
     tiles = rows.reshape(-1, words, params.rows, params.word_values).swapaxes(1, 2)
     return tiles.reshape(-1, words * params.word_values)[:, :elements]

@@ -1,7 +1,7 @@
 """A model from named tensors: which tensor is which weight, and nothing left over.
 
-Files differ in names only. A tensor that is missing, has another shape than the configuration
-says, or that no part of the model asks for is refused: the result would not be the file's model.
+Files differ in names only. A tensor that is missing, superfluous, or of another shape than the
+configuration says is refused: the result would not be the file's model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ class Names:
     down: str
     gate: str | None = None
     positions: str | None = None
-    # Of Gemma 3.
+    # Gemma 3 alone:
     query_norm: str = ""
     key_norm: str = ""
     after_attention: str = ""
@@ -122,7 +122,7 @@ class Tensors:
         return name in self._readers
 
     def claim(self, name: str, *shape: int) -> Floats:
-        """A tensor that will be taken later; what is returned is empty."""
+        """Mark a tensor that will be taken later; return an empty array."""
         if name not in self._readers:
             raise ModelError(f"{self.path}: tensor {name} is missing")
         self._left.pop(name, None)
@@ -136,7 +136,7 @@ class Tensors:
         return np.ascontiguousarray(values, np.float32)
 
     def matrix(self, name: str, rows: int, columns: int, *, lazy: bool) -> Floats:
-        """A matrix; ``lazy``: its rows are read when they are asked for, if the file lets them."""
+        """A matrix; ``lazy``: its rows are read on access, if the file allows."""
         read = self._readers.get(name)
         if not lazy or not isinstance(read, Reader) or read.rows is None:
             return self.take(name, rows, columns)
@@ -170,8 +170,8 @@ def assemble(
 ) -> Model:
     """The model; ``tied``: without a head of its own it uses the embedding.
 
-    The first ``position_offset`` rows of the learned positions stand for nothing. ``lazy``: layers,
-    and rows of embedding and head, are read when they are asked for, every time.
+    The first ``position_offset`` rows of the learned positions are unused. ``lazy``: layers, and
+    rows of embedding and head, are read on every access.
     """
     width, inner, keys = config.hidden_size, config.query_width, config.kv_width
 

@@ -1,8 +1,7 @@
 """Operands of one decoder layer's products, from real text.
 
-Activations are what the model, in full precision, hands to each linear module for the last tokens
-of a text, as fp16; weights are int4 as of ``tilewright.golden.llm.weights``. Biases are added
-elsewhere and have no part here.
+Activations are the inputs of each linear module, in full precision, for the last tokens of a text,
+as fp16; weights are int4 by ``tilewright.golden.llm.weights``. Biases are left out.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from tilewright.golden.llm.weights import searched_weights
 from tilewright.golden.params.block import require
 from tilewright.golden.weights import Weights
 
-MODULES = {  # name, as in ``Mantissas`` -> where its activations come from, its projections
+MODULES = {  # name, as in ``Mantissas`` -> site of its activations, its projections
     "qkv": (Site.A_QKV, ("query", "key", "value")),
     "o": (Site.A_O, ("output",)),
     "u": (Site.A_U, ("gate", "up")),
@@ -44,7 +43,7 @@ class Attention:
 
 
 class _Recorder(Format):
-    """Keeps what one layer is given, as fp16 patterns."""
+    """Records the inputs of one layer as fp16 patterns."""
 
     def __init__(self, layer: int):
         self._layer = layer
@@ -75,7 +74,7 @@ def captured(
     layers = len(model.layers)
     require(0 <= layer < layers, f"layer must be 0..{layers - 1}, not {layer!r}")
     require(1 <= count <= len(ids), f"{count} tokens of a text that has {len(ids)}")
-    model = replace(model, layers=model.layers[: layer + 1])  # what follows has no influence
+    model = replace(model, layers=model.layers[: layer + 1])  # later layers have no influence
     recorder = _Recorder(layer)
     Session(model, recorder).feed(ids)
     file = model.layers[layer].linears

@@ -1,8 +1,7 @@
 """Inference in float32: prefill, cached decode; formats at every site of a GEMM.
 
 A sequence is one array of tokens; its positions count from 0. Sums are numpy's, in float32, so
-results agree with another implementation up to the order of summation, and agree in every bit
-with themselves.
+results agree with other implementations up to the order of summation.
 """
 
 import numpy as np
@@ -17,7 +16,7 @@ _GELU = np.float32(np.sqrt(2 / np.pi))
 
 
 def logits(model: Model, tokens: ArrayLike, fmt: Format = PLAIN) -> Floats:
-    """(tokens, vocabulary): what follows each token of one sequence."""
+    """Logits (tokens, vocabulary) of the successor of each token of one sequence."""
     return Session(model, fmt).feed(tokens)
 
 
@@ -26,7 +25,7 @@ def perplexity(
 ) -> float:
     """exp of the mean negative log likelihood, in sequences of ``window`` tokens.
 
-    Each begins at position 0 with a token that is given; what does not fill a window is left out.
+    Each begins at position 0 with a given token; tokens that do not fill a window are left out.
     """
     ids = np.asarray(tokens)
     require(window >= 2, f"window must be at least 2 tokens, not {window!r}")
@@ -46,7 +45,7 @@ def losses(scores: NDArray, tokens: ArrayLike) -> NDArray[np.float64]:
 class Session:
     """One sequence with the keys and values of its tokens so far.
 
-    ``feed`` may be given any number of tokens at a time: all at once is prefill, one is decode.
+    ``feed`` takes any number of tokens at a time: all at once is prefill, one is decode.
     """
 
     def __init__(self, model: Model, fmt: Format = PLAIN):
@@ -61,7 +60,7 @@ class Session:
         return self.fmt.head(_normed(self.model, x, self.model.final_norm), self.model.head)
 
     def hidden(self, tokens: ArrayLike) -> Floats:
-        """What the last layer gives (tokens, width), before the final norm and the head."""
+        """The last layer's result (tokens, width), before the final norm and the head."""
         ids = _checked(self.model, tokens, self.position)
         x = _embed(self.model, ids, self.position)
         rotations = _rotations(self.model, self.position, len(ids))
@@ -72,7 +71,7 @@ class Session:
 
 
 def _embed(model: Model, tokens: NDArray[np.int64], first: int) -> Floats:
-    """What the first layer receives, for tokens at positions ``first`` on."""
+    """The first layer's input, for tokens at positions ``first`` on."""
     x = model.embedding[tokens]
     if model.config.model_type == "gemma3_text":
         x *= np.float32(np.sqrt(model.config.hidden_size))
@@ -111,7 +110,7 @@ def _layer(
     cache: _Cache,
     fmt: Format,
 ) -> Floats:
-    """What follows layer ``index``; ``x`` is left as it is."""
+    """The result of layer ``index``; ``x`` is not changed."""
     layer = model.layers[index]
     normed = fmt.activation(Site.A_QKV, index, _normed(model, x, layer.attention_norm))
     q, k, v = (
@@ -174,7 +173,7 @@ def _heads(model: Model, x: Floats) -> Floats:
 
 
 def _rotations(model: Model, first: int, count: int) -> list[tuple[Floats, Floats] | None]:
-    """Of each layer; layers with one base share theirs."""
+    """Rotations of each layer; layers with one base share theirs."""
     if model.config.model_type != "gemma3_text":
         return [_rotation(model, model.config.rope_theta, first, count)] * len(model.layers)
     bases = [layer.gemma.rope_theta for layer in model.layers if layer.gemma is not None]

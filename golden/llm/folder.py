@@ -1,7 +1,7 @@
 """Models in Hugging Face folders: ``config.json``, ``*.safetensors`` and, if there, a tokenizer.
 
-Families: llama and mistral (the same computation where no window limits attention) and opt (the
-sizes whose norms stand before their modules, so all but 350M).
+Families: llama, mistral (without a window) and qwen2, which share one computation, and opt (sizes
+with norms before their modules, all but 350M).
 """
 
 import json

@@ -1,8 +1,7 @@
 """Block floating point before the linear modules of a model: Anda's format.
 
-Every value that enters a product is rounded to fp16 and then converted to block floating point
-exactly as :mod:`tilewright.golden.bfp` does it. Sums, norms, softmax and whatever else lies between
-the products stay float32: the formats are what is measured here, not the accumulators.
+Every operand of a product is rounded to fp16 and then converted exactly as
+:mod:`tilewright.golden.bfp` does it. Everything between the products stays float32.
 """
 
 from collections.abc import Sequence
@@ -32,7 +31,7 @@ class AndaFormat(Format):
             f"Anda has a length for each of {', '.join(self.MODULES)}, not {len(lengths)} lengths",
         )
         for length in lengths:
-            BlockFormat(group=group, mantissa_bits=length)  # refuses the lengths that bfp refuses
+            BlockFormat(group=group, mantissa_bits=length)
         self.lengths = dict(zip(LINEAR_SITES, lengths, strict=True))
         self.group, self.head_bits = group, head_bits
 

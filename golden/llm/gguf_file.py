@@ -2,8 +2,8 @@
 
 A file of LLaMA stores the channels of a rotary pair next to each other, c and c + 1; here they are
 c and c + C/2, so the rows of the query and key projections are put back in order. Files of Qwen2
-and Gemma 3 have them as they are here; the gains of Gemma's norms have the 1 in them that its
-folders leave out.
+and Gemma 3 have them in this order; the gains of Gemma's norms include the 1 that its folders
+leave out.
 """
 
 import mmap

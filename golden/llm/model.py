@@ -1,10 +1,9 @@
 """A decoder-only language model: its weights and shape.
 
-Four families. LLaMA: RMS norm, rotary embedding, grouped-query attention, SwiGLU, no biases.
-Qwen2: the same with biases of queries, keys and values. Gemma 3: norms of queries and keys and
-after both parts of a layer, GELU for SiLU, embeddings scaled, most layers with a sliding window.
-OPT: layer norm, learned positions, ReLU, biases. Matrices are (outputs, inputs), as files store
-them.
+Families: LLaMA (RMS norm, rotary embedding, grouped-query attention, SwiGLU, no biases); Qwen2 (the
+same with biases of queries, keys and values); Gemma 3 (norms of queries and keys and after both
+parts of a layer, GELU for SiLU, embeddings scaled, most layers with a sliding window); OPT (layer
+norm, learned positions, ReLU, biases). Matrices are (outputs, inputs), as files store them.
 """
 
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """A projection; ``integers`` are the quantised weights that ``weight`` stands for, if any."""
+    """A projection; ``integers`` are the quantised weights of ``weight``, if any."""
 
     weight: NDArray[np.float32]  # (outputs, inputs)
     bias: NDArray[np.float32] | None = None

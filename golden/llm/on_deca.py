@@ -1,9 +1,8 @@
 """A language model on a CPU with AMX and a DECA at every core, bit for bit where tiles matter.
 
-Every projection, and the vocabulary head, is compressed tile by tile. The DECA golden model
-decompresses the tiles, and each product adds in the order of AMX's tile multiplications; bf16
-activations meet them. What lies between the products (norms, rotation, attention, SiLU, sums with
-the residual) is the engine's float32, as a CPU's vector units would have it.
+Every projection, and the vocabulary head, is compressed tile by tile, decompressed by the DECA
+golden model, and multiplied by bf16 activations in the order of AMX's tile multiplications. Between
+the products the engine computes in float32, as a CPU's vector units would.
 """
 
 from collections.abc import Callable
@@ -71,7 +70,7 @@ def compressed_model(
 
 
 def about_model(model: Model) -> dict[str, Any]:
-    """What a packed file has besides tensors, for :func:`read_packed`: JSON data."""
+    """JSON data of a packed file besides its tensors, for :func:`read_packed`."""
     factors = model.rope_factors
     return {
         "shape": asdict(model.config),
@@ -87,7 +86,7 @@ def read_packed(
 ) -> tuple[Model, dict[str, CompressedMatrix]]:
     """The model of a packed file, and its matrices as of :func:`compressed_model`.
 
-    Matrices that the file has as they were are compressed to bf16.
+    Matrices that the file has uncompressed become bf16 tiles.
     """
     found: dict[str, CompressedMatrix] = {}
     readers: dict[str, Callable[[], NDArray]] = {}

@@ -1,7 +1,7 @@
-"""Where activations enter a GEMM, and how a number format takes hold of them there.
+"""The sites where activations enter a GEMM, and number formats of activations.
 
-A decoder layer multiplies activations eight times, at the sites of Anda (the inputs of its four
-linear modules) and of Harmonia (both products of attention too):
+A decoder layer multiplies activations at eight sites: Anda's (the inputs of its four linear
+modules) and Harmonia's (both products of attention too):
 
     A_qkv  normed tokens, before the query, key and value projections
     A_o    attention's result, before the output projection
@@ -10,8 +10,8 @@ linear modules) and of Harmonia (both products of attention too):
     Q, K   before the scores, after the rotary embedding
     P, V   before the weighted sum
 
-The engine hands the values of a site to a ``Format`` and multiplies what it returns. The last axis
-is always the one the product sums over, the axis that groups of block floating point run along.
+The engine passes the values of a site through a ``Format`` before it multiplies them. The product
+sums over the last axis, along which groups of block floating point run.
 """
 
 from enum import Enum
@@ -49,25 +49,21 @@ ATTENTION_SITES = (Site.Q, Site.K, Site.V, Site.P)
 class Format:
     """A number format of activations; this one changes nothing.
 
-    A subclass overrides ``activation``; one whose cached keys or values depend on who asks for
-    them (a token ages as queries move away from it) overrides ``attend`` as a whole. Formats keep
-    no state between calls: the engine passes every key and value since the sequence began each
-    time, as float32 and never formatted, so that prefill and decode see the same. Query t of T
-    is the token at position S - T + t.
+    A subclass overrides ``activation``, or ``attend`` as a whole if its cached keys or values
+    depend on the query (tokens age). Formats have no state: every call gets all keys and values of
+    the sequence, unformatted, so that prefill and decode see the same. Query t of T is the token
+    at position S - T + t.
     """
 
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
-        """What the GEMM at ``site`` multiplies instead of ``values``.
-
-        ``values`` is contiguous float32; the format may overwrite it.
-        """
+        """``values`` in this format; they are contiguous float32 and may be overwritten."""
         return values
 
     def multiply(self, site: Site, layer: int, values: Floats, linear: Linear) -> Floats:
         """The product of a linear site, (T, outputs); ``values`` come from ``activation``.
 
-        To be overridden where every rounding of the hardware's sums matters: ``linear.integers``
-        has the quantised weights then. ``values`` are shared between projections: read only.
+        Overridden where every rounding of the hardware's sums matters; ``linear.integers`` has the
+        quantised weights then. ``values`` are shared between projections: read only.
         """
         return linear(values)
 
@@ -80,9 +76,9 @@ class Format:
     ) -> Floats:
         """Causal attention, (heads, T, C), of q (heads, T, C) with 1/sqrt(C) in it.
 
-        k and v are (key heads, S, C) and must not be changed; q is the last T of the S tokens.
-        Head h of q attends to key head h // (heads / key heads). With a ``window``, a query sees
-        that many of the last tokens, its own among them.
+        k and v are (key heads, S, C) and read only; q is the last T of the S tokens. Head h of q
+        attends to key head h // (heads / key heads). With a ``window``, a query sees that many of
+        the last tokens, including its own.
         """
         heads, tokens, channels = q.shape
         key_heads, seen, _ = k.shape

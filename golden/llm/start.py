@@ -1,4 +1,4 @@
-"""The token that begins a sequence, by what a model's own files say of it.
+"""The token that begins a sequence, by a model's own files.
 
 Some models, Gemma among them, were trained with such a token before every text and are several
 times less certain of a text without it. Files name the token and say whether the tokenizer puts it
@@ -35,9 +35,9 @@ class Start:
 
 
 def begun(ids: NDArray[np.int64], start: int | None, window: int) -> NDArray[np.int64]:
-    """Windows of ``window`` tokens one after the other, ``start`` the first token of each.
+    """Consecutive windows of ``window`` tokens, each beginning with ``start``.
 
-    What fills no window is left out. Without a start these are the tokens as they are.
+    Tokens that fill no window are left out. Without a start the tokens are unchanged.
     """
     if start is None:
         return ids
@@ -104,7 +104,7 @@ def _named(tokenizer: Mapping[str, Any], name: Any) -> int | None:
 
 
 def _object(path: Path, name: str) -> dict[str, Any]:
-    """What a JSON file has; nothing where it is missing."""
+    """The object of a JSON file; empty if the file is missing."""
     file = path / name
     if not file.is_file():
         return {}

@@ -1,8 +1,8 @@
 """English to measure perplexity on: a file, or prose that ships with Python itself.
 
-``pydoc_data.topics`` is the Python reference as plain text. Its paragraphs of prose are taken:
-code, grammar, tables and headings are left out, and so is what several topics repeat. The text
-differs between versions of Python, so a record names the digest of what it used.
+The prose is that of ``pydoc_data.topics``, the Python reference as plain text, without code,
+grammar, tables, headings and repetitions. It differs between versions of Python, so records have
+its digest.
 """
 
 import re

@@ -8,30 +8,19 @@ from numpy.typing import NDArray
 from tilewright.golden.llm.model import Layer, Linear, Model, Norm
 from tilewright.golden.params.llm import LlmShape
 
-SHAPES = {
-    "llama": LlmShape(
-        model_type="llama",
-        num_hidden_layers=2,
-        hidden_size=64,
-        intermediate_size=96,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        vocab_size=128,
-        max_position_embeddings=256,
-    ),
-    "opt": LlmShape(
-        model_type="opt",
-        num_hidden_layers=2,
-        hidden_size=64,
-        intermediate_size=128,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        head_dim=16,
-        vocab_size=128,
-        max_position_embeddings=256,
-    ),
-}
+_LLAMA = LlmShape(
+    model_type="llama",
+    num_hidden_layers=2,
+    hidden_size=64,
+    intermediate_size=96,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=16,
+    vocab_size=128,
+    max_position_embeddings=256,
+)
+_OPT = replace(_LLAMA, model_type="opt", intermediate_size=128, num_key_value_heads=4)
+SHAPES = {"llama": _LLAMA, "opt": _OPT}
 
 
 def tiny_model(family: str = "llama", seed: int = 0, config: LlmShape | None = None) -> Model:

@@ -1,12 +1,12 @@
 """Text to tokens and back, with the vocabulary of a model file.
 
-Two kinds. ``BytePairs`` (GPT-2 and what follows it): text is split into words by a pattern; the
-UTF-8 bytes of a word, each written as one printable character, are merged pair by pair in the order
-of the merges. ``Pieces`` (SentencePiece): all of the text, a mark for a space, is merged in the
-order of the pieces' scores; characters without a piece become tokens for their bytes. Pieces that
-the vocabulary's author has set, such as several spaces of Gemma, are found before any merge.
+``BytePairs`` (GPT-2 and later): text is split into words by a pattern; the UTF-8 bytes of a word,
+each written as one printable character, are merged pair by pair in the order of the merges.
+``Pieces`` (SentencePiece): the whole text, with a mark for spaces, is merged in the order of the
+pieces' scores; characters without a piece become tokens for their bytes. User-defined pieces, such
+as several spaces of Gemma, are matched before any merge.
 
-Names of control tokens in a text are text, and no token is put before it.
+Names of control tokens in a text are plain text, and no token is added before it.
 """
 
 import heapq
@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.params.block import require
 
-# Patterns of words, one after the other on what the one before gave. L and N stand for the classes
-# of letters and numbers, which Python's regular expressions do not know.
+# Patterns of words, applied one after the other. L and N are the classes of letters and numbers,
+# which Python's regular expressions lack.
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?[<L>]+| ?[<N>]+| ?[^\s<L><N>]+|\s+(?!\S)|\s+"
 PATTERNS = {
     "gpt-2": (_GPT2,),
@@ -33,11 +33,8 @@ PATTERNS = {
         r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\r\n<L><N>]?[<L>]+|[<N>]{1,3}"
         r"| ?[^\s<L><N>]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     ),
-    "qwen2": (  # the same, but every digit is a word
-        r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\r\n<L><N>]?[<L>]+|[<N>]"
-        r"| ?[^\s<L><N>]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-    ),
 }
+PATTERNS["qwen2"] = (PATTERNS["llama-bpe"][0].replace("{1,3}", ""),)  # every digit is a word
 SPACE = "\u2581"  # SentencePiece's mark for a space
 
 
@@ -54,7 +51,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def content(self, token: int) -> bytes:
-        """What a token stands for."""
+        """The bytes of a token."""
 
     def _number(self, token: str) -> int:
         """The number of a token that the text needs."""
@@ -117,8 +114,8 @@ class BytePairs(Tokenizer):
 class Pieces(Tokenizer):
     """``scores`` of the pieces that may arise by a merge; the highest is merged first.
 
-    ``whole`` are tokens that a text's characters become before that, at each place the longest;
-    a file spells them with spaces, or with the mark for them.
+    ``whole`` are user-defined tokens, matched first, at each place the longest; a file spells them
+    with spaces, or with the mark for them.
     """
 
     def __init__(
@@ -151,7 +148,7 @@ class Pieces(Tokenizer):
         return np.array([*ids, *self._encoded(marked[end:])], np.int64)
 
     def _found(self, text: str) -> Iterator[tuple[int, str]]:
-        """Where tokens stand that no merge makes."""
+        """Places of user-defined tokens."""
         place = 0
         while self._lengths and place < len(text):
             sizes = self._lengths.get(text[place], ())

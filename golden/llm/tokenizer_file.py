@@ -6,7 +6,7 @@ from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
 
 
 def tokenizer_data(tokenizer: Tokenizer | None) -> dict[str, Any] | None:
-    """What :func:`tokenizer_of` makes the same tokenizer from; None of a model without one."""
+    """JSON data for :func:`tokenizer_of`; None for a model without a tokenizer."""
     match tokenizer:
         case BytePairs():
             return {
@@ -27,7 +27,7 @@ def tokenizer_data(tokenizer: Tokenizer | None) -> dict[str, Any] | None:
 
 
 def tokenizer_of(data: dict[str, Any] | None) -> Tokenizer | None:
-    """The tokenizer of what :func:`tokenizer_data` gave."""
+    """Undo :func:`tokenizer_data`."""
     if data is None:
         return None
     if data["kind"] == "byte pairs":

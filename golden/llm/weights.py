@@ -1,9 +1,9 @@
-"""Weight-only quantisation, the start of every comparison: intN with an fp16 scale per group.
+"""Weight-only quantisation: intN with a searched fp16 scale per group.
 
-Of every group the scale is searched: among the one that makes its largest magnitude the largest
-integer and smaller ones, that with the least expected error of the product, which is the squared
-error of each weight times the mean square of the activation it multiplies in the calibration text.
-Clipping a few weights pays for finer steps of all others.
+The scale of every group minimises the expected error of the product: the squared error of each
+weight times the mean square of its activation in the calibration text. Candidates are the scale
+that makes the largest magnitude the largest integer, and smaller ones, which clip a few weights for
+finer steps of all others.
 """
 
 from collections import defaultdict

@@ -1,1 +1,1 @@
-"""What programs of all accelerators share: instruction words, vector operands, assembly."""
+"""Programs, common to all accelerators: instruction words, execution, timing, assembly."""

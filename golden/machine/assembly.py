@@ -1,14 +1,14 @@
 """Text to instructions and back, for any set of opcodes.
 
 A line is ``NAME operand, operand, ...``; ``;`` starts a comment; numbers are decimal or 0x.... An
-instruction's fields are written ``field=value``; one that chooses something (which memory, which
-kind of operand) may stand first, by name. Operands of vector operations are ``rN`` (the row of an
-fp16 tensor), ``sN`` (a scalar register) and ``#value`` (an fp16 constant, the nearest one). An
-operation that gives a tensor and its sum names the register of the sum, ``total=sN``.
+instruction's fields are written ``field=value``; a choice (of a memory, of a kind of operand) may
+be given first, by name. Operands of vector operations are ``rN`` (the row of an fp16 tensor),
+``sN`` (a scalar register) and ``#value`` (the nearest fp16 constant). An operation that gives a
+tensor and its sum names the register of the sum, ``total=sN``.
 
 ``loop count=8, i1=4, i2=-64`` repeats the lines up to its ``end``, or with ``body=N`` the next N
-instructions; i1, i2 and i3 are what it adds to index registers with each iteration. An address is
-written with the index register that moves it: ``line=0x100+i1``, ``r64+i2``.
+instructions, and adds i1, i2 and i3 to the index registers with each iteration. An address names
+the index register that is added to it: ``line=0x100+i1``, ``r64+i2``.
 """
 
 import re
@@ -35,7 +35,7 @@ AnyInstruction = TypeVar("AnyInstruction", bound=BaseInstruction)
 
 
 class AssemblyError(ValueError):
-    """A line that is no instruction; the text begins with its number."""
+    """A line that is not an instruction; the text begins with its number."""
 
 
 def instruction_lines(text: str) -> list[int]:
@@ -54,7 +54,7 @@ class Assembler(Generic[AnyInstruction]):
     """The language of one instruction set."""
 
     instruction: type[AnyInstruction]
-    leading: Mapping[Any, tuple[str, type[IntEnum]]]  # the field that a name stands for, by opcode
+    leading: Mapping[Any, tuple[str, type[IntEnum]]]  # the field given by a leading name, by opcode
     defaults: Mapping[Any, Mapping[str, int]]  # of fields that may be left out
     spelling: Mapping[str, str] = field(default_factory=dict)  # of fields: as written, as declared
     choices: Mapping[str, type[IntEnum]] = field(default_factory=dict)  # settings given by name

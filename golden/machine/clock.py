@@ -1,9 +1,9 @@
-"""When instructions are issued and end: cycles of what all accelerators' programs have.
+"""When instructions are issued and when they end, for programs of all accelerators.
 
-Instructions are issued in the order of the program, each to its unit, which runs it beside those of
-the other units. One waits until its unit is idle and no other unit holds a region of a memory that
-it touches; a load also waits for a store of the same lines, and a store for such a load. From then
-on it needs nothing that others use, so its duration does not depend on them.
+Instructions are issued in program order and run concurrently, each on its unit. An instruction
+waits until its unit is idle and no other unit holds a region of a memory that it touches; a load
+also waits for a store of the same lines, and vice versa. Once issued, it shares nothing, so its
+duration does not depend on other instructions.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ _LOAD, _STORE = int(UnitOfWork.LOAD), int(UnitOfWork.STORE)  # asked for with ev
 
 
 class Work(NamedTuple):
-    """An instruction on its unit, which is busy from behind ``begin`` to before ``end``."""
+    """An instruction on its unit, which is busy after ``begin`` and before ``end``."""
 
     unit: UnitOfWork
     begin: int  # the cycle in which it is issued
@@ -40,7 +40,7 @@ class Work(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What an instruction needs of its unit."""
+    """The use that an instruction makes of its unit."""
 
     unit: UnitOfWork
     cycles: int  # from the one in which it is issued to the first in which the unit is idle
@@ -56,7 +56,7 @@ class Task(NamedTuple):
         regions: int,
         lines: range = _NO_LINES,
     ) -> "Task":
-        """What a unit does in ``cycles`` from its start on."""
+        """A task of ``cycles`` from the unit's start on."""
         return cls(unit, params.start_cycles + cycles, regions, lines)
 
 
@@ -73,15 +73,12 @@ class Clock:
     lines: list[range] = field(default_factory=lambda: [_NO_LINES] * len(UnitOfWork))
 
     def follow(self, params: MachineParams, outcome: Outcome, latency: int) -> None:
-        """Be the clock of a program that has come to its end."""
+        """Start the clock of an executed program."""
         self.control_cycles = params.control_cycles
         self.stream = StreamClock(params, latency) if outcome.streamed else None
 
     def reach(self, step: Step) -> None:
-        """Advance to the cycle that fetches an instruction.
-
-        A loop that goes back or ends takes a cycle.
-        """
+        """Advance to the fetch of an instruction; each iteration or end of a loop takes a cycle."""
         if step.fetch is None:
             return
         before = self.now
@@ -134,8 +131,7 @@ def schedule(
 ) -> tuple[Clock, list[Work]]:
     """The work of all units, in the order of the program, and the clock at its end.
 
-    ``task_of`` takes an instruction and the settings that it found, and gives None for one that no
-    unit runs.
+    ``task_of`` takes an instruction and its settings; None: no unit runs it.
     """
     clock, done = Clock(), []
     clock.follow(params, outcome, latency)
@@ -186,7 +182,7 @@ def _division(params: MachineParams, memory: MachineMemory) -> tuple[int, int]:
 def move_task(
     params: MachineParams, x: BaseInstruction, memory: MachineMemory, regions: int, latency: int
 ) -> Task:
-    """What a load or store of rows of ``memory`` needs."""
+    """The task of a load or store of rows of ``memory``."""
     lines = range(x["line"], x["line"] + params.lines(memory, x["rows"]))
     if x.opcode.name == "STORE":
         cycles = store_cycles(params, memory, x["rows"], latency)
@@ -214,7 +210,7 @@ def program_counters(
 ) -> dict[Any, int]:
     """Counters of a program that halted, by where the time goes.
 
-    ``gemm`` gives the cycles of a gemm with this settings: a named tuple whose other fields are
+    ``gemm`` gives the cycles of a gemm with its settings: a named tuple whose other fields are
     named like counters of waiting.
     """
     waited = {counter[name]: 0 for name in counter.__members__ if name.endswith("_WAITS")}
@@ -279,7 +275,7 @@ def _known_moves(
 def vector_cycles(params: MachineParams, x: BaseInstruction, rows: int) -> int:
     """Cycles of a vector instruction on tensors of ``rows`` rows.
 
-    A row a cycle, or two cycles a row with two tensors, or as the vector unit takes them.
+    A row a cycle, two cycles a row with two tensors, or the pace of the vector unit.
     """
     words = 1 if works_on_scalars(x) else rows
     takes_b = Operation(x["operation"]).takes_b

@@ -1,4 +1,4 @@
-"""Ranges of rows that instructions touch, and what goes wrong where two of them overlap."""
+"""Ranges of rows that instructions touch, and hazards where two of them overlap."""
 
 from collections.abc import Iterable
 from itertools import product
@@ -11,7 +11,7 @@ class Hazard(NamedTuple):
     """Why a program's result depends on timing."""
 
     instruction: int  # its number
-    reason: str  # its opcode, and what it reads or writes too early
+    reason: str  # its opcode, and the ranges
 
     def __str__(self) -> str:
         return f"instruction {self.instruction}, {self.reason}"
@@ -27,7 +27,7 @@ class Extent(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The row behind the last."""
+        """The row after the last."""
         return self.first + (self.rows - 1) * self.stride + 1
 
     def overlaps(self, other: "Extent") -> bool:
@@ -38,7 +38,7 @@ class Extent(NamedTuple):
 
 
 def out_of_range(params: MachineParams, touched: Iterable[Extent]) -> bool:
-    """Whether one of them ends behind the last row of its memory."""
+    """Whether one of them ends after the last row of its memory."""
     return any(extent.end > params.depth(extent.memory) for extent in touched)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
-FEW_BANKS = 2  # that are multiplied one by one
+FEW_BANKS = 2  # up to which banks are multiplied one by one
 
 
 class PartWeights(NamedTuple):

@@ -19,10 +19,9 @@ from tilewright.golden.params.vector import Operation, VectorParams
 
 @dataclass(frozen=True)
 class BaseInstruction:
-    """An opcode and its fields; a subclass declares which there are.
+    """An opcode and its fields, which a subclass declares.
 
-    All are given but those that name index registers, without which an address has none, and those
-    that are 0 for most instructions.
+    Index registers, and the fields of ``MAYBE``, are 0 where they are not given.
     """
 
     opcode: Any  # a member of the set's IntEnum
@@ -59,7 +58,7 @@ class BaseInstruction:
 
     @cached_property
     def moves(self) -> tuple[tuple[str, str, int], ...]:
-        """The same, each with the field that names its index register, and the bits it has."""
+        """The same, each with the field that names its index register, and a mask of its bits."""
         bits = {f.name: f.bits for f in self.FIELDS[self.opcode]}
         return tuple((name, name + INDEX_SUFFIX, (1 << bits[name]) - 1) for name in self.moved)
 
@@ -70,7 +69,7 @@ class BaseInstruction:
 
     @cached_property
     def vector(self) -> "VectorKind":
-        """What kind of vector instruction it is."""
+        """The kind of a vector instruction."""
         return VectorKind.of(self)
 
     def encode(self) -> int:
@@ -107,7 +106,7 @@ class BaseInstruction:
 
 @cache  # an instruction set has a few dozen of them, programs have millions
 def _declared(kind: type[BaseInstruction], opcode: Any) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Fields of an opcode with what each is below, and those of them that need not be given."""
+    """Fields of an opcode with their exclusive limits, and those that need not be given."""
     limits = {f.name: 1 << f.bits for f in kind.FIELDS[opcode]}
     maybe = (name for name in limits if name.endswith(INDEX_SUFFIX) or name in kind.MAYBE)
     return limits, tuple(maybe)
@@ -142,7 +141,7 @@ def works_on_scalars(x: BaseInstruction) -> bool:
 
 
 def tensor_operands(x: BaseInstruction) -> list[str]:
-    """The fields of a vector instruction that are rows of tensors, the result's among them."""
+    """The fields of a vector instruction that are rows of tensors, including the result's."""
     operation = Operation(x["operation"])
     names = ["a"] if x["a_kind"] == Kind.TENSOR else []
     if operation.takes_b and x["b_kind"] == Kind.TENSOR:
@@ -153,7 +152,7 @@ def tensor_operands(x: BaseInstruction) -> list[str]:
 
 
 def bad_vector_operand(unit: VectorParams, x: BaseInstruction) -> bool:
-    """An unknown operation or kind, or a sum or reduction of something else than tensors."""
+    """An unknown operation or kind, or a reduction of something other than tensors."""
     kinds = Kind.__members__.values()
     if x["operation"] not in unit.operations:
         return True
@@ -190,7 +189,7 @@ def bad_scalar_register(x: BaseInstruction) -> bool:
 
 
 def zero_size(x: BaseInstruction, names: Iterable[str]) -> bool:
-    """Whether one of the fields that are sizes is 0; one that works on scalars needs none."""
+    """Whether a size is 0; instructions on scalars need none."""
     if x.opcode.name == "VECTOR" and works_on_scalars(x):
         return False
     return any(x.fields.get(name) == 0 for name in names)

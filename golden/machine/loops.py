@@ -1,8 +1,7 @@
-"""Counted loops: which instruction comes next, and what the index registers hold.
+"""Counted loops: the next instruction, and the contents of the index registers.
 
-A loop repeats the instructions behind it. Every running loop adds its strides to the index
-registers with each of its iterations, and takes its share away when it ends; so an index register
-is the sum of iteration times stride over the loops around an instruction.
+A loop repeats the instructions after it. An index register is the sum of iteration times stride
+over the loops around an instruction.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,9 +31,9 @@ class Fetch(NamedTuple):
 class Level:
     """A loop that runs."""
 
-    left: int  # iterations to come
+    left: int  # remaining iterations
     start: int  # the first instruction of the body
-    end: int  # the one behind its last
+    end: int  # the one after its last
     strides: tuple[int, ...]
     before: tuple[int, ...]  # index registers, as they were
 
@@ -51,7 +50,7 @@ class Loops:
         if len(self.levels) == LOOP_LEVELS:
             return f"is within {LOOP_LEVELS} others already"
         if self.levels and number + 1 + x["body"] > self.levels[-1].end:
-            return "ends behind the loop around it"
+            return "ends after the loop around it"
         return None
 
     def enter(self, x: BaseInstruction, number: int) -> None:
@@ -61,7 +60,7 @@ class Loops:
         self.levels.append(Level(x["count"] - 1, body, body + x["body"], strides, self.indices))
 
     def go_on(self, number: int) -> Fetch:
-        """From the instruction behind the last one to the one that is next."""
+        """From the instruction after the last one to the next."""
         turns = 0
         while self.levels and number == self.levels[-1].end:
             turns += 1
@@ -86,22 +85,21 @@ class Loops:
         for address, name, mask in x.moves:
             fields[address] = (fields[address] + self.indices[fields[name] - 1]) & mask
             fields[name] = 0
-        # Its fields are right as those of ``x`` are: loops make as many as a program has steps.
+        # Its fields are valid since those of ``x`` are; skipping the checks saves time.
         made: AnyInstruction = object.__new__(type(x))
         made.__dict__.update(opcode=x.opcode, fields=fields, origin=x)
         return made
 
 
 def signed(stride: int) -> int:
-    """A stride as its field holds it, as the number that it stands for."""
+    """The value of a stride's field."""
     return stride - (stride >> (STRIDE_BITS - 1) << STRIDE_BITS)
 
 
 def walk(program: Sequence[AnyInstruction]) -> Iterator[tuple[int, AnyInstruction, str | None]]:
-    """Instructions as they are executed: number, instruction, and why a loop cannot begin.
+    """Instructions in the order of execution: number, instruction, and why a loop cannot begin.
 
-    Ends with the program's text, or with a loop that cannot begin or that has no iteration or no
-    body.
+    Ends with the program's text, or with a loop that cannot begin or is empty.
     """
     loops = Loops()
     number = 0
@@ -110,7 +108,7 @@ def walk(program: Sequence[AnyInstruction]) -> Iterator[tuple[int, AnyInstructio
         if x.opcode.name == "LOOP":
             problem = loops.problem(x, number)
             if number + 1 + x["body"] > len(program):
-                problem = "ends behind the program"
+                problem = "ends after the program"
             yield number, x, problem
             if problem or not x["count"] or not x["body"]:
                 return

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from tilewright.golden.params.machine import MachineMemory, MachineParams
 
-# Cycles from a line's request to its answer, wherever nothing else is asked for: 100 ns of HBM at
-# the 285 MHz of Anda and the 300 MHz of Harmonia.
+# Default cycles from a line's request to its answer: 100 ns of HBM at the 285 MHz of Anda and the
+# 300 MHz of Harmonia.
 LATENCY = 30
 
 
 class Timing(NamedTuple):
-    """The timing of a memory; wherever an int stands for it, that is the latency."""
+    """The timing of a memory; an int in its place is the latency."""
 
     latency: int = LATENCY
     interval: Fraction = Fraction(1)  # cycles between two lines of a channel, at least 1
@@ -28,7 +28,7 @@ def _timing(memory: int | Timing) -> Timing:
 
 
 def takes_beats(params: MachineParams, memory: MachineMemory, x: Any) -> bool:
-    """Whether a load's lines are taken a beat at a time: its lines and rows begin at one."""
+    """Whether a load takes its lines a beat at a time: lines and rows begin at a beat."""
     rows = params.beat_rows(memory)
     if not rows or x["line"] % params.memory_channels or x["row"] % rows:
         return False
@@ -47,8 +47,7 @@ def load_cycles(
 ) -> int:
     """Cycles from the one in which the port takes a load to the first in which it is idle.
 
-    ``beats`` (of a memory that takes them) is what :func:`takes_beats` says, ``first`` the channel
-    of the first line.
+    ``beats`` is the result of :func:`takes_beats`, ``first`` the channel of the first line.
     """
     lines = params.lines(memory, rows)
     if beats and params.beat_rows(memory):
@@ -69,9 +68,9 @@ def load_cycles(
 
 
 class Channel:
-    """When the lines of a channel are asked for, come, leave the queue's memory, are taken.
+    """The timing of a channel's lines: requested, answered, read from the queue, taken.
 
-    A place in the queue is reserved ``lead`` cycles before its line is asked for.
+    A place in the queue is reserved ``lead`` cycles before its line is requested.
     """
 
     def __init__(self, outstanding: int, latency: int | Timing, lead: int = 0):
@@ -83,7 +82,7 @@ class Channel:
         self.moved = self.taken = 0  # of the last line: to the register of the output, from there
 
     def offer(self, earliest: int = 0) -> int:
-        """The first cycle in which the next line, asked for at ``earliest`` or later, is here."""
+        """The first cycle that offers the next line, requested at ``earliest`` or later."""
         self.asked = max(self.asked + 1, earliest)
         number = len(self.left)
         if number >= self.outstanding:
@@ -111,7 +110,7 @@ def store_cycles(
     narrow = params.row_bits(memory) < params.line_bits
     sent = rows + 2 if narrow else lines + 1  # the cycle of the last line
     if params.store_pause:
-        sent += rows * params.store_pause - 1  # behind the last row there is none, but a register
+        sent += rows * params.store_pause - 1  # after the last row only the register
     answered, interval = _timing(latency)
     if interval > params.memory_channels:  # channels take lines in turn, each after its interval
         turn, channel = divmod(lines - 1, params.memory_channels)

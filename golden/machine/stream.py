@@ -16,7 +16,7 @@ WORD_BYTES = INSTRUCTION_BITS // 8
 def program_lines(
     params: MachineParams, program: Iterable[BaseInstruction | int]
 ) -> NDArray[np.uint8]:
-    """A program as it lies in external memory, in whole lines; behind its end there are zeros."""
+    """A program in external memory: whole lines, padded with zeros."""
     words = [x.encode() if isinstance(x, BaseInstruction) else x for x in program]
     data = b"".join(word.to_bytes(WORD_BYTES, "little") for word in words)
     return np.frombuffer(
@@ -27,8 +27,8 @@ def program_lines(
 class StreamClock:
     """When the instructions of a stream are in the instruction memory.
 
-    Lines are asked for in order as long as the instruction memory has room for all of them beside
-    the instructions that may still be needed, and are written to it an instruction a cycle.
+    Lines are requested in order while the instruction memory has room for them and for the
+    instructions that may still be needed, and are written to it an instruction a cycle.
     """
 
     def __init__(self, params: MachineParams, latency: int):

@@ -1,14 +1,13 @@
 """The vector unit's arithmetic on fp16 patterns: element by element, and along rows.
 
-The approximations are specified here bit by bit; their errors against the true functions are
-measured over every fp16 pattern (:func:`worst_error`).
+The approximated functions are specified here bit by bit.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.arith import add, convert, multiply
-from tilewright.golden.bits import decode, patterns, round_pack, unpack
+from tilewright.golden.bits import patterns, round_pack, unpack
 from tilewright.golden.params.arith import IEEE_RULES
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.vector import (
@@ -63,8 +62,8 @@ def reduce_rows(
 ) -> NDArray[np.uint16]:
     """One value per row from words of shape (words, rows, row_lanes); (words, rows) running.
 
-    ``active`` is (words, row_lanes): which elements count. Entry [w] of the result is the
-    reduction of the words up to and with w. WEIGH keeps the lanes apart: (words, rows, row_lanes).
+    ``active`` (words, row_lanes) marks the elements that count. Entry [w] of the result is the
+    reduction of words 0 to w. WEIGH does not sum over lanes: (words, rows, row_lanes).
     """
     a, b = np.broadcast_arrays(patterns(FP16, a), patterns(FP16, b))
     counts = np.asarray(active, bool)[:, np.newaxis, :]
@@ -103,10 +102,7 @@ def reduce_tensor(
 
 
 def largest(values: ArrayLike, counts: ArrayLike) -> NDArray[np.uint16]:
-    """The largest of the values that count along the last axis, as LARGEST has it.
-
-    Its order does not matter. Minus infinity where none counts.
-    """
+    """The largest value that counts along the last axis, as LARGEST; minus infinity if none."""
     values = patterns(FP16, values)
     found = np.full(values.shape[:-1], _MINUS_INFINITY, np.uint16)
     shown = np.where(counts, values, _MINUS_INFINITY)
@@ -124,9 +120,9 @@ def beats(
     a: NDArray,
     b: NDArray,
 ) -> dict[str, NDArray[np.uint16]]:
-    """What the unit gives for a stream of beats: (beats, lanes), and sums (beats, rows) if fused.
+    """Results of a stream of beats: (beats, lanes), and sums (beats, rows) if the unit is fused.
 
-    From one beat marked ``first`` to the next, operation and scale stay the same.
+    Operation and scale change only on beats marked ``first``.
     """
     shape = (len(a), params.rows, params.row_lanes)
     a, b = a.reshape(shape), b.reshape(shape)
@@ -148,29 +144,6 @@ def beats(
             sums[run] = reduce_rows(Operation.SUM, result[run], 0, active[run], int(scale[start]))
     given = {"values": result.reshape(len(a), -1)}
     return given | {"sums": sums} if params.fused else given
-
-
-def worst_error(operation: Operation) -> tuple[float, int]:
-    """Largest error of an approximation over all finite fp16 inputs with finite true results.
-
-    In units in the last place of the correctly rounded result; and the pattern where it occurs.
-    """
-    bits = np.arange(1 << FP16.bits, dtype=np.uint16)
-    x = decode(FP16, bits)
-    with np.errstate(all="ignore"):
-        true = {
-            Operation.EXPONENTIAL: lambda: np.exp(x),
-            Operation.RECIPROCAL: lambda: 1 / x,
-            Operation.RECIPROCAL_ROOT: lambda: 1 / np.sqrt(x),
-        }[operation]()
-    usable = np.isfinite(x) & np.isfinite(true) & (np.abs(true) <= decode(FP16, 0x7BFF))
-    got = decode(FP16, elementwise(operation, bits))
-    exponent = np.maximum(np.frexp(np.where(usable, true, 1))[1] - 1, FP16.min_exponent)
-    place = np.ldexp(1.0, exponent - FP16.mantissa_bits)
-    with np.errstate(invalid="ignore"):
-        error = np.where(usable, np.abs(got - np.where(usable, true, 0)) / place, 0)
-    worst = int(np.argmax(error))
-    return float(error[worst]), int(bits[worst])
 
 
 def _larger(a: NDArray, b: NDArray) -> NDArray[np.uint16]:

@@ -125,16 +125,15 @@ MXU_SCALE_REGISTERS = (2, 3, 3)
 class AndaApuParams(BlockParams):
     """One dot product of Anda activations and integer weights, plane by plane.
 
-    ``i0`` has one beat per plane; the first of a group is its sign word and brings ``mantissa``
-    (1..16), ``exponent`` and whether the group is the ``first_group`` or ``last_group`` of its dot
-    product. ``i1`` has one beat per group: the weights and their scale.
+    ``i0`` has one beat per plane; the first of a group is its sign word, with ``mantissa`` (1..16),
+    ``exponent`` and whether the group is the ``first_group`` or ``last_group`` of its dot product.
+    ``i1`` has one beat per group: the weights and their scale.
 
-    ``buffered``: operands are held inside, a group's signs and two groups of weights (the double
-    buffer). Without it they are held outside, as by the dispatchers of the MXU: a beat stays on
-    ``i1`` until its group is over, and mantissa words come XOR their group's sign word.
+    ``buffered``: a group's signs and two groups of weights (the double buffer) are held inside.
+    Otherwise they are held outside, as by the dispatchers of the MXU: a beat stays on ``i1`` until
+    its group ends, and mantissa words are XORed with their group's sign word.
 
-    ``registered``: planes too are in registers of the unit before they are used, which takes a
-    cycle more; then nothing is held outside.
+    ``registered``: planes pass a register of the unit too, which takes a cycle more.
     """
 
     block: ClassVar[str] = "anda_apu"
@@ -190,7 +189,7 @@ class AndaMxuParams(BlockParams):
     ``scales`` count on a group's first beat. ``o`` gives the tile row by row.
 
     ``pipelined``, for FPGAs: registers before the APUs, and where a group's sum is scaled and
-    added. Results are the same, and come later; groups of few planes wait for those before them.
+    added. Results are the same, but later; groups of few planes wait for their predecessors.
     """
 
     block: ClassVar[str] = "anda_mxu"
@@ -241,7 +240,7 @@ class AndaMxuParams(BlockParams):
 
     @property
     def scale_cycles(self) -> int:
-        """Cycles in which a group's sum is scaled and added to those before it, the last one."""
+        """Cycles in which a group's sum is scaled and accumulated."""
         return MXU_PLANE_REGISTERS + sum(MXU_SCALE_REGISTERS) + 1 if self.pipelined else 1
 
     @property
@@ -251,7 +250,7 @@ class AndaMxuParams(BlockParams):
 
     @property
     def weight_beats(self) -> int:
-        """Beats that bring the weights of one group."""
+        """Beats of the weights of one group."""
         return self.weight_bits // self.planes_per_beat
 
     @property

@@ -37,7 +37,7 @@ MEMORY_BITS = 3
 MANTISSA_BITS = MANTISSA_FIELD_BITS
 RESULTS_FIELD = 12  # sums of one vector instruction
 STEP_FIELD = 8  # rows from one to the next
-# What only dots and weigh have.
+# Of dots and weigh alone.
 ATTENTION_FIELDS = (
     Field("results", RESULTS_FIELD),
     Field("step", STEP_FIELD),  # of one sum: of b in dots, of a in weigh
@@ -46,7 +46,7 @@ ATTENTION_FIELDS = (
 
 
 class Opcode(IntEnum):
-    """What an instruction does; 0, which an empty memory holds, is none."""
+    """The instructions; 0, the content of an empty memory, is none."""
 
     HALT = 1  # the program is done, when all units are
     CONFIGURE = 2  # formats of the instructions that follow
@@ -60,7 +60,7 @@ class Opcode(IntEnum):
 
 
 class Memory(MachineMemory):
-    """What a load or store moves rows of."""
+    """The memories of loads and stores."""
 
     ACTIVATIONS = 0
     EXPONENTS = 1  # bytes, the row of the group's sign words
@@ -92,7 +92,7 @@ _MOVE = indexed(
     *("row", "line"),
 )
 
-# Behind the opcode, the first field lowest; what is above the last one does not matter.
+# After the opcode, the first field lowest; bits above the last one are ignored.
 INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.HALT: (),
     Opcode.CONFIGURE: (
@@ -131,7 +131,7 @@ FP16_ROWS = FP16.bits  # rows of one group in fp16: as many as a value has bits
 
 
 class Counter(IntEnum):
-    """What is counted while a program runs."""
+    """Counters of a running program."""
 
     CYCLES = 0  # from the start to the halt
     INSTRUCTIONS = 1  # issued
@@ -256,7 +256,7 @@ def group_rows(mantissa: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class AndaAxiParams(MachineAxiPorts, AndaParams):
-    """Anda behind AXI."""
+    """Anda with AXI ports."""
 
     block: ClassVar[str] = "anda_axi"
     summary: ClassVar[str] = "Anda accelerator with AXI4 and AXI4-Lite ports"

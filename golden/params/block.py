@@ -1,8 +1,8 @@
-"""What every block's parameter object shares: ports, timing, presets and a name.
+"""The base of every block's parameter object: ports, timing, presets and a name.
 
 One frozen object per block serves the golden model, the RTL, synthesis, the performance model and
-the command line. Its ``ports`` are the only declaration of the block's stream payloads: the RTL
-builds its layouts from them and the benches pack and unpack numpy arrays by them.
+the command line. Its ports are the only declaration of the block's payloads: the RTL builds its
+layouts from them, and benches pack and unpack numpy arrays by them.
 """
 
 from collections.abc import Callable
@@ -72,7 +72,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Wire:
-    """A port that is no stream."""
+    """A port that is not a stream."""
 
     name: str
     bits: int
@@ -80,12 +80,12 @@ class Wire:
 
 
 def handshake(channel: str, output: bool, **bits: int) -> tuple[Wire, ...]:
-    """Wires of a channel of AXI: what its sender drives, and ``ready``, which it gets."""
+    """Wires of an AXI channel: those that its sender drives, and ``ready``."""
     driven = (Wire(f"{channel}{name}", size, output) for name, size in bits.items())
     return (*driven, Wire(f"{channel}ready", 1, not output))
 
 
-# Bits of INTERRUPT (what happened; a 1 that is written clears its bit) and of INTERRUPT_ENABLE.
+# Bits of INTERRUPT (a 1 that is written clears its bit) and of INTERRUPT_ENABLE.
 INTERRUPT_FIELDS = (
     Field("done", 1),  # a program or a tile has ended, with or without an error
     Field("error", 1),  # it has ended with an error
@@ -93,7 +93,7 @@ INTERRUPT_FIELDS = (
 
 
 class Member(NamedTuple):
-    """A field of a declared stream; sizes are numbers, formats, or names of what a block has."""
+    """A field of a declared stream; sizes are numbers, formats, or names of attributes."""
 
     bits: Any
     count: Any = None
@@ -115,7 +115,7 @@ class Streams:
         return Streams(*self.parts, *other.parts)
 
     def times(self, copies: Any) -> "Streams":
-        """All of them ``copies`` times; in names ``{}`` is the number of the copy."""
+        """Repeat all of them ``copies`` times; ``{}`` in a name is the number of the copy."""
         return Streams((copies, tuple(s for _, streams in self.parts for s in streams)))
 
     @overload
@@ -160,7 +160,7 @@ def _field(params: object, name: str, declared: Any) -> Field:
 
 @dataclass(frozen=True)
 class Timing:
-    """What a bench measures without stalls.
+    """Timing without stalls, which benches measure.
 
     ``latency``: cycles from accepting the (last needed) input to its result on the output; 0 is
     combinational. ``interval``: average cycles between results when neither side ever waits, or
@@ -188,7 +188,7 @@ class Untimed:
 
 
 class Limit(NamedTuple):
-    """What a parameter may be: ``Annotated[int, Limit]`` of a field of :class:`Limited`."""
+    """The values that a field of :class:`Limited` may have: ``Annotated[int, Limit]``."""
 
     text: str  # after "must be"
     holds: Callable[[Any], bool]
@@ -208,7 +208,7 @@ def one_of(*choices: Any) -> Limit:
 
 
 class Limited:
-    """Base of dataclasses whose fields are refused beyond the limits in their annotations."""
+    """Base of dataclasses that check the limits in their fields' annotations."""
 
     def __post_init__(self) -> None:
         cls: Any = type(self)
@@ -226,7 +226,7 @@ class Limited:
 
 @cache
 def _limits(cls: type) -> tuple[tuple[str, Limit], ...]:
-    """Limits by field; one that a subclass declares again keeps those of its base."""
+    """Limits by field; a field that a subclass declares again inherits those of its base."""
     limits = {
         name: limit
         for base in reversed(cls.__mro__)
@@ -258,22 +258,22 @@ class BlockParams(Limited):
 
     @property
     def wires(self) -> tuple[Wire, ...]:
-        """Ports that are no streams."""
+        """Ports that are not streams."""
         return ()
 
     @property
     def registers(self) -> "RegisterMap":
-        """What a host reads and writes; nothing of most blocks."""
+        """The registers of a host's port; most blocks have none."""
         return ()
 
     @property
     def timing(self) -> Timing:
-        """The timing where it is fixed; otherwise a NotImplementedError says which model has it."""
+        """The timing, if it is fixed; else a NotImplementedError names the model that has it."""
         raise NotImplementedError
 
     @classmethod
     def preset(cls, name: str | None = None, **changes: Any) -> Self:
-        """The preset ``name``, by default the first, with some fields changed."""
+        """The preset ``name`` (default: the first) with some fields changed."""
         name = name or next(iter(cls.PRESETS))
         if name not in cls.PRESETS:
             known = ", ".join(cls.PRESETS)
@@ -282,7 +282,7 @@ class BlockParams(Limited):
 
     @property
     def slug(self) -> str:
-        """Names files, modules and records: the block and every field that is not its default."""
+        """The name of files, modules and records: the block and every non-default field."""
         changed = [
             f"{f.name}_{_token(getattr(self, f.name))}"
             for f in fields(self)

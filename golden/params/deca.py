@@ -75,7 +75,7 @@ ERROR_BITS = 3  # of a TileError
 
 @dataclass(frozen=True, kw_only=True)
 class TileConfig(Limited):
-    """What a tile's bytes mean; the configuration register in readable form."""
+    """The format of a tile's bytes: the configuration register in readable form."""
 
     code_bits: Annotated[int, Limit("1..8 or 16", lambda bits: bits in CODE_BITS)] = 8
     sparse: bool = False
@@ -207,8 +207,7 @@ class DecaParams(BlockParams):
     cam_entries: Annotated[int, within(2, 64)] = 32  # outstanding line requests of one loader
     address_bits: Annotated[int, within(16, 64)] = 48  # virtual byte address
     tepl_entries: Annotated[int, within(2, 64)] = 8
-    # Of the TEPL unit with one loader: fetched, leaving, in its TOut.
-    port_commands: Annotated[int, within(1, 8)] = 3
+    port_commands: Annotated[int, within(1, 8)] = 3  # TEPLs at a loader: fetched, leaving, in TOut
 
     loaders: ClassVar[int] = 2
     line_bytes: ClassVar[int] = ROW_BYTES
@@ -261,8 +260,7 @@ class DecaParams(BlockParams):
     def lookups(self, code_bits: int) -> int:
         """Lq: codes one cycle can look up.
 
-        Elements that need no lookup are limited only by what the SQQ's one read port gives: a
-        line, so 32 of them, which is every lane of the paper's design.
+        Elements without lookup are limited by the SQQ's one read port: a line of 32 of them.
         """
         line = self.line_bytes // 2
         ways = {16: line, 8: self.luts, 7: 2 * self.luts}.get(code_bits, 4 * self.luts)
@@ -316,7 +314,7 @@ class DecaParams(BlockParams):
 
     @property
     def tile_register_bits(self) -> int:
-        """A TEPL names a register that the core has renamed, at least one for each in the queue."""
+        """Bits of a renamed tile register; the core has at least one per TEPL in the queue."""
         return max(TILE_REGISTER_BITS, (self.tepl_entries - 1).bit_length())
 
     @property
@@ -327,7 +325,7 @@ class DecaParams(BlockParams):
 
 @dataclass(frozen=True, kw_only=True)
 class DecaAxiParams(DecaParams):
-    """The same behind AXI: a master that reads lines, a slave with the registers and the rows."""
+    """The same with AXI ports: a master that reads lines, a slave with registers and rows."""
 
     block: ClassVar[str] = "deca_axi"
     summary: ClassVar[str] = "DECA processing element with AXI4 and AXI4-Lite ports"

@@ -59,7 +59,7 @@ class TimingDescription:
 
 @dataclass(frozen=True)
 class BlockDescription:
-    """All that a block's parameter object says about it."""
+    """A block as its parameter object describes it."""
 
     block: str
     summary: str
@@ -74,7 +74,7 @@ class BlockDescription:
 
 
 def comments(cls: type[Enum]) -> dict[str, str]:
-    """The comment behind each member of an enumeration, also one that goes on below it."""
+    """The comment of each member of an enumeration, including lines that continue it."""
     found: dict[str, str] = {}
     name = ""
     for line in inspect.getsource(cls).splitlines():
@@ -124,7 +124,7 @@ def _timing(params: BlockParams) -> TimingDescription:
 
 
 def _type(hint: Any) -> str:
-    """What ``FIELD=VALUE`` accepts."""
+    """The values that ``FIELD=VALUE`` accepts."""
     if hint is FloatFormat:
         return "|".join(FLOAT_FORMATS)
     if isinstance(hint, type) and issubclass(hint, Enum):

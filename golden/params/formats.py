@@ -1,8 +1,4 @@
-"""Number formats: what every layer of the project means by a width, a bias or a NaN.
-
-A format is data. The arithmetic on it lives in ``tilewright.golden.bits`` and
-``tilewright.hw.arith``; both read the same objects from here, so a width is declared once.
-"""
+"""Number formats: widths, biases, infinities and NaNs, declared once for golden models and RTL."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -25,14 +21,13 @@ class Rounding(Enum):
 
 
 class Overflow(Enum):
-    """What a finite result becomes that lies above the largest finite magnitude when rounded.
+    """The result of rounding beyond the largest finite magnitude.
 
     ``INFINITY`` means the format's own answer: infinity, NaN where there is no infinity (e4m3),
     and saturation where there is neither (6- and 4-bit formats). Infinite *operands* follow the
     same rule, except that ``SATURATE`` keeps infinity in formats that have it.
 
-    That is for rounding to nearest. Rounded toward zero, a finite result is never more than the
-    largest finite magnitude, so it saturates in either case, as IEEE 754 has it.
+    Rounding toward zero saturates finite results in either case, as in IEEE 754.
     """
 
     INFINITY = "infinity"
@@ -42,10 +37,8 @@ class Overflow(Enum):
 class Subnormals(Enum):
     """``FLUSH``: a subnormal counts as (operand) or becomes (result) zero of its own sign.
 
-    A result is rounded to the format's full precision as if the exponent had no lower limit, and is
-    flushed if its magnitude is then below the smallest normal. So what lies half a last place or
-    less below the smallest normal, at the precision of the binade below it, becomes the smallest
-    normal. AMX does so, and x86 with flush-to-zero set.
+    A result is rounded to full precision as if the exponent had no lower limit, and flushed if its
+    magnitude is then below the smallest normal, as AMX does, and x86 with flush-to-zero set.
     """
 
     KEEP = "keep"

@@ -2,7 +2,7 @@
 
 A *row* is an address of a memory. Everything works on *token tiles* of ``rows`` tokens: token t of
 a sequence always lies in bank t mod ``rows``. Second operands lie in tiles of ``columns``: outputs
-of a linear layer, cached tokens (K) or channels (V). What programs mean: docs/harmonia-system.md.
+of a linear layer, cached tokens (K) or channels (V). docs/harmonia-system.md explains programs.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ SPREAD_FIELD = LANES_FIELD.bit_length()  # no bank, or one of them
 
 
 class Opcode(IntEnum):
-    """What an instruction does; 0, which an empty memory holds, is none."""
+    """The instructions; 0, the content of an empty memory, is none."""
 
     HALT = 1  # the program is done, when all units are
     CONFIGURE = 2  # lanes, tokens in the cache, dataflow
@@ -66,7 +66,7 @@ class Opcode(IntEnum):
 
 
 class Memory(MachineMemory):
-    """What a load or store moves rows of."""
+    """The memories of loads and stores."""
 
     MANTISSAS = 0  # of activations: a group of every token of a tile
     SIGNS = 1
@@ -93,7 +93,7 @@ class Memory(MachineMemory):
 
 
 class Operand(IntEnum):
-    """What a gemm multiplies activations with."""
+    """The second operand of a gemm."""
 
     WEIGHTS = 0  # M8W4
     KEYS = 1  # a column is a cached token, its groups run along the channels
@@ -125,15 +125,15 @@ _MOVE = indexed(
     *("row", "line"),
 )
 
-# Behind the opcode, the first field lowest; what is above the last one does not matter.
+# After the opcode, the first field lowest; bits above the last one are ignored.
 INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.HALT: (),
     Opcode.CONFIGURE: (
         Field("lanes", LANES_FIELD),  # banks that are written: bit r is token r of a tile
         Field("tokens", TOKENS_FIELD),  # in the cache: what is old and what is recent
         Field("dataflow", 1),
-        # Of the largest results that a gemm keeps: row r of token tile t sees the first
-        # causal_limit + t * rows + r columns; all of them if it is 0.
+        # Maxima of a gemm: row r of token tile t sees the first causal_limit + t * rows + r
+        # columns; all of them if it is 0.
         Field("causal_limit", SIZE_FIELD),
     ),
     # fp16: 0, or one more than the number of a bank whose values all banks that are written take.
@@ -217,7 +217,7 @@ ERRORS = tuple(error for error in Error if error is not Error.MANTISSA)
 
 
 class Counter(IntEnum):
-    """What is counted while a program runs."""
+    """Counters of a running program."""
 
     CYCLES = 0  # from the start to the halt
     INSTRUCTIONS = 1  # issued; of a product those that it consists of
@@ -249,9 +249,9 @@ _SMALL = {
     "dma_lines": 8,
 }
 
-# One token at a time, and one narrow port: a beat of memory is no more than a row of operands, so
-# that few rows lie in a word of their banks. Else the LUTs of an ECP5-85F do not suffice. Two
-# regions of a memory, one to fill while the other is read, need a quarter less wire than four.
+# One token at a time and one narrow port, to fit an ECP5-85F: a beat of memory is at most a row of
+# operands, so few rows share a word of their banks. Two regions, one to fill while the other is
+# read, need a quarter less wire than four.
 _FPGA = {
     **_SMALL,
     "rows": 1,
@@ -427,7 +427,7 @@ class HarmoniaParams(MachineParams):
 
 @dataclass(frozen=True, kw_only=True)
 class HarmoniaAxiParams(MachineAxiPorts, HarmoniaParams):
-    """Harmonia behind AXI."""
+    """Harmonia with AXI ports."""
 
     block: ClassVar[str] = "harmonia_axi"
     summary: ClassVar[str] = "Harmonia accelerator with AXI4 and AXI4-Lite ports"

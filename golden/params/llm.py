@@ -1,4 +1,4 @@
-"""The shape of a language model: what its parameters, its work and its cache follow from.
+"""The shape of a language model, which determines its parameters, work and cache.
 
 :class:`LlmShape` is any decoder-only transformer of today; ``tilewright.sim.models`` reads it from
 Hugging Face's ``config.json``, whose words the fields have where it has one.
@@ -44,11 +44,9 @@ class Experts(Limited):
     count: Size  # experts of one layer that the router chooses from
     per_token: Size  # experts that it chooses for a token
     width: Size  # inner width of one expert
-    shared_width: Annotated[int, _size(0)] = (
-        0  # inner width of those that every token uses, together
-    )
+    shared_width: Annotated[int, _size(0)] = 0  # inner width of those that every token uses
     shared_gate: bool = False  # one more output of the router weighs the shared ones (Qwen)
-    router_bias: bool = False  # a value for each expert beside the router's weights
+    router_bias: bool = False  # a value for each expert besides the router's weights
     bias: bool = False  # the experts' projections have biases
 
     def __post_init__(self) -> None:
@@ -75,7 +73,7 @@ class LatentAttention(Limited):
     """
 
     kv_rank: Size
-    query_rank: OptionalSize  # queries come through as many values; None: straight from the token
+    query_rank: OptionalSize  # values that queries are projected from; None: the token itself
     plain_dim: Size  # channels of a head's query and key without position
     rotary_dim: Size
     value_dim: Size  # channels of a head's value
@@ -102,7 +100,7 @@ class LlmShape(Limited):
     tie_word_embeddings: bool = False  # the output projection is the embedding table
     norm_eps: float = 1e-5
     rope_theta: float = 10000.0
-    do_layer_norm_before: bool = True  # else there is no norm behind the last layer
+    do_layer_norm_before: bool = True  # else there is no norm after the last layer
     word_embed_proj_dim: OptionalSize = None  # width of the embeddings where not ``hidden_size``
     layer_norms: int = 2  # norms of ``hidden_size`` values in a layer
     norm_weights: bool = True  # else norms have no parameters (OLMo)
@@ -110,7 +108,7 @@ class LlmShape(Limited):
     query_bias: bool = False  # of queries, keys and values
     output_bias: bool = False  # of attention's output
     feed_forward_bias: bool = False
-    attention_sinks: bool = False  # one learned score for each head beside those of the keys
+    attention_sinks: bool = False  # one learned score for each head besides those of the keys
     sliding_window: OptionalSize = None  # tokens that the queries of some layers look back
     sliding_layers: int = 0  # layers with that window; the others see the whole context
     experts: Experts | None = None
@@ -149,7 +147,7 @@ class LlmShape(Limited):
 
     @property
     def gated(self) -> bool:
-        """Whether the feed-forward layer has a gate beside its up projection (SwiGLU)."""
+        """Whether the feed-forward layer has a gate besides its up projection (SwiGLU)."""
         return self.model_type not in PLAIN_TYPES
 
     @property
@@ -205,7 +203,7 @@ class LlmShape(Limited):
 
     @property
     def linear_weights(self) -> int:
-        """Weights of the projections of all layers: what a compression scheme acts on."""
+        """Weights of the projections of all layers, which compression schemes apply to."""
         attention = self.num_hidden_layers * _weights(self.attention_projections)
         total = attention + self.dense_layers * _weights(self.feed_forward(self.intermediate_size))
         if self.experts is not None:
@@ -215,7 +213,7 @@ class LlmShape(Limited):
 
     @property
     def router_weights(self) -> int:
-        """Weights with which all layers choose experts, which stay as they are."""
+        """Weights of all layers' routers, which are not compressed."""
         if self.experts is None:
             return 0
         outputs = self.experts.count + self.experts.shared_gate
@@ -248,10 +246,7 @@ class LlmShape(Limited):
 
     @property
     def active_parameters(self) -> int:
-        """Numbers that one token meets: all but other experts and a table of embeddings.
-
-        A table that is also the output projection counts.
-        """
+        """Parameters used for one token: without other experts and an untied embedding table."""
         unused = 0
         if self.experts is not None:
             e = self.experts

@@ -1,7 +1,7 @@
-"""What the programmable accelerators share: instruction words, vector operands, registers, ports.
+"""Common to the programmable accelerators: instruction words, vector operands, registers, ports.
 
-An accelerator has an instruction memory, 64-bit registers and counters behind a small port, and a
-memory port that moves lines. Its own parameter file says what its instructions are.
+An accelerator has an instruction memory, 64-bit registers and counters on a small port, and a
+memory port that moves lines. Its own parameter file declares its instructions.
 """
 
 from enum import IntEnum
@@ -33,10 +33,10 @@ EXPONENT_BYTE = 8  # a shared exponent's place in its memory; 5 bits of it are u
 REGIONS = (1, 2, 4, 8)  # parts into which on-chip memories can be divided
 SCALARS = 8  # scalar registers, each with one fp16 value per row of the tile
 
-# Counted loops. Every loop that is running adds its strides to the index registers with each of
-# its iterations; an instruction may add one of them to each of its addresses.
+# Counted loops. A loop adds its strides to the index registers in each iteration; an instruction
+# may add one of them to each of its addresses.
 
-INDICES = 3  # index registers, i1 and so on; 0 in an instruction stands for none
+INDICES = 3  # index registers, i1 and so on; 0 in an instruction: none
 INDEX_BITS = 2
 INDEX_SUFFIX = "_index"  # the field that names the index register of a field with this ending
 STRIDE_BITS = 28  # signed
@@ -58,7 +58,7 @@ def indexed(fields: tuple[Field, ...], *addresses: str) -> tuple[Field, ...]:
 
 
 class Kind(IntEnum):
-    """What an operand field of a vector instruction holds."""
+    """The content of an operand field of a vector instruction."""
 
     TENSOR = 0  # the row of an fp16 tensor
     SCALAR = 1  # the number of a scalar register: a value per row of the tile
@@ -116,9 +116,7 @@ CONTROL_FIELDS = (
 LIMIT_BITS = 32
 LIMIT = 1 << 20  # of the watchdog after a reset
 CODE_TAG_BITS = 3
-CODE_LINES = (
-    1 << CODE_TAG_BITS
-)  # lines of a stream that are asked for and not yet in the instruction memory
+CODE_LINES = 1 << CODE_TAG_BITS  # lines of a stream requested and not yet in instruction memory
 
 
 class Error(IntEnum):
@@ -147,11 +145,11 @@ class UnitOfWork(IntEnum):
 
 
 class MachineMemory(IntEnum):
-    """Base of the memories that an accelerator's loads and stores move rows of."""
+    """Base of the memories of an accelerator's loads and stores."""
 
     @property
     def buffer(self) -> "MachineMemory":
-        """The memory whose regions are also this one's: they are held together."""
+        """The memory that this one shares regions with."""
         raise NotImplementedError
 
     @property
@@ -166,15 +164,15 @@ class MachineMemory(IntEnum):
 
 
 class MachineParams(BlockParams):
-    """Base of an accelerator's parameters: its ports, and what goes through them.
+    """Base of an accelerator's parameters: its ports and their payloads.
 
     External memory has ``memory_channels`` channels of lines of ``line_bytes`` bytes: line k lies
     in channel k mod ``memory_channels``. A *beat* is a line of every channel, which a cycle can
-    bring. Up to ``dma_lines`` requests are outstanding in every channel. Byte addresses have
+    transfer. Up to ``dma_lines`` requests are outstanding in every channel. Byte addresses have
     ``address_bits`` bits.
 
-    Every on-chip memory is divided into ``regions`` parts with ports of their own, of which an
-    instruction holds all that it touches while it runs.
+    Every on-chip memory is divided into ``regions`` with ports of their own; a running instruction
+    holds those that it touches.
     """
 
     counters: ClassVar[type[IntEnum]]
@@ -234,27 +232,21 @@ class MachineParams(BlockParams):
     def start_cycles(self) -> int:
         """Cycles from the one that issues an instruction to the one in which its unit starts.
 
-        Who may move is decided from the state of all units; for FPGAs the decision is kept in a
-        register on its way to the unit.
+        The decision depends on the state of all units; for FPGAs it passes a register.
         """
         return 1 if self.pipelined else 0
 
     @property
     def measure_cycles(self) -> int:
-        """Cycles in which sizes and rows of an instruction are found.
+        """Cycles in which sizes and rows of an instruction are computed.
 
-        For FPGAs a cycle each for parts of sizes, for products, for sums, and for the error if
-        there is one, with the regions that are needed.
+        For FPGAs a cycle each for parts of sizes, products, sums, and the error with the regions.
         """
         return 4 if self.pipelined else 1
 
     @property
     def store_pause(self) -> int:
-        """Cycles between a row that a store is done with and the one in which the next is here.
-
-        For FPGAs a row stands in a register between its memory and the line, and the next one is
-        asked for when it has left.
-        """
+        """Cycles between two rows of a store: for FPGAs a row passes a register before the line."""
         return 2 if self.pipelined else 0
 
     @property
@@ -285,10 +277,7 @@ class MachineParams(BlockParams):
 
     @property
     def longest_loop(self) -> int:
-        """Instructions of a loop's body: it stays in the ring while the loop runs.
-
-        What comes next is fetched line by line, so there must be room for a line besides the body.
-        """
+        """Instructions of a loop's body: the ring holds it and the next line to be fetched."""
         return self.code_ring - self.line_instructions
 
     def region_rows(self, memory: Any) -> int:
@@ -298,7 +287,7 @@ class MachineParams(BlockParams):
         return max(2, size // self.regions, *beats)
 
     def region_depths(self, memory: Any) -> list[int]:
-        """Rows of every region that the memory has; of the last there may be fewer."""
+        """Rows of every region of the memory; the last may have fewer."""
         depth, size = self.depth(memory), self.region_rows(memory)
         return [min(size, depth - first) for first in range(0, depth, size)]
 
@@ -316,7 +305,7 @@ class MachineParams(BlockParams):
         raise NotImplementedError
 
     def lines(self, memory: Any, rows: int) -> int:
-        """Lines that ``rows`` rows take in external memory, from the start of a line on."""
+        """Lines that ``rows`` rows take in external memory."""
         return -(-rows * self.row_bits(memory) // self.line_bits)
 
     def beat_line(self, line: int) -> int:
@@ -324,17 +313,16 @@ class MachineParams(BlockParams):
         return -(-line // self.memory_channels) * self.memory_channels
 
     def beat_rows(self, memory: Any) -> int:
-        """Rows of ``memory`` that a load writes in a cycle where it takes whole beats; 0: none.
+        """Rows of ``memory`` that a load writes in a cycle if it takes whole beats, else 0.
 
-        Rows of memories that do not take beats are written one by one, and so are those of which
-        a beat does not hold 1, 2, 4 ... .
+        A memory takes beats if it may, and if a beat holds 1, 2, 4 ... of its rows.
         """
         rows, rest = divmod(self.beat_bits, self.row_bits(memory))
         takes = memory.takes_beats and rest == 0 and rows & (rows - 1) == 0
         return rows if takes else 0
 
     def ways(self, memory: Any) -> int:
-        """Rows of ``memory`` that lie in a word of its banks, so that a beat is written at once."""
+        """Rows of ``memory`` in a word of its banks, so that a beat is written at once."""
         return max(1, self.beat_rows(memory))
 
     @property

@@ -1,4 +1,4 @@
-"""The accelerators behind AXI: an AXI4 master for every channel of memory, AXI4-Lite registers."""
+"""The accelerators with AXI ports: an AXI4 master per memory channel, AXI4-Lite registers."""
 
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from tilewright.golden.params.machine import (
 )
 from tilewright.golden.params.registers import RegisterMap, interrupt_registers
 
-WIDEST_AXI = 128  # bytes that AXI4 moves in a beat
+WIDEST_AXI = 128  # bytes of the widest AXI4 beat
 
 
 class MachineAxiPorts(MachineParams):
@@ -32,7 +32,7 @@ class MachineAxiPorts(MachineParams):
 
     @property
     def machine(self) -> MachineParams:
-        """The accelerator behind the ports."""
+        """The accelerator without AXI ports."""
         return self.shared(self.MACHINE)
 
     @property

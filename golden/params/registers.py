@@ -46,21 +46,18 @@ def addresses(registers: RegisterMap) -> dict[int, Register]:
     found: dict[int, Register] = {}
     for entry in registers:
         if isinstance(entry, Register):
-            places = range(
-                entry.offset, entry.offset + entry.count * REGISTER_BYTES, REGISTER_BYTES
-            )
-            found |= dict.fromkeys(places, entry)
+            for k in range(entry.count):
+                found[entry.offset + k * REGISTER_BYTES] = entry
         else:
-            for first in range(
-                entry.offset, entry.offset + entry.count * entry.stride, entry.stride
-            ):
-                inner = addresses(entry.registers)
-                found |= {first + offset: register for offset, register in inner.items()}
+            inner = addresses(entry.registers)
+            for first in range(entry.count):
+                start = entry.offset + first * entry.stride
+                found |= {start + offset: register for offset, register in inner.items()}
     return found
 
 
 def declared(code: IntEnum, read: tuple[Field, ...], *write: Field, **more: Any) -> Register:
-    """The register of an offset, whose meaning is the comment behind it."""
+    """The register at an offset; its meaning is the comment after the offset."""
     return Register(code.name, int(code), comments(type(code))[code.name], read, write, **more)
 
 

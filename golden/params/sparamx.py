@@ -3,7 +3,7 @@
 A *tile* is the second operand of an AMX multiplication: 16 rows of 64 bytes (SparAMX paper,
 Section 2.4). Row r holds, for each of 16 outputs, the ``depths_per_row`` consecutive inputs from
 ``r * depths_per_row`` on, side by side (pairs of bf16, quads of int8). A *strip* is the 16 outputs
-of a tile over all inputs; its tiles follow each other, then comes the next strip.
+of a tile over all inputs; strips are stored one after the other.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SEGMENT_TILES = 32  # of a strip, what one thread of the vector kernel takes at 
 
 
 class ElementType(Enum):
-    """What one weight is stored as."""
+    """The type of a stored weight."""
 
     BF16 = "bf16"
     INT8 = "int8"
@@ -42,7 +42,7 @@ class Order(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class WeightFormat:
-    """The element type, and whether a bitmap stands for the zeros."""
+    """The element type, and whether a bitmap replaces the zeros."""
 
     element: ElementType = ElementType.BF16
     sparse: bool = True

@@ -1,8 +1,7 @@
 """The vector unit of the programmable accelerators: operations, tables, ports.
 
 One beat carries a word of the activation buffer: ``group / 16`` fp16 values of every row. The
-three approximated functions share one datapath: a table of 64 segments gives a value and a slope,
-and the rest of the argument moves along the slope.
+three approximated functions share one datapath, linear interpolation in tables of 64 segments.
 """
 
 from collections.abc import Callable
@@ -106,8 +105,8 @@ class Segment(NamedTuple):
 def _segments(function: Callable[[float], float]) -> tuple[Segment, ...]:
     """``function`` over 64 equal parts of [0, 1).
 
-    A chord of a convex function lies above it, most in the middle: half of that distance is taken
-    off. The half that the cut at the end costs on average is added.
+    A chord of a convex function lies above it, most in the middle: half of that distance is
+    subtracted. Half a unit is added for the final truncation.
     """
     count = 1 << SEGMENT_BITS
     unit = 1 << VALUE_FRACTION
@@ -158,8 +157,7 @@ class VectorParams(BlockParams):
     inside the stages, and before the first one. Results are the same.
     """
 
-    # Name and summary are part of the emitted Verilog, which is older than the second accelerator
-    # that uses the unit.
+    # Name and summary are part of the emitted Verilog; the unit was Anda's first.
     block: ClassVar[str] = "anda_vector"
     summary: ClassVar[str] = "Anda vector unit: fp16 lanes, approximated functions, reductions"
     # Small: the accelerator builds its own size; what differs between sizes is the tree of a row.
@@ -213,12 +211,12 @@ class VectorParams(BlockParams):
 
     @property
     def suffix(self) -> str:
-        """What tells parts of a unit from those of one that takes a beat a cycle."""
+        """A suffix for names of parts that take several cycles a beat."""
         return f"_in{self.beat_cycles}" if self.beat_cycles > 1 else ""
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """What this unit can do."""
+        """The operations of this unit."""
         return tuple(
             o
             for o in Operation
@@ -233,12 +231,6 @@ class VectorParams(BlockParams):
     @property
     def timing(self) -> Timing:
         return Timing(latency=self.latency, interval=Fraction(self.beat_cycles))
-
-
-def slope_range() -> tuple[int, int]:
-    """Smallest and largest slope of all tables."""
-    slopes = [segment.slope for table in TABLES.values() for segment in table]
-    return min(slopes), max(slopes)
 
 
 def exponent_range() -> tuple[int, int]:

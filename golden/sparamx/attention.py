@@ -2,7 +2,7 @@
 
 Keys of a head are the weights of a layer from ``dim`` inputs to ``tokens`` outputs, values those of
 one from ``tokens`` inputs to ``dim`` outputs. Query heads that share a head of the cache are its
-batch. Tokens that come later stay dense, in a tail of their own.
+batch. Later tokens stay dense, in a tail of their own.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ Multiply = Callable[[Sequence[PackedWeights], Sequence[NDArray]], list[NDArray]]
 def prune_cache(cache: NDArray[np.float32], sparsity: float) -> NDArray[np.uint16]:
     """(heads, tokens, dim) of one layer to bf16 patterns with the smallest magnitudes zero.
 
-    round(sparsity * all) values of the whole layer go, of equal ones at the limit the last.
+    round(sparsity * all) values of the whole layer become zero; of ties, the last.
     """
     require(0 <= sparsity <= 1, f"sparsity must be 0..1, not {sparsity!r}")
     values = np.ascontiguousarray(cache, np.float32)

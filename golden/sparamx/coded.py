@@ -1,8 +1,8 @@
 """Compressed weights re-laid for processors: codes in the order in which vectors look them up.
 
-DECA's tiles are the order of its hardware. A processor that decompresses in its vector registers
-does it with fewer instructions if codes lie where the look-up wants them, and if 8-bit codes are
-renamed so that one permutation of bytes decodes them:
+DECA's tiles have the order of its hardware. Decompression in vector registers takes fewer
+instructions if codes are in the order of the look-up, and if 8-bit codes are renamed so that one
+permutation of bytes decodes them:
 
 - Codes of up to 4 bits: a word has four of them; shifted by 0, 4, 8 or 12 bits it is an index of
   VPERMW, which ignores all but its low five bits, so that a table of the 16 values, twice, decodes
@@ -38,7 +38,7 @@ from tilewright.golden.sparamx.linear import multiply as multiply_packed
 from tilewright.golden.sparamx.packed import pack as pack_elements
 
 SEGMENT_TILES = 64  # what one thread takes at a time; its sums are added up afterwards
-SLACK = 256  # bytes of the stream behind the last record, which kernels may read
+SLACK = 256  # bytes of the stream after the last record, which kernels may read
 ELEMENTS = 512
 ROW = 32
 MASK_BYTES, SCALE_BYTES = ELEMENTS // 8, STRIP_OUTPUTS

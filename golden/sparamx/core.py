@@ -36,7 +36,7 @@ class Core:
         return self._did("load", words)
 
     def store(self, words: NDArray) -> NDArray:
-        """VMOVDQU to memory: what stands there afterwards."""
+        """VMOVDQU to memory; return its new content."""
         return self._did("store", words)
 
     def vpbroadcast(self, words: NDArray) -> NDArray:
@@ -48,7 +48,7 @@ class Core:
         return self._did("vpopcnt", np.bitwise_count(words).astype(words.dtype))
 
     def valign(self, words: NDArray, lanes: int) -> NDArray:
-        """VALIGND or VALIGNQ with a zero register: lanes moved up, zeros behind them."""
+        """VALIGND or VALIGNQ with a zero register: lanes moved up, zeros below them."""
         moved = np.zeros_like(words)
         moved[..., lanes:] = words[..., :-lanes]
         return self._did("valign", moved)

@@ -17,7 +17,7 @@ from tilewright.golden.params.deca import TILE_ROWS, ScaleKind
 from tilewright.golden.sparamx.core import Core
 
 ROW = 32  # bf16 elements of a tile's row
-_SLACK = 64  # bytes that a whole register may read behind the last code
+_SLACK = 64  # bytes that a whole register may read after the last code
 
 
 def decompress_rows(core: Core, scheme: Scheme, tiles: CompressedTiles) -> NDArray[np.uint16]:

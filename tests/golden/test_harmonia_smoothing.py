@@ -73,5 +73,5 @@ def test_factors_that_are_powers_of_two_change_no_bit_of_a_model(family):
     tokens = rng.integers(0, config.vocab_size, 48)
     assert not np.array_equal(folded.layers[0].key.weight, model.layers[0].key.weight)
     assert np.array_equal(logits(folded, tokens), logits(model, tokens))
-    with pytest.raises(ValueError, match=r"^0 layers of factors meet 2 layers$"):
+    with pytest.raises(ValueError, match=r"^factors of 0 layers for 2 layers$"):
         with_scales(model, [])

@@ -369,7 +369,7 @@ ONE_BEAT = (np.zeros((1, 1, 4), int), np.zeros((1, 1, 4), int))
             lambda: aligned_dot(
                 IfpuParams(), BITS[0], BITS[1] + 2, [[1] * 4], [[0] * 4], [[0, 0, 0, 1]]
             ),
-            "weights come as bits, not 2..2",
+            "weights are given as bits, not 2..2",
         ),
         (
             lambda: chunked_dot(FignaChunkParams(), *ONE_BEAT, [[1024]], [[0]], [[1]]),

@@ -113,8 +113,8 @@ def test_refused_text(name, text, message):
     [
         ("loop count=2\n" * 4 + "wait\n" + "end\n" * 4, Error.LOOP, 3, "is within 3 others"),
         ("loop count=2, body=2\nloop count=1, body=2\nwait\nwait\nhalt", Error.LOOP, 1,
-         "ends behind the loop around it"),
-        ("loop count=2, body=5\nwait\nhalt", Error.NONE, 2, "ends behind the program"),
+         "ends after the loop around it"),
+        ("loop count=2, body=5\nwait\nhalt", Error.NONE, 2, "ends after the program"),
         ("loop count=0, body=1\nhalt", Error.SIZE, 0, None),
     ],
 )  # fmt: skip

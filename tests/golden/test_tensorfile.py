@@ -134,7 +134,7 @@ ENTRY = {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}
         (damaged(b"\xff\xfe"), "no safetensors header: 'utf-8' codec"),
         (damaged({"a": {"dtype": "U8"}}), "no safetensors header: 'data_offsets'"),
         (damaged({"a": ENTRY}, b"abc"), "truncated: 1 bytes are missing"),
-        (damaged({"a": ENTRY}, b"abcde"), "1 bytes behind the last tensor"),
+        (damaged({"a": ENTRY}, b"abcde"), "1 bytes after the last tensor"),
         (damaged({"a": ENTRY, "b": ENTRY}, b"abcd"), "tensor b does not follow the one before"),
         (
             damaged({"a": {**ENTRY, "dtype": "F32"}}, b"abcd"),

@@ -167,7 +167,7 @@ anda --program '{tmp}/bad.s' | bad.s, line 2: unknown instruction 'jump'
 anda --program '{tmp}/shift.s' | shift.s, line 3: vector, reads rows 0..15 of
 anda --program '{tmp}/deep.s' | deep.s, line 4: loop, is within 3 others already
 anda --program '{tmp}/open.s' | open.s, line 1: loop lacks its end
-anda --program '{tmp}/cross.s' | cross.s, line 2: loop, ends behind the loop around it
+anda --program '{tmp}/cross.s' | cross.s, line 2: loop, ends after the loop around it
 anda --memory '{tmp}/odd.npz' | --memory goes with --program
 anda --program '{tmp}/good.s' --memory '{tmp}/odd.npz' | memory must be bytes, whole lines of 64
 anda --program '{tmp}/good.s' --memory '{tmp}/other.npz' | other.npz has no array 'memory'
