@@ -8,7 +8,7 @@ mantissas, which equals a conversion at the low length.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden import bfp
 from tilewright.golden.bits import patterns
@@ -16,7 +16,7 @@ from tilewright.golden.harmonia.mixed import MixedBlocks, truncated
 from tilewright.golden.harmonia.offset import offsets, subtract
 from tilewright.golden.harmonia.precision import key_bits, value_bits
 from tilewright.golden.params.block import require
-from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.golden.params.harmonia import CacheParams
 
 
@@ -42,9 +42,16 @@ def cached(params: CacheParams, keys: ArrayLike, values: ArrayLike, prompt: int)
         k.ndim == 2 and k.shape == v.shape,
         f"keys and values must have one shape (tokens, channels), not {k.shape} and {v.shape}",
     )
-    converted = bfp.encode(params.high, subtract(k, offsets(params, k[:prompt])))
+    shifted = subtract(k, offsets(params, k[:prompt]))
     lengths = key_bits(params, len(k))[:, np.newaxis]
     return KvCache(
-        truncated(converted, params.high_bits, lengths),
-        truncated(bfp.encode(params.high, v.T), params.high_bits, value_bits(params, len(v))),
+        _converted(params, shifted, params.key_bits[0], lengths),
+        _converted(params, v.T, params.value_bits[0], value_bits(params, len(v))),
     )
+
+
+def _converted(
+    params: CacheParams, values: NDArray[np.uint16], recent: int, lengths: NDArray[np.uint8]
+) -> MixedBlocks:
+    fmt = BlockFormat(group=params.group, mantissa_bits=recent)
+    return truncated(bfp.encode(fmt, values), recent, lengths)

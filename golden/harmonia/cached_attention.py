@@ -7,85 +7,19 @@ processes a prompt in steps of several tokens, the cache at the end of its step.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.golden.harmonia.offset import largest_halved
-from tilewright.golden.harmonia.precision import CacheSize
+from tilewright.golden.harmonia.precision import key_bits, value_bits
 from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.llm.sites import Floats, softmax
-from tilewright.golden.params.block import require
-from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.params.harmonia import CacheParams
 
 
-@dataclass(frozen=True, kw_only=True)
-class CacheFormat:
-    """:class:`tilewright.golden.params.harmonia.CacheParams` with separate lengths for K and V.
-
-    The lengths are (recent, old) and may exceed the eight bits of the hardware.
-    """
-
-    group: int = 32
-    initial: int = 32  # tokens
-    local: int = 64
-    key_bits: tuple[int, int] = (8, 4)
-    value_bits: tuple[int, int] = (8, 4)
-    offset_channels: int = 8
-
-    def __post_init__(self) -> None:
-        for name in ("initial", "local"):
-            value = getattr(self, name)
-            require(
-                value >= 0 and value % self.group == 0,
-                f"{name} must be a multiple of the group {self.group}, not {value!r}",
-            )
-        for name in ("key_bits", "value_bits"):
-            high, low = getattr(self, name)
-            for length in (high, low):
-                BlockFormat(group=self.group, mantissa_bits=length)
-            require(low <= high, f"{name}: old tokens have {low} bits, recent ones {high}")
-        require(
-            self.offset_channels >= 0,
-            f"offset_channels must be at least 0, not {self.offset_channels!r}",
-        )
-
-    @staticmethod
-    def of(params: CacheParams) -> "CacheFormat":
-        """The format of the hardware's cache."""
-        lengths = (params.high_bits, params.low_bits)
-        return CacheFormat(
-            group=params.group,
-            initial=params.initial,
-            local=params.local,
-            key_bits=lengths,
-            value_bits=lengths,
-            offset_channels=params.offset_channels,
-        )
-
-    def size(self, tokens: int, channels: int) -> CacheSize:
-        """One head's cache of ``tokens``; equals ``golden.harmonia.precision.cache_size``."""
-        high, low = ([self._group_bits(k), self._group_bits(v)] for k, v in self._lengths)
-        recent = min(tokens, self.initial) + min(max(tokens - self.initial, 0), self.local)
-        per_token = -(-channels // self.group)
-        keys = per_token * (recent * high[0] + (tokens - recent) * low[0])
-        groups = -(-tokens // self.group)
-        cut = max(0, (tokens - self.local) // self.group - self.initial // self.group)
-        values = channels * ((groups - cut) * high[1] + cut * low[1])
-        return CacheSize(tokens, channels, keys + values)
-
-    @property
-    def _lengths(self) -> list[tuple[int, int]]:
-        """(key, value) at the high and at the low length."""
-        return list(zip(self.key_bits, self.value_bits, strict=True))
-
-    def _group_bits(self, length: int) -> int:
-        return BlockFormat(group=self.group, mantissa_bits=length).group_bits
-
-
 def attend(
-    fmt: CacheFormat,
+    fmt: CacheParams,
     q: Floats,
     k: Floats,
     v: Floats,
@@ -119,24 +53,27 @@ def attend(
     return result
 
 
-def cached_keys(fmt: CacheFormat, shifted: Floats) -> Floats:
+def cached_keys(fmt: CacheParams, shifted: Floats) -> Floats:
     """All keys (key heads, S, C), less their offsets, as a cache of S tokens holds them."""
-    tokens = shifted.shape[1]
-    token = np.arange(tokens)
-    recent, old = (truncate(shifted, fmt.group, bits) for bits in fmt.key_bits)
-    is_old = (token >= fmt.initial) & (token < tokens - fmt.local)
-    return np.where(is_old[:, np.newaxis], old, recent)
+    lengths = key_bits(fmt, shifted.shape[1])[:, np.newaxis]
+    return _truncated(fmt, shifted, fmt.key_bits, lengths)
 
 
-def cached_values(fmt: CacheFormat, values: Floats) -> Floats:
+def cached_values(fmt: CacheParams, values: Floats) -> Floats:
     """All values (key heads, S, C) as a cache of S tokens holds them: (key heads, C, S)."""
     tokens = values.shape[1]
-    end = np.arange(tokens) // fmt.group * fmt.group + fmt.group  # the end of each token's group
-    recent, old = (truncate(values.swapaxes(1, 2), fmt.group, bits) for bits in fmt.value_bits)
-    return np.where((end > fmt.initial) & (end <= tokens - fmt.local), old, recent)
+    lengths = np.repeat(value_bits(fmt, tokens), fmt.group)[:tokens]
+    return _truncated(fmt, values.swapaxes(1, 2), fmt.value_bits, lengths)
 
 
-def without_offsets(fmt: CacheFormat, keys: Floats, offset_tokens: int | None = None) -> Floats:
+def _truncated(
+    fmt: CacheParams, values: Floats, bits: tuple[int, int], lengths: NDArray[np.uint8]
+) -> Floats:
+    recent, old = (truncate(values, fmt.group, length) for length in bits)
+    return np.where(lengths == bits[0], recent, old)
+
+
+def without_offsets(fmt: CacheParams, keys: Floats, offset_tokens: int | None = None) -> Floats:
     """A copy of the keys less their channels' offsets, rounded as the hardware rounds them."""
     shifted = keys.copy()
     if fmt.offset_channels == 0:

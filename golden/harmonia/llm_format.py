@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from tilewright.golden.harmonia.cached_attention import CacheFormat, attend
+from tilewright.golden.harmonia.cached_attention import attend
 from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.llm.sites import LINEAR_SITES, Floats, Format, Site
 from tilewright.golden.params.formats import BlockFormat
-from tilewright.golden.params.harmonia import ACTIVATION_BITS
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, CacheParams
 
 HARMONIA_GROUP = 32
 
@@ -24,7 +24,7 @@ class HarmoniaFormat(Format):
     query_bits: int = ACTIVATION_BITS
     weight_bits: int = ACTIVATION_BITS  # of P, the weights of attention
     group: int = HARMONIA_GROUP
-    cache: CacheFormat = field(default_factory=CacheFormat)
+    cache: CacheParams = field(default_factory=CacheParams)
     step: int = 1
     offset_tokens: int | None = None  # None: the cache's initial window
     head_bits: int | None = None  # of the head's inputs; None: float32

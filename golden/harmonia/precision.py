@@ -1,8 +1,8 @@
 """Mantissa lengths of cached tokens, and the size of the cache.
 
-A K token at position p of a sequence of s tokens has the high length if p < initial or
-p >= s - local. A V group of tokens g*32 ... g*32+31 has the high length if it lies in the initial
-window or if any of its tokens is in the local one; so does the residual group, which is not full.
+A K token at position p of a sequence of s tokens is recent if p < initial or p >= s - local. A V
+group of tokens is recent if it lies in the initial window or if any of its tokens is in the local
+one; so is the residual group, which is not full.
 """
 
 from dataclasses import dataclass
@@ -17,16 +17,15 @@ from tilewright.golden.params.harmonia import CacheParams
 def key_bits(params: CacheParams, tokens: int) -> NDArray[np.uint8]:
     """Mantissa length of every cached K token."""
     position = np.arange(tokens)
-    high = (position < params.initial) | (position >= tokens - params.local)
-    return np.where(high, params.high_bits, params.low_bits).astype(np.uint8)
+    recent = (position < params.initial) | (position >= tokens - params.local)
+    return np.where(recent, *params.key_bits).astype(np.uint8)
 
 
 def value_bits(params: CacheParams, tokens: int) -> NDArray[np.uint8]:
     """Mantissa length of every V group; the last one may be residual."""
-    first = np.arange(0, tokens, params.group)
-    end = first + params.group
-    high = (end <= params.initial) | (end > tokens - params.local) | (end > tokens)
-    return np.where(high, params.high_bits, params.low_bits).astype(np.uint8)
+    end = np.arange(0, tokens, params.group) + params.group
+    recent = (end <= params.initial) | (end > tokens - params.local) | (end > tokens)
+    return np.where(recent, *params.value_bits).astype(np.uint8)
 
 
 @dataclass(frozen=True)
@@ -49,14 +48,12 @@ class CacheSize:
 
 def cache_size(params: CacheParams, tokens: int, channels: int) -> CacheSize:
     """Signs, mantissas and exponents of K and V; whole groups, padding included."""
-    per_token = -(-channels // params.group)  # groups of one K token
-    keys = _bits(params, key_bits(params, tokens)) * per_token
+    keys = _bits(params, key_bits(params, tokens)) * -(-channels // params.group)
     values = _bits(params, value_bits(params, tokens)) * channels
     return CacheSize(tokens, channels, keys + values)
 
 
-def _bits(params: CacheParams, mantissa_bits: NDArray[np.uint8]) -> int:
+def _bits(params: CacheParams, lengths: NDArray[np.uint8]) -> int:
     """Storage of one group of each of these lengths."""
-    high = int(np.count_nonzero(mantissa_bits == params.high_bits))
-    low = mantissa_bits.size - high
-    return high * params.high.group_bits + low * params.low.group_bits
+    elements = params.group * (lengths.size + int(lengths.sum(dtype=np.int64)))
+    return elements + lengths.size * FP16.exponent_bits

@@ -6,7 +6,6 @@ first step. But it adds and multiplies in float32 instead of fp16, and uses the 
 the vector unit approximates.
 """
 
-from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm.engine import Session
 from tilewright.golden.llm.model import Model
@@ -18,7 +17,7 @@ def reference(params: HarmoniaParams, model: Model, window: int) -> Session:
     """One sequence, whose first step has ``window`` tokens."""
     fmt = HarmoniaFormat(
         group=params.group,
-        cache=CacheFormat.of(params.cache),
+        cache=params.cache,
         step=params.columns,  # prompts are passed by tiles of keys
         offset_tokens=window,
         head_bits=ACTIVATION_BITS,

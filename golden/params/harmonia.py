@@ -76,21 +76,21 @@ class HarmoniaNumerics(Limited):
 
 @dataclass(frozen=True, kw_only=True)
 class CacheParams(Limited):
-    """Which cached token has which mantissa length, and which K channels get an offset.
+    """Mantissa lengths of cached tokens by age, and the number of K channels with an offset.
 
-    A K token is grouped along its channels, V along 32 tokens of one channel. Tokens of the
-    ``initial`` and the ``local`` window have ``high_bits``, all others ``low_bits``. A V group
-    keeps ``high_bits`` until all its tokens have left the local window: one group has one length.
+    A K token is grouped along its channels, V along ``group`` tokens of one channel. Lengths are
+    (recent, old): tokens of the ``initial`` and the ``local`` window are recent, all others old. A
+    V group is recent until all its tokens have left the local window: one group has one length.
 
-    ``offset_channels`` is the number k of K channels that are shifted; the paper gives none. Eight
-    is the number of rows of its array, so the offsets of a head fit one column of results.
+    ``offset_channels`` is the number k of K channels that are shifted. The paper does not give it;
+    with eight, the rows of its array, the offsets of a head fit one column of results.
     """
 
     group: Annotated[int, at_least(1)] = 32
     initial: int = 32
     local: int = 64
-    high_bits: int = 8
-    low_bits: int = 4
+    key_bits: tuple[int, int] = (8, 4)
+    value_bits: tuple[int, int] = (8, 4)
     offset_channels: Annotated[int, at_least(0)] = 8
 
     def __post_init__(self) -> None:
@@ -101,24 +101,11 @@ class CacheParams(Limited):
                 value >= 0 and value % self.group == 0,
                 f"{name} must be a multiple of the group {self.group}, not {value!r}",
             )
-        require(
-            1 <= self.low_bits <= self.high_bits <= ACTIVATION_BITS,
-            f"low_bits and high_bits must be 1 <= low <= high <= {ACTIVATION_BITS}, "
-            f"not {self.low_bits!r} and {self.high_bits!r}",
-        )
-
-    @property
-    def activation(self) -> BlockFormat:
-        """Everything outside the cache: Q, P and the inputs of linear layers."""
-        return BlockFormat(group=self.group, mantissa_bits=ACTIVATION_BITS)
-
-    @property
-    def high(self) -> BlockFormat:
-        return BlockFormat(group=self.group, mantissa_bits=self.high_bits)
-
-    @property
-    def low(self) -> BlockFormat:
-        return BlockFormat(group=self.group, mantissa_bits=self.low_bits)
+        for name in ("key_bits", "value_bits"):
+            high, low = getattr(self, name)
+            for length in (high, low):
+                BlockFormat(group=self.group, mantissa_bits=length)
+            require(low <= high, f"{name}: old tokens have {low} bits, recent ones {high}")
 
 
 # One sub-PE multiplies 8-bit magnitudes with 4-bit ones, signs apart. An integer weight of

@@ -10,7 +10,7 @@ from tilewright.golden.block_gemm import partial
 from tilewright.golden.harmonia import mixed
 from tilewright.golden.harmonia.gemm import gemm, linear
 from tilewright.golden.params.formats import FP16, FP32, IntFormat
-from tilewright.golden.params.harmonia import CacheParams, HarmoniaNumerics
+from tilewright.golden.params.harmonia import HarmoniaNumerics
 from tilewright.golden.weights import Weights, quantise
 
 
@@ -23,8 +23,7 @@ def halves(rng, shape, spread=3.0):
 
 def operands(numerics, rng, inner, spread=3.0):
     a = bfp.encode(numerics.activation, halves(rng, (9, inner), spread))
-    cache = CacheParams(group=numerics.group, initial=numerics.group, local=2 * numerics.group)
-    b_high = bfp.encode(cache.high, halves(rng, (11, inner), spread))
+    b_high = bfp.encode(numerics.activation, halves(rng, (11, inner), spread))
     lengths = rng.choice([4, 8], (11, 1)).astype(np.uint8)
     return a, mixed.truncated(b_high, 8, lengths)
 

@@ -7,14 +7,8 @@ from tilewright.golden import bfp
 from tilewright.golden.harmonia import mixed
 from tilewright.golden.harmonia.attention import attend as attend_of_hardware
 from tilewright.golden.harmonia.cache import cached
-from tilewright.golden.harmonia.cached_attention import (
-    CacheFormat,
-    attend,
-    cached_keys,
-    without_offsets,
-)
+from tilewright.golden.harmonia.cached_attention import attend, cached_keys, without_offsets
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
-from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.llm.engine import Session, logits
 from tilewright.golden.llm.formats import AndaFormat
 from tilewright.golden.llm.sites import LINEAR_SITES, Site
@@ -22,12 +16,17 @@ from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.params.harmonia import CacheParams, HarmoniaNumerics
 
+
+def old(bits):
+    return {"key_bits": (8, bits), "value_bits": (8, bits)}
+
+
 CACHES = {
     "paper": CacheParams(),
     "small": CacheParams(group=4, initial=4, local=8, offset_channels=2),
-    "no windows": CacheParams(group=4, initial=0, local=0, low_bits=3, offset_channels=0),
-    "local only": CacheParams(group=4, initial=0, local=4, low_bits=1, offset_channels=0),
-    "initial only": CacheParams(group=4, initial=8, local=0, low_bits=2, offset_channels=1),
+    "no windows": CacheParams(group=4, initial=0, local=0, **old(3), offset_channels=0),
+    "local only": CacheParams(group=4, initial=0, local=4, **old(1), offset_channels=0),
+    "initial only": CacheParams(group=4, initial=8, local=0, **old(2), offset_channels=1),
 }
 
 
@@ -45,19 +44,18 @@ def test_every_query_meets_the_cache_as_it_was_then(name):
     rng = np.random.default_rng(5)
     tokens, channels = (150, 64) if name == "paper" else (30, 8)
     (key_words, keys), (value_words, values) = (halves(rng, tokens, channels) for _ in "kv")
-    fmt = CacheFormat.of(params)
     prompt = max(params.initial, 1)
-    shifted = without_offsets(fmt, keys[np.newaxis])
+    shifted = without_offsets(params, keys[np.newaxis])
     checked = 0
     for t in range(prompt, tokens):
         cache = cached(params, key_words[: t + 1], value_words[: t + 1], prompt)
-        seen = cached_keys(fmt, shifted[:, : t + 1])[0]
+        seen = cached_keys(params, shifted[:, : t + 1])[0]
         assert np.array_equal(seen, mixed.decode(cache.keys))
         for p in rng.integers(0, t + 1, 3):
             one = np.zeros((1, 1, t + 1), np.float32)
             one[..., p] = 1
             got = attend(
-                fmt,
+                params,
                 np.zeros((1, 1, channels), np.float32),
                 keys[np.newaxis, : t + 1],
                 values[np.newaxis, : t + 1],
@@ -72,7 +70,7 @@ def test_every_query_meets_the_cache_as_it_was_then(name):
 @pytest.mark.parametrize("step", [1, 16])
 def test_all_queries_of_a_step_see_the_cache_at_its_end(name, step):
     """Weights pick one value for each query; key heads and the heads that share them stay apart."""
-    fmt = CacheFormat.of(CACHES[name])
+    fmt = CACHES[name]
     rng = np.random.default_rng(6)
     tokens, channels = (150, 64) if name == "paper" else (30, 8)
     _, keys = halves(rng, 2, tokens, channels)
@@ -112,7 +110,7 @@ def test_one_head_equals_the_hardwares_attention(name):
         hardware = attend_of_hardware(
             HarmoniaNumerics(group=params.group), cache, q.astype(np.float16).view(np.uint16)
         )
-        fmt = HarmoniaFormat(group=params.group, cache=CacheFormat.of(params))
+        fmt = HarmoniaFormat(group=params.group, cache=params)
         ours = fmt.attend(0, q[np.newaxis], keys[np.newaxis, : t + 1], values[np.newaxis, : t + 1])
         assert np.array_equal(ours[0].astype(np.float16).view(np.uint16), hardware)
 
@@ -145,7 +143,7 @@ def test_decode_equals_prefill():
     tokens = np.random.default_rng(1).integers(0, model.config.vocab_size, 70)
     fmt = HarmoniaFormat(
         group=8,
-        cache=CacheFormat(group=8, initial=8, local=16, offset_channels=2),
+        cache=CacheParams(group=8, initial=8, local=16, offset_channels=2),
     )
     session = Session(model, fmt)
     parts = [session.feed(tokens[:20])] + [session.feed(tokens[t : t + 1]) for t in range(20, 70)]
@@ -155,20 +153,13 @@ def test_decode_equals_prefill():
     assert np.array_equal(np.concatenate(parts).argmax(axis=1), together.argmax(axis=1))
 
 
-@pytest.mark.parametrize("tokens", [1, 31, 32, 95, 96, 97, 128, 1000])
-@pytest.mark.parametrize("name", CACHES)
-def test_size_of_the_cache_is_golden_s(name, tokens):
-    params = CACHES[name]
-    assert CacheFormat.of(params).size(tokens, 64) == cache_size(params, tokens, 64)
-
-
 @pytest.mark.parametrize(
     ("make", "text"),
     [
         (lambda: AndaFormat((4, 4)), "Anda has a length for each of qkv, o, u, d, not 2 lengths"),
-        (lambda: CacheFormat(local=33), "local must be a multiple of the group 32, not 33"),
-        (lambda: CacheFormat(key_bits=(4, 8)), "key_bits: old tokens have 8 bits, recent ones 4"),
-        (lambda: CacheFormat(offset_channels=-1), "offset_channels must be at least 0, not -1"),
+        (lambda: CacheParams(local=33), "local must be a multiple of the group 32, not 33"),
+        (lambda: CacheParams(key_bits=(4, 8)), "key_bits: old tokens have 8 bits, recent ones 4"),
+        (lambda: CacheParams(offset_channels=-1), "offset_channels must be at least 0, not -1"),
     ],
 )  # fmt: skip
 def test_refusals(make, text):

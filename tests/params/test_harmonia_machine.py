@@ -26,7 +26,7 @@ def test_units_have_the_papers_sizes():
     assert (p.array.rows, p.array.columns, p.array.group) == (8, 16, 32)
     assert (p.cache.initial, p.cache.local) == (32, 64)
     assert p.vector.lanes == 32 and p.offset.offsets == 8
-    assert p.cache.high_bits == 8 and p.cache.low_bits == 4
+    assert p.cache.key_bits == p.cache.value_bits == (8, 4)
 
 
 @PRESETS

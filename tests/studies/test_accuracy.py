@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tilewright.base.errors import CommandError
-from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.harmonia import CacheParams
@@ -64,7 +63,7 @@ def test_shape_of_a_model_has_its_parameters():
 def test_variants_of_the_cache():
     found = {v.name: v for v in harmonia.variants()}
     whole = found["4 bits, windows, offsets"]
-    assert whole.fmt.cache == CacheFormat.of(CacheParams())
+    assert whole.fmt.cache == CacheParams()
     shape = tiny_model().config
     expected = cache_size(CacheParams(), 4096, shape.head_dim).bits
     heads = shape.num_hidden_layers * shape.num_key_value_heads

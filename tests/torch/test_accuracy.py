@@ -17,7 +17,6 @@ from tests.cli.test_cli import run
 from tests.cli.test_json import violations
 from tests.support.smollm2 import smollm2_or_skip
 from tilewright.cli import load_command
-from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm import engine
 from tilewright.golden.llm.formats import AndaFormat
@@ -25,6 +24,7 @@ from tilewright.golden.llm.model import ModelError
 from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.llm.weights import searched_weights
+from tilewright.golden.params.harmonia import CacheParams
 from tilewright.golden.weights import dequantise, quantise
 from tilewright.sim.anda import saving
 from tilewright.studies.accuracy import anda, frontier, harmonia, records
@@ -36,10 +36,10 @@ from tilewright.torch.smoothing import learn
 
 TINY = ("tiny-llama", "--tokens", "128", "--window", "64")
 CACHES = {
-    "paper": CacheFormat(),
-    "small": CacheFormat(group=8, initial=8, local=16, offset_channels=2),
-    "no windows": CacheFormat(group=8, initial=0, local=0, offset_channels=0, value_bits=(8, 3)),
-    "initial only": CacheFormat(group=8, initial=16, local=0, offset_channels=1),
+    "paper": CacheParams(),
+    "small": CacheParams(group=8, initial=8, local=16, offset_channels=2),
+    "no windows": CacheParams(group=8, initial=0, local=0, offset_channels=0, value_bits=(8, 3)),
+    "initial only": CacheParams(group=8, initial=16, local=0, offset_channels=1),
 }
 SITES = {"linear_bits": (8, 7, 6, 5), "query_bits": 6, "weight_bits": 5}
 
@@ -55,7 +55,7 @@ FORMATS = {
     "anda": (AndaFormat((7, 6, 5, 4)), anda.in_linears((7, 6, 5, 4))),
     "sites": (
         HarmoniaFormat(**SITES),
-        harmonia_config(CacheFormat(), site_bits=(8, 7, 6, 5, 6, 5)),
+        harmonia_config(CacheParams(), site_bits=(8, 7, 6, 5, 6, 5)),
     ),
     **{
         f"cache, {k}": (HarmoniaFormat(group=c.group, cache=c), harmonia_config(c))

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tilewright.golden.harmonia.cached_attention import CacheFormat
+from tilewright.golden.params.harmonia import CacheParams
 from tilewright.torch.config import HarmoniaConfig
 from tilewright.torch.convert import (
     Tensor,
@@ -155,7 +155,7 @@ def _own_groups(
     return torch.einsum("bksqt,bkqtc->bksqc", split, forms).flatten(1, 2)
 
 
-def without_offsets(cache: CacheFormat, keys: Tensor) -> Tensor:
+def without_offsets(cache: CacheParams, keys: Tensor) -> Tensor:
     """Keys (batch, key heads, S, C) less the offsets of their first tokens, as float32."""
     wide = keys.float()
     if cache.offset_channels == 0 or cache.initial == 0:
@@ -167,7 +167,7 @@ def without_offsets(cache: CacheFormat, keys: Tensor) -> Tensor:
     return torch.where(offset != 0, shifted, wide)
 
 
-def channel_offsets(cache: CacheFormat, keys: Tensor) -> Tensor:
+def channel_offsets(cache: CacheParams, keys: Tensor) -> Tensor:
     """Offsets (batch, key heads, C) as float32: ``tilewright.golden.harmonia.offset``.
 
     Half of the value of largest magnitude, the earliest of equal ones, of those channels where it

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, TypeAlias, get_args, get_origin
 
 from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.formats import FORMATS, NumberFormat, is_own, name_of, resolve_format
-from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import ScaleKind
 from tilewright.golden.params.formats import BlockFormat, IntFormat
+from tilewright.golden.params.harmonia import CacheParams
 from tilewright.golden.params.names import unknown
 
 KINDS = ("qkv", "o", "u", "d")  # the four kinds of linear modules: A_qkv, A_o, A_u, A_d
@@ -208,9 +208,9 @@ class HarmoniaConfig(_Config):
         self.cache  # noqa: B018  refuses what is no cache
 
     @property
-    def cache(self) -> CacheFormat:
+    def cache(self) -> CacheParams:
         """The format of cached keys and values."""
-        return CacheFormat(
+        return CacheParams(
             group=self.group,
             initial=self.initial,
             local=self.local,

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from tilewright.golden.harmonia.cached_attention import CacheFormat
 from tilewright.golden.params.block import require
+from tilewright.golden.params.harmonia import CacheParams
 from tilewright.torch.attention import SETTINGS, key_scores, shared_heads, softmax
 from tilewright.torch.config import HarmoniaConfig, LinearFormat
 from tilewright.torch.convert import Tensor, to_block_float
@@ -51,7 +51,7 @@ class Learned(NamedTuple):
 
 
 def learn_factors(
-    model: Any, sequences: Sequence[Sequence[int]], cache: CacheFormat | None = None, **options: Any
+    model: Any, sequences: Sequence[Sequence[int]], cache: CacheParams | None = None, **options: Any
 ) -> dict[str, Factors]:
     """The factors that :func:`learn` gives, without the errors."""
     found = learn(model, sequences, cache, **options)
@@ -61,7 +61,7 @@ def learn_factors(
 def learn(
     model: Any,
     sequences: Sequence[Sequence[int]],
-    cache: CacheFormat | None = None,
+    cache: CacheParams | None = None,
     *,
     steps: int = STEPS,
     seed: int = 0,
@@ -76,7 +76,7 @@ def learn(
     attentions = attention_modules(model)
     _require_plain(attentions)
     seen = _recorded(model, sequences)
-    form = {**asdict(cache or CacheFormat()), "offset_channels": 0}
+    form = {**asdict(cache or CacheParams()), "offset_channels": 0}
     config = HarmoniaConfig(**form, weight_bits=None)
     found: dict[str, Learned] = {}
     for index, (name, module) in enumerate(attentions.items()):

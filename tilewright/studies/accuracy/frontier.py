@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.golden.harmonia.llm_format import HARMONIA_GROUP
+from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.llm.sites import LINEAR_SITES, Site
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
@@ -52,7 +53,7 @@ class Prices:
         sites = (*LINEAR_SITES, Site.Q, Site.P)
         lengths = {**dict(zip(sites, fmt.bits, strict=True)), Site.K: key, Site.V: value}
         heads = self.shape.num_hidden_layers * self.shape.num_key_value_heads
-        moved = float(heads * fmt.cache.size(CONTEXT, self.shape.head_dim).bits)
+        moved = float(heads * cache_size(fmt.cache, CONTEXT, self.shape.head_dim).bits)
         return {"computed": self._computed(lengths), "moved": moved}
 
     def _computed(self, lengths: Mapping[Site, float]) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
@@ -176,6 +177,6 @@ def cache_bytes(config: LlmShape, fmt: HarmoniaConfig | None, tokens: int = CACH
         if fmt is None:
             bits = 2 * count * config.head_dim * FP16.bits
         else:
-            bits = fmt.cache.size(count, config.head_dim).bits
+            bits = cache_size(fmt.cache, count, config.head_dim).bits
         total += layers * config.num_key_value_heads * bits / 8
     return total
