@@ -39,13 +39,6 @@ def test_unpack_undoes_pack(group, mantissa_bits):
     assert np.array_equal(bfp.decode(fmt, back), bfp.decode(fmt, blocks))
 
 
-def test_element_zero_is_bit_zero():
-    fmt = BlockFormat(group=64, mantissa_bits=2)
-    bits = np.zeros(64, np.uint16)
-    bits[0], bits[63] = 0xBC00, 0x3E00  # -1.0 and 1.5: mantissas 10 and 11
-    assert planes.pack(fmt, bfp.encode(fmt, bits)).tolist() == [[1, 1 << 63 | 1, 1 << 63]]
-
-
 def test_refuses_groups_wider_than_a_word():
     fmt = BlockFormat(group=65, mantissa_bits=8)
     with pytest.raises(ValueError, match=r"^bit planes hold groups of at most 64, not 65$"):
