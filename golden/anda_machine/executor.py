@@ -82,7 +82,7 @@ class Machine(BaseMachine):
     def _execute(self, x: Instruction) -> Error:
         match x.opcode:
             case Opcode.CONFIGURE:
-                self.settings = Formats(x["source_mantissa"], x["result_mantissa"])
+                self.settings = Formats.of(x)
             case Opcode.LOAD:
                 return self._load(x)
             case Opcode.STORE:

@@ -8,45 +8,29 @@ same time touch different regions.
 from collections.abc import Sequence
 
 from tilewright.golden.anda_machine.isa import Formats, Instruction, check, extents
-from tilewright.golden.machine.extent import Extent, Hazard, read_after_write
+from tilewright.golden.machine.extent import Hazard, Ranges, find_hazard
 from tilewright.golden.machine.instruction import works_on_scalars
-from tilewright.golden.machine.loops import walk
 from tilewright.golden.params.anda_machine import AndaParams, Opcode
-from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
 
 
 def first_hazard(params: AndaParams, program: Sequence[Instruction]) -> Hazard | None:
-    """The first instruction whose result depends on timing, and why; None if there is none.
-
-    One that stops the machine ends the program.
-    """
-    formats = Formats()
-    for number, x, problem in walk(program):
-        if problem:
-            return Hazard(number, f"loop, {problem}")
-        if check(params, formats, x) is not Error.NONE:
-            return None
-        reads, writes = split(x, extents(params, formats, x))
-        in_place = x.opcode is Opcode.VECTOR and not Operation(x["operation"]).attends
-        problem = read_after_write(reads, writes, in_place=in_place)
-        if problem:
-            return Hazard(number, f"{x.opcode.name.lower()}, {problem}")
-        match x.opcode:
-            case Opcode.CONFIGURE:
-                formats = Formats(x["source_mantissa"], x["result_mantissa"])
-            case Opcode.HALT:
-                return None
-    return None
+    """The first instruction whose result depends on timing, and why; None if there is none."""
+    return find_hazard(
+        program,
+        Formats(),
+        lambda formats, x: check(params, formats, x),
+        lambda formats, x: ranges(params, formats, x),
+    )
 
 
-def split(x: Instruction, touched: list[Extent]) -> tuple[list[Extent], list[Extent]]:
-    """Ranges that an instruction reads, and those that it writes."""
+def ranges(params: AndaParams, formats: Formats, x: Instruction) -> Ranges:
+    touched = extents(params, formats, x)
     match x.opcode:
         case Opcode.LOAD:
-            return [], touched
+            return Ranges([], touched)
         case Opcode.STORE:
-            return touched, []
+            return Ranges(touched, [])
         case Opcode.VECTOR if Operation(x["operation"]).reduces or works_on_scalars(x):
-            return touched, []
-    return touched[:-1], touched[-1:]
+            return Ranges(touched, [])
+    return Ranges(touched[:-1], touched[-1:])

@@ -42,6 +42,11 @@ class Formats(NamedTuple):
     source: int = 0
     result: int = 0
 
+    @classmethod
+    def of(cls, x: Instruction) -> "Formats":
+        """The formats of a ``configure``."""
+        return cls(x["source_mantissa"], x["result_mantissa"])
+
 
 def groups_of(params: AndaParams, elements: int) -> int:
     return -(-elements // params.group)

@@ -20,10 +20,8 @@ from tilewright.golden.harmonia_machine.isa import (
     words_of,
 )
 from tilewright.golden.harmonia_machine.layout import (
-    element_bits,
     from_bytes,
     halves_values,
-    row_shape,
     to_bytes,
 )
 from tilewright.golden.machine.fast_products import FEW_BANKS, Banks, PartWeights
@@ -75,8 +73,8 @@ class Machine(BaseMachine):
         super().__init__(params, external, bad_lines, constant=constant)
         self.memories = {
             memory: np.zeros(
-                (params.depth(memory), *row_shape(params, memory)),
-                np.uint16 if element_bits(memory) == FP16.bits else np.uint8,
+                (params.depth(memory), *params.row_shape(memory)),
+                np.uint16 if memory.element_bits == FP16.bits else np.uint8,
             )
             for memory in Memory
         }

@@ -12,44 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from tilewright.golden import bfp
 from tilewright.golden.bfp import Blocks
 from tilewright.golden.params.block import require
-from tilewright.golden.params.formats import FP16
-from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
+from tilewright.golden.params.harmonia import OPERAND_BITS
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
-from tilewright.golden.params.machine import EXPONENT_BYTE
 from tilewright.golden.weights import Weights
-
-
-def element_bits(memory: Memory) -> int:
-    return {
-        Memory.MANTISSAS: ACTIVATION_BITS,
-        Memory.SIGNS: 1,
-        Memory.EXPONENTS: EXPONENT_BYTE,
-        Memory.FP16: FP16.bits,
-        Memory.OPERANDS: OPERAND_BITS,
-        Memory.OPERAND_SIGNS: 1,
-        Memory.OPERAND_EXPONENTS: EXPONENT_BYTE,
-        Memory.SCALES: FP16.bits,
-    }[memory]
-
-
-def row_shape(params: HarmoniaParams, memory: Memory) -> tuple[int, ...]:
-    """Elements of a row."""
-    p = params
-    return {
-        Memory.MANTISSAS: (p.rows, p.group),
-        Memory.SIGNS: (p.rows, p.group),
-        Memory.EXPONENTS: (p.rows,),
-        Memory.FP16: (p.rows, p.word_values),
-        Memory.OPERANDS: (p.columns, p.group),
-        Memory.OPERAND_SIGNS: (p.columns, p.group),
-        Memory.OPERAND_EXPONENTS: (p.columns,),
-        Memory.SCALES: (p.columns,),
-    }[memory]
 
 
 def to_bytes(params: HarmoniaParams, memory: Memory, rows: NDArray) -> NDArray[np.uint8]:
     """Rows in external memory, padded to whole lines."""
-    bits, flat = element_bits(memory), np.ascontiguousarray(rows).reshape(-1)
+    bits, flat = memory.element_bits, np.ascontiguousarray(rows).reshape(-1)
     data: NDArray[np.uint8]
     if bits == 1:
         data = np.packbits(flat.astype(bool), bitorder="little")
@@ -65,7 +35,7 @@ def from_bytes(
     params: HarmoniaParams, memory: Memory, data: NDArray[np.uint8], rows: int
 ) -> NDArray:
     """Undo :func:`to_bytes`."""
-    bits, octets = element_bits(memory), np.ascontiguousarray(data)
+    bits, octets = memory.element_bits, np.ascontiguousarray(data)
     if bits == 1:
         flat = np.unpackbits(octets, bitorder="little")
     elif bits == OPERAND_BITS:
@@ -73,7 +43,7 @@ def from_bytes(
         flat = ((both | both << OPERAND_BITS) & 0x0F0F).view(np.uint8)
     else:
         flat = octets.view(f"<u{bits // 8}")
-    shape = row_shape(params, memory)
+    shape = params.row_shape(memory)
     return flat[: rows * int(np.prod(shape))].reshape(rows, *shape)
 
 

@@ -1,10 +1,13 @@
 """Ranges of rows that instructions touch, and hazards where two of them overlap."""
 
-from collections.abc import Iterable
-from itertools import product
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations, product
+from typing import Any, NamedTuple
 
-from tilewright.golden.params.machine import MachineMemory, MachineParams
+from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.machine.loops import walk
+from tilewright.golden.params.machine import Error, MachineMemory, MachineParams
+from tilewright.golden.params.vector import Operation
 
 
 class Hazard(NamedTuple):
@@ -42,14 +45,53 @@ def out_of_range(params: MachineParams, touched: Iterable[Extent]) -> bool:
     return any(extent.end > params.depth(extent.memory) for extent in touched)
 
 
-def read_after_write(
-    reads: Iterable[Extent], writes: Iterable[Extent], *, in_place: bool
-) -> str | None:
-    """Why one instruction's result depends on its timing.
+class Ranges(NamedTuple):
+    """Rows that an instruction reads and writes."""
 
-    ``in_place``: it reads a row before it writes it, so both may be the same range.
+    reads: list[Extent]
+    writes: list[Extent]
+
+    def conflict(self, *, in_place: bool) -> str | None:
+        """Why the instruction's result depends on its timing.
+
+        ``in_place``: it reads a row before it writes it, so both ranges may be the same.
+        """
+        for one, other in product(self.reads, self.writes):
+            if one.overlaps(other) and not (in_place and one == other):
+                return f"reads {one} and writes {other}"
+        for one, other in combinations(self.writes, 2):
+            if one.overlaps(other):
+                return f"writes {one} and {other}"
+        return None
+
+
+def find_hazard(
+    program: Sequence[BaseInstruction],
+    settings: Any,
+    check: Callable[[Any, Any], Error],
+    ranges: Callable[[Any, Any], Ranges],
+    expand: Callable[[Any, Any], Iterable[Any]] = lambda _, x: (x,),
+) -> Hazard | None:
+    """The first instruction whose result depends on timing; None if there is none.
+
+    An instruction that stops the machine ends the program. ``settings`` are the initial ones;
+    functions take settings and an instruction; ``expand`` gives its parts.
     """
-    for one, other in product(reads, writes):
-        if one.overlaps(other) and not (in_place and one == other):
-            return f"reads {one} and writes {other}"
+    for number, x, problem in walk(program):
+        if problem:
+            return Hazard(number, f"loop, {problem}")
+        if check(settings, x) is not Error.NONE:
+            return None
+        for part in expand(settings, x):
+            if check(settings, part) is not Error.NONE:
+                return None
+            vector = part.opcode.name == "VECTOR"
+            in_place = vector and not Operation(part["operation"]).attends
+            problem = ranges(settings, part).conflict(in_place=in_place)
+            if problem:
+                return Hazard(number, f"{part.opcode.name.lower()}, {problem}")
+        if x.opcode.name == "HALT":
+            return None
+        if x.opcode.name == "CONFIGURE":
+            settings = settings.of(x)
     return None

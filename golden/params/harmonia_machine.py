@@ -7,6 +7,7 @@ of a linear layer, cached tokens (K) or channels (V). docs/harmonia-system.md ex
 
 from dataclasses import dataclass
 from enum import IntEnum
+from math import prod
 from typing import ClassVar
 
 from tilewright.golden.params.block import BlockParams, Field, Untimed, require
@@ -90,6 +91,15 @@ class Memory(MachineMemory):
     @property
     def stores(self) -> bool:
         return self is not Memory.SCALES
+
+    @property
+    def element_bits(self) -> int:
+        return {
+            Memory.MANTISSAS: ACTIVATION_BITS,
+            Memory.FP16: FP16.bits,
+            Memory.OPERANDS: OPERAND_BITS,
+            Memory.SCALES: FP16.bits,
+        }.get(self, 1 if "SIGNS" in self.name else EXPONENT_BYTE)
 
 
 class Operand(IntEnum):
@@ -411,18 +421,17 @@ class HarmoniaParams(MachineParams):
             return self.halves_rows
         return self.operand_rows if memory >= Memory.OPERANDS else self.activation_rows
 
-    def row_bits(self, memory: Memory) -> int:
-        """Bits of a row as it lies in external memory."""
-        return {
-            Memory.MANTISSAS: self.rows * self.group * ACTIVATION_BITS,
-            Memory.SIGNS: self.rows * self.group,
-            Memory.EXPONENTS: self.rows * EXPONENT_BYTE,
-            Memory.FP16: self.rows * self.word_values * FP16.bits,
-            Memory.OPERANDS: self.columns * self.group * OPERAND_BITS,
-            Memory.OPERAND_SIGNS: self.columns * self.group,
-            Memory.OPERAND_EXPONENTS: self.columns * EXPONENT_BYTE,
-            Memory.SCALES: self.columns * FP16.bits,
-        }[memory]
+    def row_shape(self, memory: Memory) -> tuple[int, ...]:
+        """Elements of a row: (banks or columns), or (banks or columns, elements)."""
+        across = self.columns if memory.takes_beats else self.rows
+        if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS, Memory.SCALES):
+            return (across,)
+        return across, self.word_values if memory is Memory.FP16 else self.group
+
+    def row_bits(self, memory: int) -> int:
+        """Bits of a row in external memory."""
+        memory = Memory(memory)  # from an instruction's field
+        return prod(self.row_shape(memory)) * memory.element_bits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,6 +46,7 @@ class PEParams(BlockParams):
             f"group must be a multiple of lanes up to 1024, not {self.group!r}",
         )
 
+    exponent_bits = FP16.exponent_bits
     inputs = stream(
         "i",
         activation="activation",
@@ -88,8 +89,9 @@ class PEParams(BlockParams):
         return self.group // self.lanes
 
     @property
-    def exponent_bits(self) -> int:
-        return FP16.exponent_bits
+    def growth(self) -> int:
+        """Levels of an adder tree, so bits by which a sum is longer than a product."""
+        return (self.lanes - 1).bit_length()
 
     @property
     def timing(self) -> Timing:
@@ -127,11 +129,6 @@ class FusedParams(PEParams):
         raise NotImplementedError
 
     @property
-    def growth(self) -> int:
-        """Bits by which a sum of products is longer than one."""
-        return (self.lanes - 1).bit_length()
-
-    @property
     def window_bits(self) -> int:
         """fp32's significand or a sum of products, and what is kept below it."""
         return max(FP32.significand_bits, self.product_bits + self.growth) + self.guard_bits
@@ -157,6 +154,8 @@ class FpFpParams(FusedParams):
         "registered": {"registered": True},
         "small": {"lanes": 2, "group": 8, "guard_bits": 0},
     }
+    activation_bits = FP16.bits
+    product_bits = 2 * FP16.significand_bits
 
     form: SumForm = SumForm.FUSED
     stages: Annotated[int, within(1, 4)] = 3
@@ -171,16 +170,8 @@ class FpFpParams(FusedParams):
         )
 
     @property
-    def activation_bits(self) -> int:
-        return FP16.bits
-
-    @property
     def weight(self) -> Field:
         return Field("weight", FP16.bits, self.lanes)
-
-    @property
-    def product_bits(self) -> int:
-        return 2 * FP16.significand_bits
 
     @property
     def latency(self) -> int:
@@ -188,7 +179,22 @@ class FpFpParams(FusedParams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupScaledParams(PEParams):
+class IntegerWeightParams(PEParams):
+    """Elements with two's complement weights."""
+
+    weight_bits: Annotated[int, within(2, 8)] = 4
+
+    @property
+    def weight_format(self) -> IntFormat:
+        return IntFormat(bits=self.weight_bits)
+
+    @property
+    def weight(self) -> Field:
+        return Field("weight", self.weight_bits, self.lanes, signed=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupScaledParams(IntegerWeightParams):
     """Integer weights: a sum over each group, scaled and accumulated.
 
     The tail all of them share: group sum to ``partial``, times the scale into fp32, added to the
@@ -201,19 +207,10 @@ class GroupScaledParams(PEParams):
     too large, as Anda's does.
     """
 
-    weight_bits: Annotated[int, within(2, 8)] = 4
     partial: Annotated[FloatFormat, one_of(FP16, FP32)] = FP16
     stages: Annotated[int, within(2, 6)] = 4
     adder: AdderTreeStyle = AdderTreeStyle.BALANCED
     bounded: bool = False
-
-    @property
-    def weight_format(self) -> IntFormat:
-        return IntFormat(bits=self.weight_bits)
-
-    @property
-    def weight(self) -> Field:
-        return Field("weight", self.weight_bits, self.lanes, signed=True)
 
     @property
     def latency(self) -> int:
@@ -248,6 +245,7 @@ class FpIntParams(GroupScaledParams, FusedParams):
         "registered": {"registered": True},
         "small": {"lanes": 2, "group": 8, "weight_bits": 3, "partial": FP32},
     }
+    activation_bits = FP16.bits
 
     group_sum: GroupSum = GroupSum.EXACT
     stages: int = 5
@@ -259,10 +257,6 @@ class FpIntParams(GroupScaledParams, FusedParams):
             self.group_sum is GroupSum.EXACT or plain,
             "stages, adder and bounded are of exact group sums",
         )
-
-    @property
-    def activation_bits(self) -> int:
-        return FP16.bits
 
     @property
     def product_bits(self) -> int:
@@ -335,12 +329,9 @@ class FignaChunkParams(AlignedParams):
         "small": {"lanes": 2, "group": 8, "weight_bits": 3, "mantissa_bits": 3, "guard_bits": 1},
     }
 
+    exponent_bits = 2 * FP16.exponent_bits
     mantissa_bits: int = FP16.significand_bits
     guard_bits: Annotated[int, within(0, 8)] = 3  # as many bits in all as FIGNA's mantissas have
-
-    @property
-    def exponent_bits(self) -> int:
-        return 2 * FP16.exponent_bits
 
     @property
     def kept_bits(self) -> int:
@@ -348,7 +339,7 @@ class FignaChunkParams(AlignedParams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecaLaneParams(PEParams):
+class DecaLaneParams(IntegerWeightParams):
     """``lanes`` lanes of DECA with their share of the matrix unit.
 
     A code of ``weight_bits`` bits becomes the bf16 value of its integer, is scaled in bf16 as
@@ -365,25 +356,7 @@ class DecaLaneParams(PEParams):
         "default": {},
         "small": {"lanes": 2, "group": 8, "weight_bits": 3},
     }
-
-    weight_bits: Annotated[int, within(2, 8)] = 4
-
-    @property
-    def activation_bits(self) -> int:
-        return BF16.bits
-
-    @property
-    def weight_format(self) -> IntFormat:
-        return IntFormat(bits=self.weight_bits)
-
-    @property
-    def weight(self) -> Field:
-        return Field("weight", self.weight_bits, self.lanes, signed=True)
-
-    @property
-    def growth(self) -> int:
-        """Levels of the adder tree."""
-        return (self.lanes - 1).bit_length()
+    activation_bits = BF16.bits
 
     @property
     def latency(self) -> int:

@@ -19,11 +19,9 @@ from tilewright.golden.harmonia_machine.hazards import first_hazard
 from tilewright.golden.harmonia_machine.isa import Settings, check, expand, words_of
 from tilewright.golden.harmonia_machine.layout import (
     activation_rows,
-    element_bits,
     from_bytes,
     halves_rows,
     halves_values,
-    row_shape,
     to_bytes,
     weight_rows,
 )
@@ -143,12 +141,12 @@ def test_wrong_lines(text, message):
 @pytest.mark.parametrize("memory", Memory)
 def test_rows_and_lines_come_back(params, memory):
     rng = np.random.default_rng(memory)
-    shape = (5, *row_shape(params, memory))
-    rows = rng.integers(0, 1 << element_bits(memory), shape)
+    shape = (5, *params.row_shape(memory))
+    rows = rng.integers(0, 1 << memory.element_bits, shape)
     data = to_bytes(params, memory, rows)
     assert len(data) == params.lines(memory, 5) * params.line_bytes
     assert np.array_equal(from_bytes(params, memory, data, 5), rows)
-    assert int(np.prod(shape[1:])) * element_bits(memory) == params.row_bits(memory)
+    assert int(np.prod(shape[1:])) * memory.element_bits == params.row_bits(memory)
 
 
 @PRESETS
@@ -250,7 +248,7 @@ def test_gemm_reads_a_cache_in_the_precision_of_its_age(params):
         if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS):
             rows[:] = rng.integers(10, 20, rows.shape)
         elif memory is not Memory.FP16:
-            rows[:] = rng.integers(0, 1 << element_bits(memory), rows.shape)
+            rows[:] = rng.integers(0, 1 << memory.element_bits, rows.shape)
     window = p.initial + p.local
     for tokens in (1, p.initial, window, window + 1, window + p.columns, 2 * window - 1):
         tiles = -(-tokens // p.columns)
@@ -383,8 +381,8 @@ def test_a_gemm_keeps_the_largest_results(dataflow, limit, tokens):
         (Memory.OPERAND_SIGNS, 64),
         (Memory.OPERAND_EXPONENTS, 64),
     ):
-        shape = (rows, *row_shape(p, memory))
-        low, high = (12, 18) if "EXPONENTS" in memory.name else (0, 1 << element_bits(memory))
+        shape = (rows, *p.row_shape(memory))
+        low, high = (12, 18) if "EXPONENTS" in memory.name else (0, 1 << memory.element_bits)
         b.load(memory, 0, rows, b.place(memory, rng.integers(low, high, shape), rows))
     b.wait()
     b.configure(tokens=tokens, dataflow=dataflow, causal_limit=limit)

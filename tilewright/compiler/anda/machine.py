@@ -13,7 +13,7 @@ from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.anda_machine import assembler, cycles, hazards
 from tilewright.golden.anda_machine.executor import Machine as Executor
-from tilewright.golden.anda_machine.isa import Formats, Instruction, extents
+from tilewright.golden.anda_machine.isa import Formats, Instruction
 from tilewright.golden.anda_machine.layout import (
     fp16_rows,
     fp16_values,
@@ -189,7 +189,7 @@ class AndaMachine(Machine):
 
     def row_accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
         x = item.instruction
-        reads, writes = hazards.split(x, extents(self.params, self.settings_of(item), x))
+        reads, writes = hazards.ranges(self.params, self.settings_of(item), x)
         return (
             [Access(e.memory.buffer, e.first, e.end) for e in reads],
             [Access(e.memory.buffer, e.first, e.end) for e in writes],

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from tilewright.compiler.sizes import Matrix
 from tilewright.golden.harmonia_machine import layout
 from tilewright.golden.harmonia_machine.isa import Instruction
-from tilewright.golden.harmonia_machine.layout import element_bits, row_shape
 from tilewright.golden.machine.assembly import ONE
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
@@ -76,13 +75,13 @@ class Writer:
 
     def _fill(self, memory: Memory) -> None:
         rows = self.rows(memory)
-        shape = (rows, *row_shape(self.params, memory))
+        shape = (rows, *self.params.row_shape(memory))
         if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS):
             content: NDArray = self.rng.integers(*EXPONENTS, shape)
         elif memory in (Memory.FP16, Memory.SCALES):
             content = with_outliers(self.rng, 1, int(np.prod(shape))).reshape(shape)
         else:
-            content = self.rng.integers(0, 1 << element_bits(memory), shape)
+            content = self.rng.integers(0, 1 << memory.element_bits, shape)
         self.b.load(memory, self.base(memory), rows, self.b.place(memory, content, rows))
 
     def keep(self) -> None:
