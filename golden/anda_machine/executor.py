@@ -1,6 +1,5 @@
 """The Anda accelerator's instructions: what they leave in its memories, bit by bit."""
 
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,10 +24,9 @@ from tilewright.golden.anda_machine.layout import (
 from tilewright.golden.bfp import encode
 from tilewright.golden.machine.fast_products import PartWeights
 from tilewright.golden.machine.fast_vector import dots, masked, weighed
-from tilewright.golden.machine.machine import BaseMachine, Lanes
+from tilewright.golden.machine.machine import BaseMachine, Lanes, Place
 from tilewright.golden.params.anda_machine import (
     FP16_ROWS,
-    AndaParams,
     Counter,
     Memory,
     Opcode,
@@ -56,15 +54,8 @@ class Machine(BaseMachine):
     LAZY: ClassVar = (Memory.WEIGHTS, Memory.SCALES)
     CHECKED_BY_SETTINGS: ClassVar = True
 
-    def __init__(
-        self,
-        params: AndaParams,
-        external: NDArray[np.uint8],
-        bad_lines: Iterable[int] = (),
-        *,
-        constant: int = 0,
-    ):
-        super().__init__(params, external, bad_lines, constant=constant)
+    def _prepare(self) -> None:
+        params = self.params
         words = word_dtype(params)
         shape = (params.activation_rows, params.rows)
         self.activations = np.zeros(shape, words)
@@ -72,7 +63,6 @@ class Machine(BaseMachine):
         columns = params.planes_per_beat * params.columns
         self.weights = np.zeros((params.weight_rows, columns), words)
         self.scales = np.zeros((params.scale_rows, params.columns), np.uint16)
-        self._unpacked: dict[tuple[int, int, int], PartWeights] = {}
         self._last_key: tuple = ()  # of the last product's activations
         self._last_values: NDArray = np.zeros(0)
 
@@ -134,7 +124,13 @@ class Machine(BaseMachine):
         # Sums of a group are exact in float32 up to this length.
         if p.group << (source + p.weight_bits - 1) > 1 << FP32.significand_bits:
             values = values.astype(np.float64)
-        result = masked(self._part(x, tiles, groups).product(values))
+        tile_groups = tiles * groups
+        places = (
+            Place(Memory.WEIGHTS, x["weights"], tile_groups * p.mxu.weight_beats),
+            Place(Memory.SCALES, x["scales"], tile_groups),
+        )
+        part = self._part(places, groups, lambda rows, scales: self._unpack(rows, scales, groups))
+        result = masked(part.product(values))
         self._write_result(x["destination"], result)
         self._count(Counter.MATRIX_BUSY, tiles * groups * group_rows(source))
 
@@ -155,39 +151,9 @@ class Machine(BaseMachine):
             self._last_key, self._last_values = key, np.ascontiguousarray(values)
         return self._last_values
 
-    def _part(self, x: Instruction, tiles: int, groups: int) -> PartWeights:
-        """Weights of a product, from external memory where they have not been unpacked yet."""
-        rows, scale_rows = tiles * groups * self.params.mxu.weight_beats, tiles * groups
-        weights = self._pending.get((Memory.WEIGHTS, x["weights"]))
-        scales = self._pending.get((Memory.SCALES, x["scales"]))
-        if (
-            weights is None
-            or scales is None
-            or weights.skip + scales.skip
-            or rows > weights.rows
-            or scale_rows > scales.rows
-        ):
-            self._settle_rows(Memory.WEIGHTS, x["weights"], rows)
-            self._settle_rows(Memory.SCALES, x["scales"], scale_rows)
-            return self._unpack(
-                self.weights[x["weights"] :][:rows],
-                self.scales[x["scales"] :][:scale_rows],
-                tiles,
-                groups,
-            )
-        key = weights.line, rows, groups
-        if key not in self._unpacked:
-            self._unpacked[key] = self._unpack(
-                self._fetched(Memory.WEIGHTS, weights._replace(rows=rows)),
-                self._fetched(Memory.SCALES, scales._replace(rows=scale_rows)),
-                tiles,
-                groups,
-            )
-        return self._unpacked[key]
-
-    def _unpack(self, rows: NDArray, scales: NDArray, tiles: int, groups: int) -> PartWeights:
+    def _unpack(self, rows: NDArray, scales: NDArray, groups: int) -> PartWeights:
         p = self.params
-        words = rows.reshape(tiles, groups, p.weight_bits, p.columns)
+        words = rows.reshape(-1, groups, p.weight_bits, p.columns)
         octets = np.ascontiguousarray(words)[..., np.newaxis].view(np.uint8)
         bits = np.unpackbits(octets, axis=-1, bitorder="little")  # ..., columns, group
         values = -bits[:, :, 0].view(np.int8)  # the topmost plane is the sign
@@ -195,7 +161,7 @@ class Machine(BaseMachine):
             values <<= 1
             values |= bits[:, :, plane].view(np.int8)
         by_group = values.swapaxes(0, 1).reshape(groups, -1, p.group)
-        factors = scales.reshape(tiles, groups, -1).swapaxes(0, 1).reshape(groups, 1, -1)
+        factors = scales.reshape(-1, groups, p.columns).swapaxes(0, 1).reshape(groups, 1, -1)
         return PartWeights(
             np.ascontiguousarray(by_group, np.float32),
             factors.view(np.float16).astype(np.float32),

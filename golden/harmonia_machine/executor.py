@@ -1,6 +1,5 @@
 """The Harmonia accelerator's instructions: what they leave in its memories, bit by bit."""
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import ClassVar
 
@@ -26,13 +25,12 @@ from tilewright.golden.harmonia_machine.layout import (
 )
 from tilewright.golden.machine.fast_products import FEW_BANKS, Banks, PartWeights
 from tilewright.golden.machine.fast_vector import arithmetic, largest, masked
-from tilewright.golden.machine.machine import BaseMachine, Lanes
+from tilewright.golden.machine.machine import BaseMachine, Lanes, Place
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
     Counter,
-    HarmoniaParams,
     Memory,
     Opcode,
     Operand,
@@ -62,15 +60,8 @@ class Machine(BaseMachine):
     LAZY: ClassVar = (Memory.OPERANDS, Memory.SCALES)
     CHECKED_BY_SETTINGS: ClassVar = False
 
-    def __init__(
-        self,
-        params: HarmoniaParams,
-        external: NDArray[np.uint8],
-        bad_lines: Iterable[int] = (),
-        *,
-        constant: int = 0,
-    ):
-        super().__init__(params, external, bad_lines, constant=constant)
+    def _prepare(self) -> None:
+        params = self.params
         self.memories = {
             memory: np.zeros(
                 (params.depth(memory), *params.row_shape(memory)),
@@ -80,7 +71,6 @@ class Machine(BaseMachine):
         }
         self.maxima = np.zeros(params.channels, np.uint16)  # of K in the initial window
         self.offsets = np.zeros(params.channels, np.uint16)
-        self._unpacked: dict[tuple[int, int], PartWeights] = {}
         self._cache: dict[tuple[int, ...], PartWeights] = {}  # keys and values, as they are now
         self._values: dict[tuple, Floats] = {}  # of activations, as they are now
         self._banks: tuple[Floats, Banks] | None = None  # of the last activations of all
@@ -164,7 +154,12 @@ class Machine(BaseMachine):
     def _gemm(self, x: Instruction) -> None:
         p, operand, groups = self.params, Operand(x["operand"]), x["groups"]
         if operand is Operand.WEIGHTS:
-            part, sums = self._part(x), groups * x["tiles"]
+            sums = groups * x["tiles"]
+            places = (
+                Place(Memory.OPERANDS, x["operands"], sums),
+                Place(Memory.SCALES, x["metadata"], sums),
+            )
+            part = self._part(places, groups, lambda w, s: self._unpack(w, s, groups))
         else:
             part, sums = self._cached_part(x, operand)
         lanes = slice(None) if x["maxima"] else self._written
@@ -222,31 +217,6 @@ class Machine(BaseMachine):
         if known is None or known[0] is not values:
             known = self._banks = values, Banks.of(values)
         return known[1]
-
-    def _part(self, x: Instruction) -> PartWeights:
-        """Weights of a product, from external memory where they have not been unpacked yet."""
-        rows, groups = x["groups"] * x["tiles"], x["groups"]
-        operands = self._pending.get((Memory.OPERANDS, x["operands"]))
-        scales = self._pending.get((Memory.SCALES, x["metadata"]))
-        if (
-            operands is None
-            or scales is None
-            or operands.skip + scales.skip
-            or rows > min(operands.rows, scales.rows)
-        ):
-            return self._unpack(
-                self._rows(Memory.OPERANDS, x["operands"], rows),
-                self._rows(Memory.SCALES, x["metadata"], rows),
-                groups,
-            )
-        key = operands.line, rows
-        if key not in self._unpacked:
-            self._unpacked[key] = self._unpack(
-                self._fetched(Memory.OPERANDS, operands._replace(rows=rows)),
-                self._fetched(Memory.SCALES, scales._replace(rows=rows)),
-                groups,
-            )
-        return self._unpacked[key]
 
     def _unpack(self, operands: NDArray, scales: NDArray, groups: int) -> PartWeights:
         p, sign = self.params, 1 << (OPERAND_BITS - 1)

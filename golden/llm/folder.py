@@ -80,33 +80,26 @@ def read_folder(path: str | Path, *, lazy: bool = False) -> Model:
 
 
 def _model(path: Path, content: dict[str, Any], readers: dict[str, Reader], *, lazy: bool) -> Model:
-    kind = content.get("model_type")
+    kind, factors = content.get("model_type"), None
     if kind in ("llama", "mistral", "qwen2"):
-        config, rope_factors = _llama(path, content)
-        return assemble(
-            config,
-            LLAMA,
-            Tensors(path, readers),
-            tied=bool(content.get("tie_word_embeddings", False)),
-            tokenizer=_tokenizer(path),
-            start=start_of_folder(path).before_text,
-            chat=chat_of_folder(path),
-            rope_factors=rope_factors,
-            lazy=lazy,
-        )
-    if kind == "opt":
-        return assemble(
-            _opt(path, content),
-            OPT,
-            Tensors(path, readers),
-            tied=bool(content.get("tie_word_embeddings", True)),
-            tokenizer=_tokenizer(path),
-            start=start_of_folder(path).before_text,
-            chat=chat_of_folder(path),
-            position_offset=OPT_POSITION_OFFSET,
-            lazy=lazy,
-        )
-    raise ModelError(f"{path}: architecture {kind!r} is not supported; {KNOWN} are")
+        config, factors = _llama(path, content)
+    elif kind == "opt":
+        config = _opt(path, content)
+    else:
+        raise ModelError(f"{path}: architecture {kind!r} is not supported; {KNOWN} are")
+    names = names_of(config.model_type)
+    return assemble(
+        config,
+        names,
+        Tensors(path, readers),
+        tied=bool(content.get("tie_word_embeddings", kind == "opt")),
+        tokenizer=_tokenizer(path),
+        start=start_of_folder(path).before_text,
+        chat=chat_of_folder(path),
+        rope_factors=factors,
+        position_offset=OPT_POSITION_OFFSET if names.positions else 0,
+        lazy=lazy,
+    )
 
 
 def _llama(path: Path, content: dict[str, Any]) -> tuple[LlmShape, NDArray[np.float32] | None]:

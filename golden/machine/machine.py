@@ -10,7 +10,7 @@ external memory until they are first multiplied, and vector operations are numpy
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, NamedTuple
@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.golden.machine.fast_products import PartWeights
 from tilewright.golden.machine.fast_vector import (
     ARITHMETIC,
     FUNCTIONS,
@@ -55,6 +56,14 @@ class Outcome:
     counts: dict[Any, int]  # by the accelerator's counters; those that do not depend on timing
     trace: list[Step] = field(default_factory=list)
     streamed: bool = False  # its instructions came from external memory
+
+
+class Place(NamedTuple):
+    """Rows of a memory."""
+
+    memory: Any
+    row: int
+    rows: int
 
 
 class Pending(NamedTuple):
@@ -102,6 +111,12 @@ class BaseMachine(ABC):
         self._counted: dict[tuple[int, int], int] = {}  # lines by memory and rows
         self._pending: dict[tuple[Any, int], Pending] = {}
         self._verdicts: dict[tuple, Error] = {}
+        self._unpacked: dict[tuple, PartWeights] = {}
+        self._prepare()
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Make the memories, all zero."""
 
     @abstractmethod
     def _judge(self, x: Any) -> Error:
@@ -300,6 +315,30 @@ class BaseMachine(ABC):
         count = self.params.lines(memory, rows)
         data = np.array(self.external[pending.line : pending.line + count]).reshape(-1)
         return self._rows_of_lines(memory, data, rows)[pending.skip :]
+
+    def _part(
+        self, places: Sequence[Place], key: int, unpack: Callable[[NDArray, NDArray], PartWeights]
+    ) -> PartWeights:
+        """Weights and scales of a product, unpacked once if their loads were deferred.
+
+        ``key`` distinguishes parts at one place.
+        """
+        pending = [self._pending.get(place[:2]) for place in places]
+        lines = [
+            p.line
+            for p, place in zip(pending, places, strict=True)
+            if p and not p.skip and place.rows <= p.rows
+        ]
+        if len(lines) < len(places):
+            for place in places:
+                self._settle_rows(*place)
+            return unpack(*(self._buffer(m)[row : row + rows] for m, row, rows in places))
+        own = lines[0], places[0].rows, key
+        if own not in self._unpacked:
+            loads = zip(places, lines, strict=True)
+            rows = [self._fetched(p.memory, Pending(line, p.rows)) for p, line in loads]
+            self._unpacked[own] = unpack(*rows)
+        return self._unpacked[own]
 
     # Vector operations, on rows as the memory has them: (words, banks, values of a word).
 

@@ -207,7 +207,7 @@ class HarmoniaConfig(_Config):
         _check_weights(self)
         self.cache  # noqa: B018  refuses what is no cache
 
-    @property
+    @cached_property  # made before a graph is traced
     def cache(self) -> CacheParams:
         """The format of cached keys and values."""
         return CacheParams(
