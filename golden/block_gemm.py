@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tilewright.golden.arith import add, convert, multiply
 from tilewright.golden.bits import round_pack
-from tilewright.golden.params.arith import IEEE_RULES
 from tilewright.golden.params.formats import FP16, FP32, FloatFormat
 
 
@@ -38,16 +37,8 @@ def lowest_bit(exponent: NDArray, mantissa_bits: NDArray | int) -> NDArray[np.in
 
 def partial(numerics: Numerics, sums: NDArray, step: NDArray) -> NDArray:
     """Exact group sums in units of 2^step as patterns of the partial format."""
-    width = numerics.group_sum_bits
-    return round_pack(
-        numerics.partial,
-        sums < 0,
-        step + width - 1,
-        np.abs(sums),
-        False,
-        IEEE_RULES,
-        significand_bits=width,
-    )
+    width, top = numerics.group_sum_bits, step + numerics.group_sum_bits - 1
+    return round_pack(numerics.partial, sums < 0, top, np.abs(sums), significand_bits=width)
 
 
 def accumulate(

@@ -111,8 +111,6 @@ def _exact_groups(
             np.where(plus | minus, minus, value < 0),
             np.full(value.shape, bits - 1 - (FP16.bias - 1 + FP16.mantissa_bits)),
             np.abs(value),
-            False,
-            IEEE_RULES,
             significand_bits=bits,
             infinite=plus | minus,
             nan=(total[..., 3] > 0) | (plus & minus),
@@ -194,15 +192,8 @@ def _shared_groups(
     lowest = _shared(exponent, group_end) - FP16.bias - (params.kept_bits - 1)
 
     def partial(total: Int64s, beat: int) -> NDArray:
-        return round_pack(
-            params.partial,
-            total < 0,
-            lowest[..., beat] + params.magnitude_bits - 1,
-            np.abs(total),
-            False,
-            IEEE_RULES,
-            significand_bits=params.magnitude_bits,
-        )
+        bits, top = params.magnitude_bits, lowest[..., beat] + params.magnitude_bits - 1
+        return round_pack(params.partial, total < 0, top, np.abs(total), significand_bits=bits)
 
     start = np.zeros(products.shape[:-1], np.int64)
     return _scaled_groups(
@@ -260,8 +251,6 @@ def fused_sum(
         result.sign,
         result.field - FP32.bias,
         result.magnitude,
-        False,
-        IEEE_RULES,
         significand_bits=window + 1,
         infinite=result.infinite,
         nan=result.nan,

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden import anda
+from tilewright.golden.anda.image import TensorLayout, load, store
 from tilewright.golden.anda_machine.isa import (
     Formats,
     Instruction,
@@ -143,8 +143,8 @@ class Machine(BaseMachine):
             p, (rows, banks) = self.params, planes.shape
             length = rows // group_rows(mantissa) * p.group
             fmt = block_format(p, mantissa)
-            layout = anda.TensorLayout(fmt=fmt, rows=banks, length=length, lanes=banks)
-            blocks = anda.load(layout, planes, exponents)
+            layout = TensorLayout(fmt=fmt, rows=banks, length=length, lanes=banks)
+            blocks = load(layout, planes, exponents)
             step = blocks.exponent.astype(np.int32) - FP16.bias - (mantissa - 1)
             values = np.ldexp(blocks.mantissa.astype(np.float32), step[..., np.newaxis])
             values = np.where(blocks.sign, -values, values).swapaxes(0, 1)
@@ -179,10 +179,8 @@ class Machine(BaseMachine):
             self.activations[row : row + len(rows)] = rows
             return
         fmt = block_format(p, mantissa)
-        layout = anda.TensorLayout(
-            fmt=fmt, rows=len(values), length=values.shape[1], lanes=len(values)
-        )
-        planes, exponents = anda.store(layout, encode(fmt, values, saturate=True))
+        layout = TensorLayout(fmt=fmt, rows=len(values), length=values.shape[1], lanes=len(values))
+        planes, exponents = store(layout, encode(fmt, values, saturate=True))
         end = row + len(planes)
         self.activations[row:end] = planes
         self.exponents[row : end : group_rows(mantissa)] = exponents

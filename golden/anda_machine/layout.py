@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.golden import anda
+from tilewright.golden.anda.image import TensorLayout, store, weight_planes, weight_scales
 from tilewright.golden.bfp import encode
 from tilewright.golden.params.anda_machine import AndaParams, Memory
 from tilewright.golden.params.formats import BlockFormat
@@ -57,15 +57,15 @@ def anda_rows(params: AndaParams, mantissa: int, values: ArrayLike) -> Planes:
     padded = np.zeros((params.rows, elements), np.uint16)
     padded[:tokens] = values
     fmt = block_format(params, mantissa)
-    layout = anda.TensorLayout(fmt=fmt, rows=params.rows, length=elements, lanes=params.rows)
-    return Planes(*anda.store(layout, encode(fmt, padded, saturate=True)))
+    layout = TensorLayout(fmt=fmt, rows=params.rows, length=elements, lanes=params.rows)
+    return Planes(*store(layout, encode(fmt, padded, saturate=True)))
 
 
 def weight_rows(params: AndaParams, weights: Weights) -> tuple[NDArray, NDArray[np.uint16]]:
     """Rows of the weight buffer and of the scale memory."""
-    planes = anda.weight_planes(weights, params.group, params.columns)
+    planes = weight_planes(weights, params.group, params.columns)
     rows = planes.reshape(-1, params.planes_per_beat * params.columns)
-    return rows, anda.weight_scales(weights, params.group, params.columns)
+    return rows, weight_scales(weights, params.group, params.columns)
 
 
 def to_bytes(params: AndaParams, memory: Memory, rows: NDArray) -> NDArray[np.uint8]:

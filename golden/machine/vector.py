@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.arith import add, convert, multiply
 from tilewright.golden.bits import patterns, round_pack, unpack
-from tilewright.golden.params.arith import IEEE_RULES
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.vector import (
     LOG2_E,
@@ -181,8 +180,6 @@ def _exponential(a: NDArray) -> NDArray[np.uint16]:
         False,
         power >> VALUE_FRACTION,
         np.where(huge, 0, _interpolate(Operation.EXPONENTIAL, power & 0xFFFF)),
-        False,
-        IEEE_RULES,
         significand_bits=VALUE_BITS,
         infinite=huge & ~x.sign,
         nan=x.nan,
@@ -198,8 +195,6 @@ def _reciprocal(a: NDArray) -> NDArray[np.uint16]:
         x.sign,
         -x.exponent,
         np.where(x.infinite, 0, _interpolate(Operation.RECIPROCAL, argument)),
-        False,
-        IEEE_RULES,
         significand_bits=VALUE_BITS,
         infinite=x.zero,
         nan=x.nan,
@@ -217,8 +212,6 @@ def _reciprocal_root(a: NDArray) -> NDArray[np.uint16]:
         x.sign,
         -(x.exponent >> 1),
         np.where(x.infinite, 0, _interpolate(Operation.RECIPROCAL_ROOT, argument)),
-        False,
-        IEEE_RULES,
         significand_bits=VALUE_BITS,
         infinite=x.zero,
         nan=x.nan | (x.sign & ~x.zero),

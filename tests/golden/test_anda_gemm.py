@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tilewright.golden import bfp
-from tilewright.golden.anda import Weights, dequantise, dot, gemm, quantise
+from tilewright.golden.anda.dot_products import dot, gemm
 from tilewright.golden.bits import decode
 from tilewright.golden.params.anda import AndaNumerics
 from tilewright.golden.params.formats import FP16, FP32, IntFormat
+from tilewright.golden.weights import Weights, dequantise, quantise
 from tilewright.verify.stimuli.groups import activations, scales, weights
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilewright.golden import anda
+from tilewright.golden.anda.dot_products import gemm
 from tilewright.golden.anda_machine.assembler import AssemblyError, assemble, disassemble
 from tilewright.golden.anda_machine.cycles import program_cycles
 from tilewright.golden.anda_machine.executor import Machine
@@ -140,7 +140,7 @@ def test_gemm_is_that_of_golden_anda(params, mantissa):
     outcome = machine.run(b.program)
     assert outcome.error is Error.NONE
     fmt = params.mxu.numerics.block_format(mantissa)
-    want = anda.gemm(params.mxu.numerics, mantissa, encode(fmt, x), weights)
+    want = gemm(params.mxu.numerics, mantissa, encode(fmt, x), weights)
     assert np.array_equal(read_output(b, memory, y), want)
     planes = anda_rows(params, 4, want)
     assert np.array_equal(machine.activations[packed.row :][: len(planes.rows)], planes.rows)

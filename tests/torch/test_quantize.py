@@ -17,7 +17,8 @@ from transformers import (
 
 from tests.support.examples import blocks
 from tests.support.transformers_models import SHAPE, random_model
-from tilewright.golden import anda, bfp, deca, weights
+from tilewright.golden import bfp, deca, weights
+from tilewright.golden.anda import dot_products as anda
 from tilewright.golden.harmonia import gemm as harmonia
 from tilewright.golden.params.anda import AndaNumerics
 from tilewright.golden.params.formats import BlockFormat

@@ -6,7 +6,8 @@ import pytest
 from tilewright.compiler import product as products
 from tilewright.compiler.machine import machine_of
 from tilewright.compiler.product import best_product
-from tilewright.golden import anda, bfp
+from tilewright.golden import bfp
+from tilewright.golden.anda.dot_products import gemm
 from tilewright.golden.harmonia.gemm import linear
 from tilewright.golden.llm.block import MODULES
 from tilewright.golden.machine.moves import LATENCY
@@ -38,7 +39,7 @@ def wanted(params, tokens, inputs, outputs):
         return linear(params.numerics, blocks, weights)
     numerics = params.mxu.numerics
     blocks = bfp.encode(numerics.block_format(MANTISSA), values)
-    return anda.gemm(numerics, MANTISSA, blocks, weights)
+    return gemm(numerics, MANTISSA, blocks, weights)
 
 
 def results(params, memory, programs, shape):

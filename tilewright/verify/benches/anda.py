@@ -8,8 +8,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tilewright.golden import bfp, planes
-from tilewright.golden.anda import accumulate, dot, group_sums, partial
 from tilewright.golden.anda.cycles import dot_cycles, mxu_schedule
+from tilewright.golden.anda.dot_products import accumulate, dot, group_sums, partial
 from tilewright.golden.arith import convert
 from tilewright.golden.bfp import Blocks
 from tilewright.golden.bits import decode
