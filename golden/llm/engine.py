@@ -11,27 +11,12 @@ from tilewright.golden.llm.model import Layer, Linear, Model, Norm
 from tilewright.golden.llm.sites import PLAIN, Floats, Format, Site
 from tilewright.golden.params.block import require
 
-WINDOW = 1024  # tokens of a sequence whose perplexity is measured
 _GELU = np.float32(np.sqrt(2 / np.pi))
 
 
 def logits(model: Model, tokens: ArrayLike, fmt: Format = PLAIN) -> Floats:
     """Logits (tokens, vocabulary) of the successor of each token of one sequence."""
     return Session(model, fmt).feed(tokens)
-
-
-def perplexity(
-    model: Model, tokens: ArrayLike, fmt: Format = PLAIN, *, window: int = WINDOW
-) -> float:
-    """exp of the mean negative log likelihood, in sequences of ``window`` tokens.
-
-    Each begins at position 0 with a given token; tokens that do not fill a window are left out.
-    """
-    ids = np.asarray(tokens)
-    require(window >= 2, f"window must be at least 2 tokens, not {window!r}")
-    require(len(ids) >= window, f"the text has {len(ids)} tokens, fewer than a window of {window}")
-    windows = ids[: len(ids) // window * window].reshape(-1, window)
-    return float(np.exp(np.mean([losses(logits(model, each, fmt), each) for each in windows])))
 
 
 def losses(scores: NDArray, tokens: ArrayLike) -> NDArray[np.float64]:

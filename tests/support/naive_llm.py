@@ -1,8 +1,18 @@
-"""The models once more, in float64 and scalar by scalar where that is bearable: no shared code."""
+"""The models once more, in float64 and scalar by scalar where that is bearable."""
 
 from math import cos, exp, log, sin, sqrt
 
 import numpy as np
+
+from tilewright.golden.llm.engine import logits, losses
+from tilewright.golden.llm.sites import PLAIN
+
+
+def perplexity(model, tokens, fmt=PLAIN, *, window):
+    """Of the engine, in sequences of ``window`` tokens; the rest is left out."""
+    ids = np.asarray(tokens)
+    windows = ids[: len(ids) // window * window].reshape(-1, window)
+    return float(np.exp(np.mean([losses(logits(model, each, fmt), each) for each in windows])))
 
 
 def naive_logits(model, tokens):

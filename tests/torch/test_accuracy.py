@@ -15,10 +15,10 @@ from torch.overrides import TorchFunctionMode
 
 from tests.cli.test_cli import run
 from tests.cli.test_json import violations
+from tests.support.naive_llm import perplexity as golden_perplexity
 from tests.support.smollm2 import smollm2_or_skip
 from tilewright.cli import load_command
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
-from tilewright.golden.llm import engine
 from tilewright.golden.llm.formats import AndaFormat
 from tilewright.golden.llm.model import ModelError
 from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN
@@ -87,7 +87,7 @@ def test_perplexities_are_those_of_the_numpy_engine(name, family):
     fmt, config = FORMATS[name]
     golden = tiny_model(family)
     tokens = np.random.default_rng(1).integers(0, golden.config.vocab_size, 400)
-    ours = engine.perplexity(golden, tokens, fmt, window=200)
+    ours = golden_perplexity(golden, tokens, fmt, window=200)
     model = transformers_model(golden)
     with in_format(model, config):
         theirs = perplexity(model, tokens, 200)

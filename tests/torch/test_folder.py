@@ -18,9 +18,9 @@ from transformers import (
     Qwen2Config,
 )
 
+from tests.support.naive_llm import perplexity as golden_perplexity
 from tests.support.transformers_models import SHAPE, random_model
 from tilewright.cli import main
-from tilewright.golden.llm.engine import perplexity as golden_perplexity
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.studies.accuracy import subject as subjects

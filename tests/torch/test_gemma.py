@@ -8,9 +8,10 @@ import pytest
 import torch
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
+from tests.support.naive_llm import perplexity
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm.assemble import Tensors, assemble
-from tilewright.golden.llm.engine import Session, logits, perplexity
+from tilewright.golden.llm.engine import Session, logits
 from tilewright.golden.params.llm import LlmShape
 from tilewright.studies.accuracy.checkpoints import GEMMA, transformers_model
 from tilewright.torch import HarmoniaConfig, quantize_, restore_

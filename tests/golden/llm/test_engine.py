@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.naive_llm import naive_logits, naive_perplexity
-from tilewright.golden.llm.engine import Session, logits, perplexity
+from tests.support.naive_llm import naive_logits, naive_perplexity, perplexity
+from tilewright.golden.llm.engine import Session, logits
 from tilewright.golden.llm.model import Linear
 from tilewright.golden.llm.sites import ATTENTION_SITES, LINEAR_SITES, Format, Site
 from tilewright.golden.llm.tiny import SHAPES, tiny_model
@@ -161,12 +161,6 @@ def test_a_format_that_overwrites_what_it_is_given_leaves_the_cache_as_it_is():
         (lambda m: logits(m, [3, 128]), "^token 128 is not in the vocabulary of 128$"),
         (lambda m: logits(m, [3, -1]), "^token -1 is not in the vocabulary of 128$"),
         (lambda m: logits(m, [0] * 257), "^257 tokens exceed the model's context of 256$"),
-        (lambda m: perplexity(m, [1] * 9, window=10), "^the text has 9 tokens, fewer than a wind"),
-        (lambda m: perplexity(m, [1] * 9, window=1), "^window must be at least 2 tokens, not 1$"),
-        (
-            lambda m: perplexity(m, [1] * 999, window=300),
-            "^300 tokens exceed the model's context of 256$",
-        ),
     ],
 )
 def test_refusals(run, complaint):

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.naive_llm import perplexity
 from tests.support.smollm2 import smollm2_or_skip
 from tilewright.golden.llm.blockfloat import truncate
-from tilewright.golden.llm.engine import Session, perplexity
+from tilewright.golden.llm.engine import Session
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.sites import Format
 
