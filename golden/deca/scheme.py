@@ -5,7 +5,7 @@ formats only as look-up tables, so a float format, an integer and a learnt book 
 here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tilewright.golden.bits import decode, decode_int, encode
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import LUT_ENTRIES, ScaleKind, TileConfig
+from tilewright.golden.params.describe import parse
 from tilewright.golden.params.formats import (
     BF16,
     E2M1,
@@ -176,6 +177,7 @@ def _known_schemes() -> dict[str, Scheme]:
 
 
 SCHEMES = _known_schemes()
+_OPTIONS: dict[str, type] = {"group": int, "scale": ScaleKind, "sparse": bool}
 
 
 def resolve_scheme(text: str) -> Scheme:
@@ -187,7 +189,7 @@ def resolve_scheme(text: str) -> Scheme:
     head, *settings = text.split(",")
     options = dict(_option(text, setting) for setting in settings)
     scheme = _named(text, head, options.pop("values", None))
-    changes = {key: _PARSERS[key](value) for key, value in options.items()}
+    changes = {key: parse(key, _OPTIONS[key], value) for key, value in options.items()}
     return replace(scheme, name=text, config=replace(scheme.config, **changes))
 
 
@@ -206,7 +208,7 @@ def _named(text: str, head: str, values: str | None) -> Scheme:
 def _option(text: str, setting: str) -> tuple[str, str]:
     key, equals, value = setting.partition("=")
     require(bool(equals), f"{text!r}: expected OPTION=VALUE, not {setting!r}")
-    known = [*_PARSERS, "values"]
+    known = [*_OPTIONS, "values"]
     require(key in known, f"{text!r}: unknown option {key!r}; options: {', '.join(known)}")
     return key, value
 
@@ -216,22 +218,3 @@ def _number(text: str, word: str) -> float:
         return float(word)
     except ValueError:
         raise ValueError(f"{text!r}: {word!r} is not a number") from None
-
-
-def _group(text: str) -> int:
-    require(text.isdigit(), f"group must be a number, not {text!r}")
-    return int(text)
-
-
-def _scale(text: str) -> ScaleKind:
-    kinds = [kind.value for kind in ScaleKind]
-    require(text in kinds, f"scale must be one of {', '.join(kinds)}, not {text!r}")
-    return ScaleKind(text)
-
-
-def _sparse(text: str) -> bool:
-    require(text in ("true", "false"), f"sparse must be true or false, not {text!r}")
-    return text == "true"
-
-
-_PARSERS: dict[str, Callable[[str], Any]] = {"group": _group, "scale": _scale, "sparse": _sparse}

@@ -152,40 +152,24 @@ class Assembler(Generic[AnyInstruction]):
         want = 3 if operation.takes_b else 2
         if len(places) != want:
             raise ValueError(f"{name} takes {want} operands, not {len(places)}")
-        destination_kind, destination, destination_index = _operand(places[0])
-        a_kind, a, a_index = _operand(places[1])
-        b_kind, b, b_index = _operand(places[2]) if operation.takes_b else (Kind.TENSOR, 0, 0)
-        known = {"elements", *self.vector_settings, *(["scale"] if operation.takes_scale else [])}
-        several = self.attention_settings if operation.attends else {}
-        known |= set(several)
-        total = {}
+        fields = {f.name: 0 for f in self.instruction.FIELDS[self._vector_opcode]}
+        fields |= {"operation": int(operation), "scale": ONE}
+        if operation.attends:
+            fields |= self.attention_settings
+        kinds = {}
+        for place, text in zip(("destination", "a", "b"), places, strict=False):
+            kinds[place], fields[place], fields[f"{place}{INDEX_SUFFIX}"] = _operand(text)
+        destination_kind = kinds.pop("destination")
+        fields |= {f"{place}_kind": int(kind) for place, kind in kinds.items()}
         if operation.keeps_sum:
-            total = {"total": _register("total", settings.pop("total", ""))}
-        elif any(f.name == "total" for f in self.instruction.FIELDS[self._vector_opcode]):
-            total = {"total": 0}
-        for key in settings:
+            fields["total"] = _register("total", settings.pop("total", ""))
+        known = {"elements", *self.vector_settings, *(["scale"] if operation.takes_scale else [])}
+        known |= set(self.attention_settings if operation.attends else ())
+        for key, value in settings.items():
             if key not in known:
                 raise ValueError(f"{name} has no operand {key!r}")
-        instruction = self.instruction(
-            self._vector_opcode,
-            {
-                "operation": int(operation),
-                "a_kind": int(a_kind),
-                "b_kind": int(b_kind),
-                "a": a,
-                "b": b,
-                "destination": destination,
-                "elements": _integer("elements", settings.get("elements", "0")),
-                "scale": _constant(settings["scale"]) if "scale" in settings else ONE,
-                **{k: _integer(k, settings.get(k, "0")) for k in self.vector_settings},
-                **dict.fromkeys(self.attention_settings, 0),
-                **{k: _integer(k, settings.get(k, str(v))) for k, v in several.items()},
-                **total,
-                f"a{INDEX_SUFFIX}": a_index,
-                f"b{INDEX_SUFFIX}": b_index,
-                f"destination{INDEX_SUFFIX}": destination_index,
-            },
-        )
+            fields[key] = _constant(value) if key == "scale" else _integer(key, value)
+        instruction = self.instruction(self._vector_opcode, fields)
         scalar = operation.reduces or works_on_scalars(instruction)
         if destination_kind is not (Kind.SCALAR if scalar else Kind.TENSOR):
             kind = "a scalar" if scalar else "a tensor"

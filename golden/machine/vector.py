@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.arith import add, convert, multiply
-from tilewright.golden.bits import patterns, round_pack, unpack
+from tilewright.golden.bits import Unpacked, patterns, round_pack, unpack
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.vector import (
     LOG2_E,
@@ -188,17 +188,8 @@ def _exponential(a: NDArray) -> NDArray[np.uint16]:
 
 def _reciprocal(a: NDArray) -> NDArray[np.uint16]:
     x = unpack(FP16, a)
-    fraction = x.significand & 0x3FF
-    argument = fraction << (SEGMENT_BITS + STEP_BITS - FP16.mantissa_bits)
-    return round_pack(
-        FP16,
-        x.sign,
-        -x.exponent,
-        np.where(x.infinite, 0, _interpolate(Operation.RECIPROCAL, argument)),
-        significand_bits=VALUE_BITS,
-        infinite=x.zero,
-        nan=x.nan,
-    )
+    argument = (x.significand & 0x3FF) << (SEGMENT_BITS + STEP_BITS - FP16.mantissa_bits)
+    return _inverse(Operation.RECIPROCAL, x, -x.exponent, argument, x.nan)
 
 
 def _reciprocal_root(a: NDArray) -> NDArray[np.uint16]:
@@ -207,12 +198,14 @@ def _reciprocal_root(a: NDArray) -> NDArray[np.uint16]:
     argument = (odd << FP16.mantissa_bits | x.significand & 0x3FF) << (
         SEGMENT_BITS + STEP_BITS - FP16.mantissa_bits - 1
     )
+    nan = x.nan | (x.sign & ~x.zero)
+    return _inverse(Operation.RECIPROCAL_ROOT, x, -(x.exponent >> 1), argument, nan)
+
+
+def _inverse(
+    operation: Operation, x: Unpacked, exponent: NDArray, argument: NDArray, nan: NDArray
+) -> NDArray[np.uint16]:
+    value = np.where(x.infinite, 0, _interpolate(operation, argument))
     return round_pack(
-        FP16,
-        x.sign,
-        -(x.exponent >> 1),
-        np.where(x.infinite, 0, _interpolate(Operation.RECIPROCAL_ROOT, argument)),
-        significand_bits=VALUE_BITS,
-        infinite=x.zero,
-        nan=x.nan | (x.sign & ~x.zero),
+        FP16, x.sign, exponent, value, significand_bits=VALUE_BITS, infinite=x.zero, nan=nan
     )

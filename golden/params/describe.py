@@ -1,14 +1,17 @@
-"""A block as plain data: contract, fields, ports and timing, from the parameter object alone."""
+"""A block as plain data: contract, fields, ports and timing; and the values of fields as text."""
 
 import inspect
 import re
+import types
 from dataclasses import dataclass, fields
 from enum import Enum
 from fractions import Fraction
-from typing import Any, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tilewright.golden.params.block import BlockParams, Field, Port, Wire
-from tilewright.golden.params.formats import FLOAT_FORMATS, FloatFormat
+from tilewright.golden.params.formats import FLOAT_FORMATS, FloatFormat, float_format
+
+MOST = 1 << 20  # of any field: a block of more is written for hours
 
 
 @dataclass(frozen=True)
@@ -136,3 +139,35 @@ def _type(hint: Any) -> str:
 
 def _ports(ports: tuple[Port, ...]) -> tuple[PortDescription, ...]:
     return tuple(PortDescription(p.name, p.bits, p.fields) for p in ports)
+
+
+def parse(key: str, kind: Any, text: str) -> Any:
+    """The value of a field of this type, from text."""
+    if get_origin(kind) in (Union, types.UnionType):
+        options = get_args(kind)
+        if type(None) in options and text == "none":
+            return None
+        kind = next(k for k in options if k is not type(None))
+    if kind is FloatFormat:
+        return float_format(text)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        for member in kind:
+            if text == str(member.value):
+                return member
+        choices = ", ".join(str(m.value) for m in kind)
+        raise ValueError(f"{key} must be one of {choices}, not {text!r}")
+    if kind is bool:
+        if text in ("true", "false"):
+            return text == "true"
+        raise ValueError(f"{key} must be true or false, not {text!r}")
+    if kind is int:
+        try:
+            number = int(text, 0)
+        except ValueError:
+            raise ValueError(f"{key} must be a whole number, not {text!r}") from None
+        if abs(number) > MOST:
+            raise ValueError(f"{key} must be at most {MOST}, not {number}")
+        return number
+    if kind is str:
+        return text
+    raise TypeError(f"{key}: no way to read a {kind} from text")

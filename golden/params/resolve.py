@@ -1,18 +1,16 @@
 """From a string such as ``float_mul:fp16,latency=2`` to the parameter object it names."""
 
 import os
-import types
 from dataclasses import fields
-from enum import Enum
 from importlib import import_module
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TypeVar, get_type_hints
 
 from tilewright.golden.params.anda import ANDA_BLOCKS
 from tilewright.golden.params.anda_machine import ANDA_MACHINE_BLOCKS, AndaAxiParams
 from tilewright.golden.params.arith import ARITH_BLOCKS
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.deca import DECA_BLOCKS
-from tilewright.golden.params.formats import FloatFormat, float_format
+from tilewright.golden.params.describe import parse
 from tilewright.golden.params.harmonia import HARMONIA_BLOCKS
 from tilewright.golden.params.harmonia_machine import HARMONIA_MACHINE_BLOCKS, HarmoniaAxiParams
 from tilewright.golden.params.names import unknown
@@ -37,8 +35,6 @@ _ALL: tuple[type[BlockParams], ...] = (
 P = TypeVar("P", bound=BlockParams)
 BLOCKS: dict[str, type[BlockParams]] = {cls.block: cls for cls in _ALL}
 
-
-MOST = 1 << 20  # of any field: a block of more is written for hours
 
 # Modules that register further blocks, separated by commas; child processes read it too.
 MODULES_VARIABLE = "TILEWRIGHT_BLOCKS"
@@ -66,7 +62,7 @@ def resolve(text: str) -> BlockParams:
             raise ValueError(f"{text!r}: expected FIELD=VALUE, not {setting!r}")
         if key not in known:
             raise UnknownNameError(unknown(f"field of {name}", key, known))
-        changes[key] = _parse(key, known[key], value)
+        changes[key] = parse(key, known[key], value)
     return cls.preset(preset, **changes)
 
 
@@ -96,37 +92,6 @@ def register(cls: type[BlockParams]) -> None:
 def registered_modules() -> list[str]:
     """Return the modules that ``$TILEWRIGHT_BLOCKS`` names."""
     return [name for name in os.environ.get(MODULES_VARIABLE, "").split(",") if name]
-
-
-def _parse(key: str, kind: Any, text: str) -> Any:
-    if get_origin(kind) in (Union, types.UnionType):
-        options = get_args(kind)
-        if type(None) in options and text == "none":
-            return None
-        kind = next(k for k in options if k is not type(None))
-    if kind is FloatFormat:
-        return float_format(text)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        for member in kind:
-            if text == str(member.value):
-                return member
-        choices = ", ".join(str(m.value) for m in kind)
-        raise ValueError(f"{key} must be one of {choices}, not {text!r}")
-    if kind is bool:
-        if text in ("true", "false"):
-            return text == "true"
-        raise ValueError(f"{key} must be true or false, not {text!r}")
-    if kind is int:
-        try:
-            number = int(text, 0)
-        except ValueError:
-            raise ValueError(f"{key} must be a whole number, not {text!r}") from None
-        if abs(number) > MOST:
-            raise ValueError(f"{key} must be at most {MOST}, not {number}")
-        return number
-    if kind is str:
-        return text
-    raise TypeError(f"{key}: no way to read a {kind} from text")
 
 
 # At the end, because these modules import this one.

@@ -125,7 +125,7 @@ def test_subnormal_values_count_as_zero_where_a_scaler_follows():
         ("bf8,group", "'bf8,group': expected OPTION=VALUE, not 'group'"),
         ("bf8,size=3", "'bf8,size=3': unknown option 'size'; options: group, scale, sparse, val"),
         ("bf8,group=48", "group must be a power of two of 1..512, not 48"),
-        ("bf8,group=x", "group must be a number, not 'x'"),
+        ("bf8,group=x", "group must be a whole number, not 'x'"),
         ("bf8,scale=fp8", "scale must be one of none, e8m0, bf16, not 'fp8'"),
         ("bf8,sparse=yes", "sparse must be true or false, not 'yes'"),
         ("bf8,values=1/2", "'bf8,values=1/2': only the scheme book takes values="),
