@@ -1,6 +1,6 @@
 """Products with the accelerators' accumulation order and roundings, for checks.
 
-Slow: a step per group of inputs. Results equal ``tilewright.golden.anda.gemm``,
+Slow: a step per group of inputs. Results equal ``tilewright.golden.anda.dot_products.gemm``,
 ``tilewright.golden.harmonia.gemm`` and ``tilewright.golden.deca.gemm`` in every bit, on any device
 whose float32 products are not shortened (``torch.backends.cuda.matmul.allow_tf32`` off).
 """
