@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tilewright.golden.arith import multiply
 from tilewright.golden.deca.coding import CompressedTiles, decode_tiles
 from tilewright.golden.params.arith import AMX_RULES
+from tilewright.golden.params.block import unpack_fields
 from tilewright.golden.params.deca import (
     CONFIG_FIELDS,
     LUT_ENTRIES,
@@ -72,10 +73,7 @@ def decompress_tiles(lut: NDArray, compressed: CompressedTiles) -> NDArray:
 
 def decode_config(word: int) -> TileConfig | None:
     """The configuration a register holds, or None where it means nothing."""
-    values = {}
-    for field in CONFIG_FIELDS:
-        values[field.name] = word & ((1 << field.bits) - 1)
-        word >>= field.bits
+    values = unpack_fields(CONFIG_FIELDS, word)
     kinds = {kind.code: kind for kind in ScaleKind}
     if values["scale"] not in kinds:
         return None

@@ -6,7 +6,7 @@ from enum import IntEnum
 from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
-from tilewright.golden.params.block import Field
+from tilewright.golden.params.block import Field, pack_fields, unpack_fields
 from tilewright.golden.params.machine import (
     INDEX_SUFFIX,
     INSTRUCTION_BITS,
@@ -74,11 +74,8 @@ class BaseInstruction:
 
     def encode(self) -> int:
         """The word of 128 bits."""
-        word, shift = int(self.opcode), OPCODE_BITS
-        for f in self.FIELDS[self.opcode]:
-            word |= self.fields[f.name] << shift
-            shift += f.bits
-        return word
+        fields = pack_fields(self.FIELDS[self.opcode], self.fields)
+        return int(self.opcode) | fields << OPCODE_BITS
 
     @classmethod
     def decode(cls, word: int) -> Self | None:
@@ -97,11 +94,7 @@ class BaseInstruction:
         opcode = opcodes.get(word & ((1 << OPCODE_BITS) - 1))
         if opcode is None:
             return None
-        shift, fields = OPCODE_BITS, {}
-        for f in cls.FIELDS[opcode]:
-            fields[f.name] = word >> shift & ((1 << f.bits) - 1)
-            shift += f.bits
-        return cls(opcode, fields)
+        return cls(opcode, unpack_fields(cls.FIELDS[opcode], word >> OPCODE_BITS))
 
 
 @cache  # an instruction set has a few dozen of them, programs have millions

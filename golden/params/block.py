@@ -5,7 +5,7 @@ the command line. Its ports are the only declaration of the block's payloads: th
 layouts from them, and benches pack and unpack numpy arrays by them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from fractions import Fraction
@@ -58,6 +58,24 @@ class Field:
         return self.bits * (self.count or 1)
 
 
+def pack_fields(declared: Iterable[Field], values: Mapping[str, int]) -> int:
+    """Values of scalar fields as a word, the first field lowest."""
+    word = shift = 0
+    for f in declared:
+        word |= values[f.name] << shift
+        shift += f.bits
+    return word
+
+
+def unpack_fields(declared: Iterable[Field], word: int) -> dict[str, int]:
+    """Undo :func:`pack_fields`; bits above the last field are ignored."""
+    values = {}
+    for f in declared:
+        values[f.name] = word & ((1 << f.bits) - 1)
+        word >>= f.bits
+    return values
+
+
 @dataclass(frozen=True)
 class Port:
     """A valid/ready stream whose payload is ``fields``, the first one lowest."""
@@ -83,6 +101,18 @@ def handshake(channel: str, output: bool, **bits: int) -> tuple[Wire, ...]:
     """Wires of an AXI channel: those that its sender drives, and ``ready``."""
     driven = (Wire(f"{channel}{name}", size, output) for name, size in bits.items())
     return (*driven, Wire(f"{channel}ready", 1, not output))
+
+
+def axi_lite(prefix: str, address_bits: int, data_bits: int) -> tuple[Wire, ...]:
+    """Wires of an AXI4-Lite slave."""
+    address = {"addr": address_bits, "prot": 3, "valid": 1}
+    return (
+        *handshake(f"{prefix}aw", False, **address),
+        *handshake(f"{prefix}w", False, data=data_bits, strb=data_bits // 8, valid=1),
+        *handshake(f"{prefix}b", True, resp=2, valid=1),
+        *handshake(f"{prefix}ar", False, **address),
+        *handshake(f"{prefix}r", True, data=data_bits, resp=2, valid=1),
+    )
 
 
 # Bits of INTERRUPT (a 1 that is written clears its bit) and of INTERRUPT_ENABLE.

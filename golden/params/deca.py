@@ -17,8 +17,10 @@ from tilewright.golden.params.block import (
     Streams,
     Untimed,
     Wire,
+    axi_lite,
     handshake,
     one_of,
+    pack_fields,
     require,
     stream,
     within,
@@ -118,11 +120,7 @@ class TileConfig(Limited):
             "group_log2": self.group.bit_length() - 1,
             "int8": int(self.int8),
         }
-        word, shift = 0, 0
-        for field in CONFIG_FIELDS:
-            word |= values[field.name] << shift
-            shift += field.bits
-        return word
+        return pack_fields(CONFIG_FIELDS, values)
 
 
 CONFIG_FIELDS = (
@@ -349,17 +347,12 @@ class DecaAxiParams(DecaParams):
 
     @property
     def wires(self) -> tuple[Wire, ...]:
-        tag, line, word = self.id_bits, self.line_bits, REGISTER_BITS
+        tag, line = self.id_bits, self.line_bits
         burst = {"len": 8, "size": 3, "burst": 2, "lock": 1, "cache": 4}
-        address = {"addr": AXI_ADDRESS_BITS, "prot": 3, "valid": 1}
         return (
             *handshake("m_axi_ar", True, id=tag, addr=self.address_bits, **burst, prot=3, valid=1),
             *handshake("m_axi_r", False, id=tag, data=line, resp=2, last=1, valid=1),
-            *handshake("s_axi_aw", False, **address),
-            *handshake("s_axi_w", False, data=word, strb=word // 8, valid=1),
-            *handshake("s_axi_b", True, resp=2, valid=1),
-            *handshake("s_axi_ar", False, **address),
-            *handshake("s_axi_r", True, data=word, resp=2, valid=1),
+            *axi_lite("s_axi_", AXI_ADDRESS_BITS, REGISTER_BITS),
             Wire("irq", 1, True),
         )
 

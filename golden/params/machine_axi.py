@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from tilewright.golden.params.block import Streams, Wire, handshake, require
+from tilewright.golden.params.block import Streams, Wire, axi_lite, handshake, require
 from tilewright.golden.params.machine import (
     CODE_TAG_BITS,
     REGISTER_BITS,
@@ -50,7 +50,7 @@ class MachineAxiPorts(MachineParams):
         return (
             *(wire for channel in channels for wire in channel),
             *_outputs_first(self._reads("code_axi_", CODE_TAG_BITS)),
-            *_outputs_first(_slave("s_axi_")),
+            *_outputs_first(axi_lite("s_axi_", REGISTER_SPACE_BITS, REGISTER_BITS)),
             Wire("irq", 1, True),
         )
 
@@ -76,18 +76,6 @@ class MachineAxiPorts(MachineParams):
             *handshake(f"{prefix}b", False, id=tag, resp=2, valid=1),
         )
         return _outputs_first(wires)
-
-
-def _slave(prefix: str) -> tuple[Wire, ...]:
-    address = {"addr": REGISTER_SPACE_BITS, "prot": 3, "valid": 1}
-    data = {"data": REGISTER_BITS, "strb": REGISTER_BITS // 8, "valid": 1}
-    return (
-        *handshake(f"{prefix}aw", False, **address),
-        *handshake(f"{prefix}w", False, **data),
-        *handshake(f"{prefix}b", True, resp=2, valid=1),
-        *handshake(f"{prefix}ar", False, **address),
-        *handshake(f"{prefix}r", True, data=REGISTER_BITS, resp=2, valid=1),
-    )
 
 
 def _outputs_first(wires: tuple[Wire, ...]) -> tuple[Wire, ...]:
