@@ -76,7 +76,7 @@ def encode_tiles(config: TileConfig, tiles: Tiles) -> CompressedTiles:
 
 
 def decode_tiles(compressed: CompressedTiles) -> Tiles:
-    """Decode what :func:`encode_tiles` gives."""
+    """Undo :func:`encode_tiles`."""
     config, count = compressed.config, len(compressed)
     if config.sparse:
         bits = np.unpackbits(compressed.masks, axis=1, bitorder="little")

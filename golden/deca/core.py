@@ -1,7 +1,6 @@
-"""What a core does around a DECA: it starts tiles, uses each in a product, and starts the next.
+"""Models of a core that uses a DECA: it starts tiles and multiplies with each.
 
-A model and a bench ask these classes the same questions in the same cycles, so that both see the
-same core.
+The cycle model and the benches use the same classes.
 """
 
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ class CoreParams:
 
     matrix_cycles: int = 16  # of the products that use one tile
     registers: int = 1 << TILE_REGISTER_BITS  # tile registers that TEPLs name in turn
-    # Of a core that starts tiles by stores: one way of a store, one way of a load, and what passes
-    # from a tile's result to the first cycle in which the load can read it.
+    # A core that starts tiles by stores: one way of a store, one way of a load, and the delay from
+    # a tile's result to the first cycle in which the load can read it.
     store_way: int = 3
     load_way: int = 3
     result_delay: int = 0
@@ -49,7 +48,7 @@ class TeplCore:
         while (n := len(self.product_ends)) in self.completed:
             self.completed.remove(n)
             before = self.product_ends[-1] if self.product_ends else 0
-            # Of those that complete out of order the last one is the latest.
+            # Tiles that completed out of order waited for this one, the latest.
             self.product_ends.append(max(before, cycle + 1) + self.params.matrix_cycles)
 
     def dispatches(self, cycle: int) -> bool:
@@ -108,10 +107,8 @@ class StoreCore:
             self.store_at = cycle + 1
             return
         self.store_at = NEVER
-        self._fence(cycle)
-
-    def _fence(self, cycle: int) -> None:
-        self.load_at = cycle + self.params.store_way + self.params.load_way  # back, and there
+        # The fence waits for the answer, the load for the fence.
+        self.load_at = cycle + self.params.store_way + self.params.load_way
 
     def result(self, cycle: int, loader: int) -> int:
         """The result of a loader's tile was taken in ``cycle``; return the tile."""
@@ -128,7 +125,7 @@ class StoreCore:
         return self.loaded, self.row
 
     def row_asked(self, cycle: int) -> None:
-        """The request on offer was taken in ``cycle``; its row comes in the next."""
+        """The request on offer was taken in ``cycle``; its row follows in the next."""
         self.row += 1
         if self.row < TILE_ROWS:
             return

@@ -1,8 +1,8 @@
 """Cycle model of the processing element: loaders, prefetcher, memory port, pipeline, tile outputs.
 
-Only what decides when things happen is kept: flags of registers, counts of lines, addresses. A
+State is reduced to what timing depends on: flags of registers, counts of lines, addresses. A
 unit's ``step`` is one cycle. Units step from the end of the data path to its beginning, so that
-each sees its producer as it was at the start of the cycle and its consumer's decision of this one.
+each sees the state of its producer at the start of the cycle and its consumer's decision in it.
 """
 
 from collections import deque
@@ -81,9 +81,7 @@ class _Queue:
         return moved
 
 
-_IDLE, _CHECK, _START, _WAIT = range(
-    4
-)  # of the fetch: takes a command .. waits for the tile before
+_IDLE, _CHECK, _START, _WAIT = range(4)  # of the fetch: from a command to the tile's turn
 _NONE, _RUN, _DRAIN = range(3)  # of the steps: no tile, its steps leave, its lines are given up
 
 
@@ -91,8 +89,7 @@ class _Loader:
     """One loader: takes commands, asks for lines, and offers a tile's steps to the pipeline.
 
     Steps of a tile leave in order, so the registers after the window logic hold step numbers. A
-    loader in which nothing moved is not ``awake``: nothing will, before ``wake_at`` or an event
-    from outside.
+    loader in which nothing moved is not ``awake`` until ``wake_at`` or an event from outside.
     """
 
     def __init__(self, params: DecaParams):
@@ -158,10 +155,8 @@ class _Loader:
 
         self.awake = moved
         if not moved:
-            self.wake_at = min((q.waiting[0][0] for q in self.queues if q.waiting), default=NEVER)
-            if self.wake_at <= cycle:
-                later = (q.waiting[0][0] for q in self.queues if q.waiting)
-                self.wake_at = min((due for due in later if due > cycle), default=NEVER)
+            due = [q.waiting[0][0] for q in self.queues if q.waiting]
+            self.wake_at = min((when for when in due if when > cycle), default=NEVER)
 
     def _run(self, cycle: int, tile: Tile, ready: bool, full: int) -> bool:
         """Steps of the tile, from those that leave back to the bitmask; whether anything moved."""
@@ -292,8 +287,8 @@ class _Run:
         self.pending = 0  # lines from ``high`` on
 
     def measure(self, params: DecaParams, base: int, length: int, tiles: int) -> tuple[int, ...]:
-        """What an observed tile changes: whether it starts a run, its first line, the one after
-        it, and the one after the last tile expected."""
+        """Whether an observed tile starts a run, its first line, the line after it, and the line
+        after the last expected tile."""
         distance = base - self.base
         continues = self.running and length > 0 and 0 <= distance <= params.max_prefetch_stride
         stride = distance if continues else 0
@@ -467,7 +462,7 @@ class PE:
         return self.loaders[k].fetch == 0
 
     def _port(self, cycle: int) -> None:
-        """What is at the memory port in this cycle, and what will be in the next."""
+        """The memory port in this cycle, and its next request."""
         if self.out is not None:
             line, k, entry = self.out
             self.requests.append((cycle, line, k))

@@ -1,7 +1,6 @@
 """A weight matrix compressed, and back: pruning, quantisation and packing in one place.
 
-Everything runs band by band in tile order, so a matrix too large for memory takes the same path,
-and gives the same bytes, as one in an array.
+Everything runs band by band in tile order, so matrices may be larger than memory.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The memory below a DECA: an L2 in front of a memory with a latency and a share of bandwidth.
 
-Every request has the cycle of its answer the moment it is taken, and all times are whole numbers,
-so that a bench and a model that send the same requests in the same cycles see the same answers.
+The cycle of an answer is known when its request is taken, and all times are whole numbers, so a
+bench and a model with the same requests in the same cycles see the same answers.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ MOST_CYCLES = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryParams:
-    """What a DECA sees below its memory port; times in its own cycles."""
+    """The memory below DECA's port; times in DECA's cycles."""
 
     l2_latency: int = 14  # from a request to its line, when the L2 has it
     latency: int = 261  # more where the L2 has to ask the memory, whose channel is free
@@ -49,17 +49,17 @@ class MemoryParams:
 class L2Memory:
     """Answers requests for lines; one answer a cycle.
 
-    - A line that the L2 has, or that is on its way to it, is answered ``l2_latency`` cycles after
-      the request, or after it has come. It stays in the L2: weights that stream by are read once,
-      the lines on the border of two tiles twice, both long before the L2 would give them up.
-    - Any other line is asked of the memory. Its channel starts one line after the other, each
+    - A line in the L2, or on its way to it, is answered ``l2_latency`` cycles after the request, or
+      after its arrival. It stays in the L2: streamed weights are read once, lines shared by two
+      tiles twice, both long before an eviction.
+    - Any other line is requested from the memory. Its channel starts one line after the other, each
       takes 64 bytes of the share, and the line is in the L2 ``latency`` cycles after its start.
-      While ``prefetch_lines`` lines are on their way a prefetch is dropped.
+      While ``prefetch_lines`` lines are on their way, prefetches are dropped.
     - The L2's own prefetcher counts the requests for new lines in every physical page. From the
       first one after ``training_lines`` on, a request is followed by prefetches of the lines up
       to ``ahead_lines`` after it, in the same page.
-    - Where two answers fall into one cycle, that of the request taken first has it and the other
-      one comes in the next free cycle.
+    - Of two answers due in one cycle, the earlier request's is first; the other takes the next free
+      cycle.
     """
 
     def __init__(self, params: MemoryParams):
@@ -81,7 +81,7 @@ class L2Memory:
 
     @property
     def missed(self) -> int:
-        """Requests for lines that were neither in the L2 nor on their way."""
+        """Number of misses."""
         return len(self.misses)
 
     def request(self, cycle: int, line: int) -> int:
@@ -127,7 +127,7 @@ class L2Memory:
         return here
 
     def _follow(self, cycle: int, line: int) -> None:
-        """What the L2's own prefetcher does about a request."""
+        """The L2's own prefetches after a request."""
         if line in self._seen:
             return
         self._seen.add(line)

@@ -1,9 +1,9 @@
-"""Packed models: the file in which compressed matrices are kept. docs/deca-format.md describes it.
+"""Packed models: files of compressed matrices. docs/deca-format.md describes the format.
 
 A packed model is a safetensors file. A compressed matrix NAME is up to four of its tensors, all
 plain bytes that start on a multiple of 64: NAME#masks, NAME#scales, NAME#row_scales, NAME#data;
 tensors that were not compressed keep their name, type and bytes. The tensor ``#manifest`` holds
-JSON that says what each of them is, with SHA-256 sums; a tile's address follows from its masks.
+JSON that describes each of them, with SHA-256 sums; a tile's address follows from its masks.
 """
 
 import json
@@ -47,7 +47,7 @@ class Part:
 
 @dataclass(frozen=True)
 class PackedTensor:
-    """What the manifest says of one tensor of the model; ``scheme`` None: kept as it was."""
+    """The manifest's entry of one tensor of the model; ``scheme`` None: not compressed."""
 
     name: str
     dtype: str  # of the model it came from
@@ -115,7 +115,7 @@ class PackedWriter:
     def keep(
         self, name: str, dtype: str, shape: tuple[int, ...], content: Iterable[Bytes]
     ) -> PackedTensor:
-        """Store a tensor's bytes as they are."""
+        """Store a tensor's bytes unchanged."""
         region = self._writer.region(name, dtype, shape)
         for piece in content:
             region.write(piece)

@@ -1,4 +1,4 @@
-"""Which lines the DECA prefetcher asks for."""
+"""The lines that the DECA prefetcher requests."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,8 @@ from tilewright.golden.payload import Columns
 class _Run:
     """Tiles of one structure that follow each other at short steps upwards.
 
-    Every line of [``low``, ``high``) was part of a tile, or prefetched, or given up because a
-    tile beyond it came first.
+    Every line of [``low``, ``high``) was part of a tile, or prefetched, or skipped by a tile
+    beyond it.
     """
 
     def __init__(self, base: int, length: int, line_bytes: int):

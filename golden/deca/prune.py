@@ -11,7 +11,7 @@ _LOW_BITS = 16  # of a float32 pattern: the two passes share its 31 magnitude bi
 
 @dataclass
 class Pruner:
-    """Keeps the largest magnitudes; of equal ones at the limit, the first ``ties`` it is shown."""
+    """Keeps the largest magnitudes; of those equal to the limit, the first ``ties``."""
 
     limit: int  # float32 pattern of the smallest magnitude that may stay
     ties: int  # how many of exactly that magnitude stay
@@ -36,7 +36,7 @@ class Pruner:
         return cls(high << _LOW_BITS | low, keep - above - above_inside)
 
     def mask(self, weights: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Which weights stay; pieces must come in the order in which ties are to be broken."""
+        """The weights that stay; the order of the pieces decides ties."""
         patterns = _magnitudes(weights)
         stay = patterns > self.limit
         if self.ties and self.limit:

@@ -9,8 +9,8 @@ Scales
 Codes
     The value of the book nearest to weight / scale (a float32 quotient); a tie goes to the even
     code, which is nearest-even for every float and integer format. Beyond the book's ends the last
-    value is taken: no weight becomes infinity or NaN. Of equal values the lowest code is used,
-    negative zero only for negative weights.
+    value is taken: no weight becomes infinity or NaN. The lowest of several codes with one value is
+    used, negative zero only for negative weights.
 """
 
 from functools import lru_cache

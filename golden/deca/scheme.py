@@ -1,8 +1,7 @@
-"""Compression schemes: what a code means, how groups are scaled, and how a scheme is written.
+"""Compression schemes: values of codes, scales of groups, and a scheme's notation.
 
-A scheme is a :class:`~tilewright.golden.params.deca.TileConfig` and a code book. The hardware knows
-formats only as look-up tables, so a float format, an integer and a learnt book are the same thing
-here.
+A scheme is a :class:`~tilewright.golden.params.deca.TileConfig` and a code book. Float formats,
+integers and learnt books are all look-up tables to the hardware, and so they are here.
 """
 
 from collections.abc import Sequence
@@ -66,7 +65,7 @@ class Scheme:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """What each code means before scaling, exactly."""
+        """The exact value of each code before scaling."""
         patterns = np.array(self.book, np.uint16)
         if self.config.int8:
             return decode_int(IntFormat(bits=8), patterns).astype(np.float64)
@@ -80,8 +79,7 @@ class Scheme:
     def reach(self) -> float:
         """The magnitude that a scale maps a group's largest weight to.
 
-        It is the largest one that both signs have, so that neither saturates; 16-bit elements
-        are scaled to 1.
+        The largest that both signs have, so that neither saturates; 1 for 16-bit elements.
         """
         if not self.book:
             return 1.0

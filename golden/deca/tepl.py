@@ -59,7 +59,7 @@ class TeplUnit:
         observed = [] if self.new is None else [self.new.tile]
         choice = self._choose()
         goes = self._issue()
-        # What the unit decided from its registers and those of the element, as they were.
+        # The unit's decisions depend on registers before this cycle.
         pe.step(cycle, commands, results, reads, observed)
 
         for k in results:

@@ -1,10 +1,9 @@
 """Products with decompressed tiles in the order of AMX, in float32: the bits of ``golden.amx``.
 
-The product of two bf16 values has 16 significant bits, so float32 holds it exactly, and an addition
-in float32 that follows rounds once, as the fused operation does. What float32 would do otherwise is
-to keep subnormal numbers, which AMX flushes, and to overflow between product and sum. Neither can
-happen where the smallest and the largest operands are near enough to 1, which is looked at before
-every product; the operands of a language model are, and others take the slow way.
+The product of two bf16 values has 16 significant bits, so it is exact in float32, and adding it in
+float32 rounds once, as the fused operation does. float32 differs from AMX in subnormal numbers,
+which AMX flushes, and in overflow between product and sum. Neither can happen if all operands are
+near enough to 1, as those of language models are; others take the slow path.
 """
 
 import numpy as np
@@ -23,7 +22,7 @@ _HUGE = float(2.0**127)
 
 
 class TileProduct:
-    """A matrix of bf16 tiles, stored in the order in which TDPBF16PS reads it, and its products."""
+    """A matrix of bf16 tiles in the order in which TDPBF16PS reads it, and its products."""
 
     def __init__(self, config: TileConfig, shape: tuple[int, int], tiles: NDArray[np.uint16]):
         """``tiles`` are (tiles, elements) patterns of a matrix of ``shape``."""
@@ -52,11 +51,11 @@ class TileProduct:
         values[: len(activations)] = _floats(activations)
         if not self._safe(*_extremes(values)):
             return gemm_of_tiles(self.config, self.shape, self._patterns(), activations)
-        met = np.ascontiguousarray(values.reshape(along, pairs, 2, -1).transpose(0, 1, 3, 2))
-        batch = met.shape[2]
+        taken = np.ascontiguousarray(values.reshape(along, pairs, 2, -1).transpose(0, 1, 3, 2))
+        batch = taken.shape[2]
         total = np.zeros((batch, rows), np.float32)
 
-        # The sums of neighbouring tiles begin anew, so several of a short matrix go together.
+        # Every tile's sums start at zero, so several tiles of a short matrix are computed together.
         step = max(64, _PIECE // (2 * batch))
         together = max(1, step // rows)
 
@@ -64,7 +63,7 @@ class TileProduct:
             sums = total[:, piece]
             for first in range(0, along, together):
                 weights = self._weights[first : first + together, :, np.newaxis, :, piece]
-                factors = met[first : first + together, ..., np.newaxis]
+                factors = taken[first : first + together, ..., np.newaxis]
                 part = weights[:, 0] * factors[:, 0] + np.float32(0)  # -0 becomes +0
                 term = np.empty_like(part)
                 for k in range(1, pairs):
@@ -87,7 +86,7 @@ class TileProduct:
         return unit / 4 >= _TINIEST and 2 * self._most * most * self.shape[1] < _HUGE
 
     def _patterns(self) -> NDArray[np.uint16]:
-        """The tiles, as they were given but for subnormal elements, which count as zero."""
+        """The tiles as given, but with zeros for subnormal elements."""
         along, pairs, _, rows = self._weights.shape
         bits = (self._weights.view(np.uint32) >> 16).astype(np.uint16)
         cut = bits.reshape(along, pairs, 2, rows // TILE_ROWS, TILE_ROWS).transpose(3, 0, 4, 1, 2)
@@ -95,7 +94,7 @@ class TileProduct:
 
 
 def _floats(patterns: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """bf16 patterns as float32, whose upper half they are; subnormals as zeros of their sign."""
+    """bf16 patterns as float32; subnormals as zeros of their sign."""
     bits = patterns.astype(np.uint32) << 16
     bits[(bits & 0x7F800000) == 0] &= np.uint32(0x80000000)
     return bits.view(np.float32)

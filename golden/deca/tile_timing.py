@@ -1,4 +1,4 @@
-"""What of a tile decides how long it takes: its lines in memory and the steps of its operations."""
+"""The properties of a tile that its time depends on: lines in memory, steps of operations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,21 +21,18 @@ WANTED = 4  # it is not empty
 
 @dataclass(slots=True)
 class Tile:
-    """What of a tile decides its time: its lines, and the steps of its vector operations."""
+    """A tile as the cycle model sees it: its lines, and the steps of its vector operations."""
 
     bases: tuple[int, int, int]
     lengths: tuple[int, int, int]
     lines: tuple[tuple[int, int], ...]  # first line and number of lines of each structure
-    mask_cuts: list[int]  # of each chunk of the bitmask: 1 where it needs the next line, 2 uses up
+    mask_cuts: list[int]  # flags of each chunk of the bitmask
     chunks: list[int]  # steps of each vector operation
     steps: list[tuple[int, int, int, int]]  # rows touched; cuts of codes, of scales; rows completed
 
 
 def _cuts(position: int, needs: Sequence[int], size: int) -> list[int]:
-    """Of pieces that follow each other: 1 where one goes on in the next line, 2 where it ends it.
-
-    4 is added where the piece is not empty.
-    """
+    """Flags (``CROSSES``, ``ENDS``, ``WANTED``) of consecutive pieces of a structure."""
     found = []
     for need in needs:
         end = position + need
@@ -50,7 +47,7 @@ def tiles_at(
     windows: NDArray[np.int64],
     commands: Columns,
 ) -> list[Tile]:
-    """Tiles with so many codes in each vector operation, at the places that commands name."""
+    """Tiles with ``windows`` codes in each vector operation, at the addresses of ``commands``."""
     line_bytes, lookups = params.line_bytes, params.lookups(config.code_bits)
     columns = {name: column.tolist() for name, column in commands.items()}
     operations = params.chunks(config)
@@ -119,10 +116,10 @@ def tiles_in_order(
 def even_tiles(
     params: DecaParams, config: TileConfig, density: Fraction, count: int, seed: int = 0
 ) -> list[Tile]:
-    """``count`` tiles in a row whose weights are kept with ``density``, each by itself.
+    """``count`` tiles in a row whose weights are nonzero independently with ``density``.
 
-    The codes of a vector operation are binomial. Of the vector operations of all tiles together
-    each quantile occurs once, in random order, so that few tiles have the mean of many.
+    The codes of a vector operation are binomial. Over all vector operations each quantile occurs
+    once, in random order, so that few tiles have the mean of many.
     """
     operations, lanes = params.chunks(config), params.lanes
     windows = np.full((count, operations), lanes)

@@ -1,9 +1,9 @@
-"""A weight matrix cut into tiles, and tiles as the three things a tile is made of.
+"""A weight matrix cut into tiles, and the three parts of a tile: mask, codes, scales.
 
 A weight matrix is (rows, columns) = (output features, input features), as a linear layer stores
-it. A tile is 16 rows of it by 32 columns (64 for int8 tiles), its elements row by row: what AMX
-loads as the *first* operand of a tile multiplication without any rearrangement, and what makes a
-group of up to 32 consecutive elements run along the input features, as the MX formats want it.
+it. A tile is 16 rows by 32 columns (64 for int8 tiles), its elements row by row, as AMX loads the
+*first* operand of a tile multiplication; groups of up to 32 consecutive elements run along the
+input features, as in the MX formats.
 Tiles follow each other along the columns, then down the rows. A ragged matrix is padded with 0.
 """
 

@@ -37,7 +37,7 @@ MEMORY_BITS = 3
 MANTISSA_BITS = MANTISSA_FIELD_BITS
 RESULTS_FIELD = 12  # sums of one vector instruction
 STEP_FIELD = 8  # rows from one to the next
-# Of dots and weigh alone.
+# Fields of dots and weigh alone.
 ATTENTION_FIELDS = (
     Field("results", RESULTS_FIELD),
     Field("step", STEP_FIELD),  # of one sum: of b in dots, of a in weigh

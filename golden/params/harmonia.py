@@ -24,7 +24,7 @@ ACTIVATION_BITS = 8  # mantissas outside the cache, and the first operand of eve
 
 
 class Mode(Enum):
-    """What the reconfigurable element multiplies: 8-bit mantissas with one of three operands."""
+    """Modes of the reconfigurable element: 8-bit mantissas times one of three operands."""
 
     M8W4 = "m8w4"  # 4-bit integer weights with a scale per weight group: linear layers
     M8M4 = "m8m4"  # 4-bit mantissas: old tokens of the cache
@@ -123,17 +123,17 @@ class HarmoniaPeParams(BlockParams):
     accumulator one a cycle, sub-PE 0 first, so a step takes ``sub_elements`` cycles if
     ``fold`` is not larger than that.
 
-    In M8M8 sums come in pairs, the high halves of a group and then the low ones: the even
+    In M8M8 sums are in pairs, the high halves of a group and then the low ones: the even
     sub-PEs (the first wrapper) have the high halves, the odd ones the low halves; a single
     sub-PE takes them step by step. ``first`` and ``last`` mark the first and the last step of
     an output; ``a_exponents``, ``b_exponents`` and ``scale`` belong to a step's last beat. In M8W4
     ``b_exponents`` do not count, in the other modes ``scale`` does not.
 
-    ``registered``: the operands of a beat are in registers of the PE before they are used, which
-    takes a cycle more. Without it they are held outside, as by the dispatchers of the array.
+    ``registered``: the operands of a beat pass registers of the PE, which takes a cycle more.
+    Otherwise they are held outside, as by the dispatchers of the array.
 
-    ``beat_cycles``, for FPGAs: a beat takes so many cycles, with registers inside every operation.
-    Results are the same.
+    ``beat_cycles``, for FPGAs: cycles of a beat, with registers inside every operation. Results are
+    the same.
     """
 
     block: ClassVar[str] = "harmonia_pe"
@@ -151,9 +151,7 @@ class HarmoniaPeParams(BlockParams):
     sub_elements: Annotated[int, one_of(1, 2, 4)] = 4
     fold: int = 4
     partial: FloatFormat = FP16
-    result: Annotated[FloatFormat, one_of(FP16, FP32)] = (
-        FP16  # fp32 in the array, whose own unit rounds at its edge
-    )
+    result: Annotated[FloatFormat, one_of(FP16, FP32)] = FP16  # fp32 in the array, which rounds
     registered: bool = False
     beat_cycles: Annotated[int, within(1, 8)] = 1
 
@@ -222,7 +220,7 @@ class HarmoniaPeParams(BlockParams):
 
     @property
     def steps_in_flight(self) -> int:
-        """Steps until a beat is through, those among them in which it waits for one before it."""
+        """Steps until a beat is done, including those in which it waits for its predecessor."""
         return self.stages + self.sub_elements - self.fold
 
     def macs_per_cycle(self, mode: Mode) -> Fraction:
@@ -240,7 +238,7 @@ class HarmoniaPeParams(BlockParams):
 class HarmoniaConverterParams(BlockParams):
     """fp16 results of the array to block floating point, ``rows`` values a cycle or more.
 
-    Values come in blocks, as the array gives them: a column's ``rows`` results in each beat. In a
+    Values are in blocks, as results of the array: a column's ``rows`` results in each beat. In a
     temporal block every row is a group: ``group`` beats of one element, or fewer of ``width``
     elements each, all rows' first elements first. In a ``spatial`` one every column is a
     group, ``rows`` elements of it in each of ``loops`` passes over the ``columns``; it is given
@@ -304,12 +302,12 @@ class HarmoniaConverterParams(BlockParams):
 class HarmoniaOffsetParams(BlockParams):
     """Offsets of K's channels: learnt from the first tokens, then subtracted from all.
 
-    A beat brings ``rows`` tokens of one ``channel``, or of ``width`` channels from that one on, all
-    tokens' first channels first; where it learns, only of one. Beats with ``learn`` are those of
-    the initial window: token by token block, all channels in order; ``first`` marks the beats of
-    the first tokens, ``last`` the last beat of all. The ``offsets`` channels of largest magnitude
-    are then found. A beat without ``learn`` comes back at ``o`` with its channels' offsets
-    subtracted.
+    A beat has ``rows`` tokens of one ``channel``, or of ``width`` channels from that one on, all
+    tokens' first channels first; beats that learn have one channel. Beats with ``learn`` are those
+    of the initial window: block of tokens by block, all channels in order; ``first`` marks the
+    beats of the first tokens, ``last`` the last beat of all, after which the ``offsets`` channels
+    of largest magnitude are selected. A beat without ``learn`` leaves at ``o`` with its channels'
+    offsets subtracted.
     """
 
     block: ClassVar[str] = "harmonia_offset"
@@ -416,12 +414,12 @@ class HarmoniaArrayParams(BlockParams):
 
     @property
     def tile_apart(self) -> int:
-        """Cycles from the last sum of a tile to the last of the next, or more: whole sums."""
+        """Least cycles from the last sum of a tile to that of the next, in whole sums."""
         return -(-self.columns // self.beat_cycles) * self.beat_cycles
 
     @property
     def steps(self) -> int:
-        """Sums' times that the pace goes on for after the last one: until it is through."""
+        """Sums for which the pace continues after the last one, until it is done."""
         return max(self.pe.stages, self.tile_apart // self.beat_cycles + 1)
 
     @property
@@ -452,19 +450,19 @@ class HarmoniaArrayParams(BlockParams):
 
     @property
     def result_places(self) -> int:
-        """Columns that the result queue holds: enough that tiles never wait for their way out."""
+        """Columns of the result queue: enough that tiles never wait for it."""
         return self.columns * (2 + self.latency // self.columns)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Int8QuantiserParams(BlockParams):
-    """What the converter is compared with: fp16 results to 8-bit integers, ``rows`` a cycle.
+    """The converter's alternative: fp16 results to 8-bit integers, ``rows`` a cycle.
 
     Every row is a group of ``group`` beats; its largest magnitude becomes 127. A code's magnitude
     is significand * ``factor``, shifted by the distance of the exponents and rounded half up, at
-    most 127; the factor is 127 over the largest significand, cut off. ``o.largest`` is the group's
-    largest magnitude in fp16: the scale is a 127th of it. Infinity and NaN count as the largest
-    finite value of their sign.
+    most 127; the factor is 127 over the largest significand, truncated. ``o.largest`` is the
+    group's largest magnitude in fp16: the scale is a 127th of it. Infinity and NaN count as the
+    largest finite value of their sign.
     """
 
     block: ClassVar[str] = "int8_quantiser"
@@ -479,7 +477,7 @@ class Int8QuantiserParams(BlockParams):
     timing = Untimed("groups wait for their end: see tilewright.golden.harmonia.int8_quantiser")
 
     LIMIT: ClassVar[int] = 127
-    # Of ``factor``, 127 over a significand in [1, 2): half a unit of a code needs no more.
+    # Fraction bits of ``factor``, enough for half a unit of a code.
     FACTOR_FRACTION: ClassVar[int] = 6
 
     @staticmethod

@@ -1,11 +1,11 @@
 """Parameters of the processing elements that Anda is compared with (``hw/pe``).
 
-All have one signature. A beat of ``i`` brings activations and weights for ``lanes``
-multiply-accumulates, with what belongs to their group: the shared ``exponent`` of the activations
-and the ``scale`` of the weights. ``group_end`` marks the last beat of a group, ``last`` the last
-beat of a dot product (which also ends its group); ``o`` then gives the dot product in fp16. A group
-may be shorter than ``group`` elements, never longer. ``exponent`` and ``scale`` count on the beat
-that ends a group, where an element does not say otherwise; one that needs neither ignores them.
+All have one signature. A beat of ``i`` has activations and weights for ``lanes``
+multiply-accumulates, the shared ``exponent`` of the group's activations and the ``scale`` of its
+weights. ``group_end`` marks the last beat of a group, ``last`` the last beat of a dot product
+(which also ends its group); ``o`` then gives the dot product in fp16. A group has at most
+``group`` elements. ``exponent`` and ``scale`` count on the beat that ends a group, unless an
+element says otherwise; one that needs neither ignores them.
 
 Throughput is ``lanes`` multiply-accumulates a cycle in every element: 16 cycles for a group of 64.
 """
@@ -29,10 +29,10 @@ from tilewright.golden.params.formats import BF16, FP16, FP32, FloatFormat, IntF
 
 @dataclass(frozen=True, kw_only=True)
 class PEParams(BlockParams):
-    """What every processing element has.
+    """Base of the processing elements.
 
-    ``registered``: the operands of a beat are in registers of the element before they are used,
-    which takes a cycle more. Without it they are held outside, at the edge of an array.
+    ``registered``: the operands of a beat pass registers of the element, which takes a cycle more.
+    Otherwise they are held outside, at the edge of an array.
     """
 
     lanes: Annotated[int, one_of(1, 2, 4, 8, 16)] = 4
@@ -102,10 +102,10 @@ class PEParams(BlockParams):
 class SumForm(Enum):
     """How the products of a beat join the fp32 accumulator.
 
-    ``FUSED``, as tensor cores do it: exact products, aligned to the largest exponent among them and
-    cut off to a window, are summed; their sum and the accumulator, aligned and cut off in the same
-    way, are summed and rounded once. ``DISCRETE``, of units that round one by one: a balanced tree
-    of fp32 sums, then one more with the accumulator.
+    ``FUSED``, as in tensor cores: exact products, aligned to the largest exponent among them and
+    truncated to a window, are summed; their sum and the accumulator, aligned and truncated in the
+    same way, are summed and rounded once. ``DISCRETE``: a balanced tree of fp32 sums, then one more
+    with the accumulator, each rounded.
     """
 
     FUSED = "fused"
@@ -117,8 +117,8 @@ class FusedParams(PEParams):
     """Elements that have :data:`SumForm.FUSED`.
 
     The exponent of a term is that of its nominal top bit: subnormals and short products keep their
-    leading zeros. A term that is zero has none. Bits below the window are cut off, magnitudes
-    toward zero. A sum of terms that cancels is +0.
+    leading zeros. A term that is zero has none. Magnitudes are truncated to the window. A sum of
+    terms that cancels is +0.
     """
 
     guard_bits: Annotated[int, within(0, 8)] = 2
@@ -197,13 +197,13 @@ class IntegerWeightParams(PEParams):
 class GroupScaledParams(IntegerWeightParams):
     """Integer weights: a sum over each group, scaled and accumulated.
 
-    The tail all of them share: group sum to ``partial``, times the scale into fp32, added to the
-    fp32 accumulator, which starts at +0; each step rounded once. The result is rounded to fp16.
+    All share the last steps: group sum to ``partial``, times the scale into fp32, added to the fp32
+    accumulator, which starts at +0; each step rounded once. The result is rounded to fp16.
 
-    What no bit of a result depends on: ``stages``, the registers from operands to result, added in
-    this order: the group's sum and the accumulator, the scaled sum, the result, the sum in
-    ``partial``, the sum of a beat's products. ``adder``, how a beat's products are made and summed.
-    ``bounded``: the accumulator leaves out what sums of such products cannot be, subnormal or
+    Results do not depend on the following. ``stages`` are the registers from operands to result,
+    added in this order: the group's sum and the accumulator, the scaled sum, the result, the sum in
+    ``partial``, the sum of a beat's products. ``adder`` makes and sums a beat's products.
+    ``bounded``: the accumulator omits cases that sums of such products cannot reach, subnormal or
     too large, as Anda's does.
     """
 
@@ -317,7 +317,7 @@ class FignaChunkParams(AlignedParams):
 
     A beat's ``exponent`` is {distance, exponent}, the distance on top: how far the chunk's largest
     exponent lies below the group's. The exact sum of a chunk is shifted right by it, ``guard_bits``
-    kept below the group's unit and the rest cut off downward; the group's sum of these is exact. So
+    kept below the group's unit and the rest rounded down; the group's sum of these is exact. So
     multipliers have the length of an fp16 significand, and one shifter serves all lanes.
     """
 
@@ -368,10 +368,10 @@ class DecaLaneParams(IntegerWeightParams):
 class IfpuParams(AlignedParams):
     """Aligned mantissas times one bit of every weight at a time, the highest first.
 
-    ``lanes * weight_bits`` activations stay on ``i`` for ``weight_bits`` beats; each brings one
-    bit of every weight, and a group ends on the beat of the lowest bits. So one-bit lanes
-    do ``lanes`` multiply-accumulates a cycle. Mantissas as long as an fp32 significand keep what
-    fp32 sums of fp16 products would.
+    ``lanes * weight_bits`` activations stay on ``i`` for ``weight_bits`` beats, each with one bit
+    of every weight; a group ends on the beat of the lowest bits. So one-bit lanes do ``lanes``
+    multiply-accumulates a cycle. Mantissas as long as an fp32 significand are as exact as fp32 sums
+    of fp16 products.
     """
 
     block: ClassVar[str] = "pe_ifpu"

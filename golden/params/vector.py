@@ -28,7 +28,7 @@ SCALAR_BITS = FP16.bits
 
 
 class Operation(IntEnum):
-    """What the vector unit does with a beat; the codes of the instruction set."""
+    """Operations of the vector unit on a beat; the codes of the instruction set."""
 
     COPY = 0  # a, every bit
     ADD = 1  # a + b
