@@ -8,7 +8,13 @@ import pytest
 
 import tilewright.golden.params.anda_machine
 import tilewright.golden.params.harmonia_machine
-from tilewright.golden.params.machine import Kind
+from tilewright.golden.params.machine import (
+    INSTRUCTION_BITS,
+    OPCODE_BITS,
+    REGISTER_SPACE_BITS,
+    Kind,
+    Register,
+)
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.vector import Operation
 from tilewright.verify.machine.accelerators import accelerator_of
@@ -30,6 +36,19 @@ def test_an_operation_that_the_unit_lacks_has_no_text():
     x.fields["operation"] = int(Operation.POWERS)
     with pytest.raises(ValueError, match="the vector unit has no operation powers"):
         system.disassemble([x])
+
+
+@of_each
+def test_instructions_and_registers_fit(name):
+    declared = DECLARED[name]
+    assert set(declared.INSTRUCTION_FIELDS) == set(declared.Opcode) and 0 not in set(
+        declared.Opcode
+    )
+    for fields in declared.INSTRUCTION_FIELDS.values():
+        assert OPCODE_BITS + sum(f.bits for f in fields) <= INSTRUCTION_BITS
+        assert len({f.name for f in fields}) == len(fields)
+    assert max(r for r in Register if r is not Register.COUNTERS) < Register.COUNTERS
+    assert Register.COUNTERS + 8 * len(declared.Counter) <= 1 << (REGISTER_SPACE_BITS - 1)
 
 
 @of_each

@@ -4,18 +4,9 @@ import pytest
 
 from tilewright.golden.harmonia.precision import key_bits, value_bits
 from tilewright.golden.params.harmonia_machine import (
-    INSTRUCTION_FIELDS,
-    Counter,
     HarmoniaParams,
     Memory,
-    Opcode,
     Operand,
-)
-from tilewright.golden.params.machine import (
-    INSTRUCTION_BITS,
-    OPCODE_BITS,
-    REGISTER_SPACE_BITS,
-    Register,
 )
 
 PRESETS = pytest.mark.parametrize("preset", HarmoniaParams.PRESETS)
@@ -36,17 +27,6 @@ def test_rows_are_parts_or_multiples_of_a_line(preset):
         bits = p.row_bits(memory)
         assert bits % p.line_bits == 0 or p.line_bits % bits == 0
         assert p.lines(memory, 3) == -(-3 * bits // p.line_bits)
-
-
-def test_every_instruction_fits_its_word():
-    assert set(INSTRUCTION_FIELDS) == set(Opcode) and 0 not in set(Opcode)
-    for declared in INSTRUCTION_FIELDS.values():
-        assert OPCODE_BITS + sum(f.bits for f in declared) <= INSTRUCTION_BITS
-        assert len({f.name for f in declared}) == len(declared)
-
-
-def test_counters_end_before_the_instruction_memory():
-    assert Register.COUNTERS + 8 * len(Counter) <= 1 << (REGISTER_SPACE_BITS - 1)
 
 
 @PRESETS
