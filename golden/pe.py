@@ -128,29 +128,21 @@ def aligned_dot(
     scale: ArrayLike,
     group_end: ArrayLike,
 ) -> NDArray:
-    """Aligned mantissas times integers: FIGNA and iFPU, which differ in their cycles only."""
+    """Aligned mantissas times integers: FIGNA and iFPU, which differ in their cycles only.
+
+    In FIGNA-C each beat's exact sum is rounded down at the group's unit and its guard bits.
+    """
     if isinstance(params, IfpuParams):
         w = _placed_bits(params, weight, group_end)
     else:
         w = _weights(params, weight)
     products = _aligned_products(params, activation, w)
-    return _shared_groups(params, products, exponent, scale, group_end)
-
-
-def chunked_dot(
-    params: FignaChunkParams,
-    activation: ArrayLike,
-    weight: ArrayLike,
-    exponent: ArrayLike,
-    scale: ArrayLike,
-    group_end: ArrayLike,
-) -> NDArray:
-    """FIGNA-C: each beat's exact sum is rounded down at the group's unit and its guard bits."""
+    if not isinstance(params, FignaChunkParams):
+        return _shared_groups(params, products, exponent, scale, group_end)
     fields = np.asarray(exponent, np.int64)
     if fields.size and not 0 <= int(fields.min()) <= int(fields.max()) < 1 << params.exponent_bits:
         raise ValueError(f"an exponent is not a word of {params.exponent_bits} bits")
-    chunks = _aligned_products(params, activation, _weights(params, weight))
-    aligned = (chunks << params.guard_bits) >> (fields >> FP16.exponent_bits)
+    aligned = (products << params.guard_bits) >> (fields >> FP16.exponent_bits)
     shared = fields & ((1 << FP16.exponent_bits) - 1)
     return _shared_groups(params, aligned, shared, scale, group_end)
 

@@ -27,7 +27,6 @@ from tilewright.golden.pe import (
     align,
     align_chunks,
     aligned_dot,
-    chunked_dot,
     deca_lane_dot,
     fp_fp_dot,
     fp_int_dot,
@@ -270,7 +269,7 @@ def test_chunked_groups(spec):
     params = resolve(spec)
     dots = workload(params)
     fields = ("activation", "weight", "exponent", "scale", "group_end")
-    got = chunked_dot(params, *(dots[name] for name in fields))
+    got = aligned_dot(params, *(dots[name] for name in fields))
     for k in range(RESULTS):
         partials, scales, group = [], [], Fraction()
         for a, w, e, s, end in zip(*(dots[name][k] for name in fields), strict=True):
@@ -372,7 +371,7 @@ ONE_BEAT = (np.zeros((1, 1, 4), int), np.zeros((1, 1, 4), int))
             "weights are given as bits, not 2..2",
         ),
         (
-            lambda: chunked_dot(FignaChunkParams(), *ONE_BEAT, [[1024]], [[0]], [[1]]),
+            lambda: aligned_dot(FignaChunkParams(), *ONE_BEAT, [[1024]], [[0]], [[1]]),
             "an exponent is not a word of 10 bits",
         ),
         (

@@ -23,7 +23,6 @@ from tilewright.golden.pe import (
     align,
     align_chunks,
     aligned_dot,
-    chunked_dot,
     deca_lane_dot,
     fp_fp_dot,
     fp_int_dot,
@@ -230,10 +229,6 @@ class FignaChunkBench(AlignedBench[FignaChunkParams]):
         columns |= {"exponent": exponent}
         columns = take_back(rng, columns, 1 << params.mantissa_bits, FP16_FRACTION)
         return {"i": self.with_lone_products(params, rng, columns)}
-
-    def dot(self, params: FignaChunkParams, beats: Columns) -> NDArray:
-        fields = ("activation", "weight", "exponent", "scale", "group_end")
-        return chunked_dot(params, *(beats[name] for name in fields))
 
     def operands(self, params: FignaChunkParams, tensors: Tensors) -> Columns:
         """Align the activations of each beat to its own largest exponent."""
