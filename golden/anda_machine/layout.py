@@ -85,9 +85,9 @@ def from_bytes(params: AndaParams, memory: Memory, data: NDArray[np.uint8], rows
 
 def _dtype(params: AndaParams, memory: Memory) -> np.dtype:
     """The numpy type of an element of a row."""
-    if memory is Memory.EXPONENTS:
+    if memory == Memory.EXPONENTS:
         return np.dtype("u1")
-    return np.dtype("<u2") if memory is Memory.SCALES else word_dtype(params)
+    return np.dtype("<u2") if memory == Memory.SCALES else word_dtype(params)
 
 
 def _checked(params: AndaParams, shape: tuple[int, ...]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from tilewright.golden.weights import Weights
 
 def to_bytes(params: HarmoniaParams, memory: Memory, rows: NDArray) -> NDArray[np.uint8]:
     """Rows in external memory, padded to whole lines."""
-    bits, flat = memory.element_bits, np.ascontiguousarray(rows).reshape(-1)
+    bits, flat = Memory(memory).element_bits, np.ascontiguousarray(rows).reshape(-1)
     data: NDArray[np.uint8]
     if bits == 1:
         data = np.packbits(flat.astype(bool), bitorder="little")
@@ -35,7 +35,7 @@ def from_bytes(
     params: HarmoniaParams, memory: Memory, data: NDArray[np.uint8], rows: int
 ) -> NDArray:
     """Undo :func:`to_bytes`."""
-    bits, octets = memory.element_bits, np.ascontiguousarray(data)
+    bits, octets = Memory(memory).element_bits, np.ascontiguousarray(data)
     if bits == 1:
         flat = np.unpackbits(octets, bitorder="little")
     elif bits == OPERAND_BITS:

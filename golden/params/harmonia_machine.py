@@ -421,8 +421,9 @@ class HarmoniaParams(MachineParams):
             return self.halves_rows
         return self.operand_rows if memory >= Memory.OPERANDS else self.activation_rows
 
-    def row_shape(self, memory: Memory) -> tuple[int, ...]:
+    def row_shape(self, memory: int) -> tuple[int, ...]:
         """Elements of a row: (banks or columns), or (banks or columns, elements)."""
+        memory = Memory(memory)  # from an instruction's field
         across = self.columns if memory.takes_beats else self.rows
         if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS, Memory.SCALES):
             return (across,)
@@ -430,8 +431,7 @@ class HarmoniaParams(MachineParams):
 
     def row_bits(self, memory: int) -> int:
         """Bits of a row in external memory."""
-        memory = Memory(memory)  # from an instruction's field
-        return prod(self.row_shape(memory)) * memory.element_bits
+        return prod(self.row_shape(memory)) * Memory(memory).element_bits
 
 
 @dataclass(frozen=True, kw_only=True)
