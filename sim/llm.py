@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tilewright.base.table import Reported, Table
+from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.formats import is_own, resolve_format
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.llm import LlmShape
@@ -316,12 +317,21 @@ def compare_systems(
 
 
 def _able(engines: Iterable[str], scheme: str) -> list[str]:
-    """Return the engines that decompress a scheme: of a user's own no DECA does.
+    """Return the engines that decompress a scheme.
 
-    Cores do where its class gives the cost; the roofline needs none.
+    With one of the user's own, a DECA does if its table can hold it, and cores do if its class says
+    what that takes; the roofline asks for nothing.
     """
     if not is_own(scheme):
         return list(engines)
     by_cores = resolve_format(scheme).vector_operations is not None
-    found = [name for name in engines if name != "deca" and (by_cores or name == "optimal")]
-    return found or ["optimal"]
+    able = {"optimal": True, "deca": _fits_deca(scheme)}
+    return [name for name in engines if able.get(name, by_cores)] or ["optimal"]
+
+
+def _fits_deca(scheme: str) -> bool:
+    try:
+        resolve_scheme(scheme)
+    except ValueError:
+        return False
+    return True

@@ -44,6 +44,7 @@ def steps_on_server(
     name = DEFAULT_SCHEME if scheme is None else scheme
     kept = DEFAULT_KV if kv is None else kv
     weights = resolve_weight_scheme(name)
+    weights = weights.on_deca if engine == "deca" else weights
     time = run_steps(
         *(machine, engine, weights, model, works), kv=resolve_kv_format(kept), params=target.deca
     )

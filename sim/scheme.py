@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from tilewright.golden.deca.scheme import resolve_scheme
+from tilewright.golden.deca.own import scheme_of
+from tilewright.golden.deca.scheme import Scheme, resolve_scheme
 from tilewright.golden.formats import NumberFormat, is_own, resolve_format
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TileConfig
@@ -49,6 +50,13 @@ class WeightScheme:
         codes = self.config.elements * self.density * self.config.code_bits / 8
         return float(codes + self.config.mask_bytes + self.config.scale_bytes)
 
+    @cached_property
+    def on_deca(self) -> "WeightScheme":
+        """The tiles that a DECA reads: a format of the user's own goes through its table."""
+        if self.own is None:
+            return self
+        return WeightScheme(name=self.name, config=scheme_of(self.own, self.name).config)
+
     @property
     def compressed(self) -> bool:
         """Whether anything has to be decompressed."""
@@ -68,11 +76,17 @@ def resolve_weight_scheme(text: str) -> WeightScheme:
     if is_own(text):
         own = resolve_format(text)
         return WeightScheme(name=own.name, config=TileConfig(code_bits=16), own=own)
+    scheme, density = scheme_and_density(text)
+    return WeightScheme(name=text, config=scheme.config, density=density)
+
+
+def scheme_and_density(text: str) -> tuple[Scheme, Fraction]:
+    """Return what the words of :func:`resolve_weight_scheme` say to a DECA."""
     found = WITH_DENSITY.fullmatch(text)
     name, percent = (found["name"], Fraction(found["percent"])) if found else (text, Fraction(100))
     require(0 < percent <= 100, f"{text!r}: density must be above 0% and at most 100%")
     head, comma, rest = name.partition(",")
-    scheme = resolve_scheme(OTHER_NAMES.get(head.lower(), head.lower()) + comma + rest)
-    if percent < 100:
-        scheme = scheme.sparsified
-    return WeightScheme(name=text, config=scheme.config, density=percent / 100)
+    if not is_own(name):
+        name = OTHER_NAMES.get(head.lower(), head.lower()) + comma + rest
+    scheme = resolve_scheme(name)
+    return scheme.sparsified if percent < 100 else scheme, percent / 100

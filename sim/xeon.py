@@ -88,11 +88,6 @@ def _deca_cycles(params: DecaParams, scheme: WeightScheme) -> float:
 
 def deca_cycles(params: DecaParams, scheme: WeightScheme) -> float:
     """Mean cycles of a tile in the vector pipeline, from the golden cycle model."""
-    require(
-        scheme.own is None,
-        f"a DECA decompresses schemes of its own, not {scheme.name}; take the engine software or"
-        " optimal",
-    )
     return measured("deca.cycles", _deca_cycles(params, scheme))
 
 
@@ -113,6 +108,7 @@ def tile_cost(
     ``rows`` is the batch, ``inner`` the length of the activations, ``integration`` how a core and
     its DECA work together.
     """
+    scheme = scheme.on_deca if engine == "deca" else scheme
     cores = machine.cores if cores is None else cores
     require(1 <= cores <= machine.cores, f"cores must be 1..{machine.cores}, not {cores!r}")
     share = machine.bytes_per_cycle(cores)

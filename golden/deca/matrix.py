@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.deca.coding import CompressedTiles, encode_tiles
 from tilewright.golden.deca.decompression import decompress_tiles
+from tilewright.golden.deca.own import OwnScheme
 from tilewright.golden.deca.prune import Pruner
 from tilewright.golden.deca.quantise import quantise, row_scales
 from tilewright.golden.deca.scheme import Scheme
@@ -75,20 +76,29 @@ def _compress_band(
     scheme: Scheme, weights: NDArray[np.float32], pruner: Pruner | None
 ) -> CompressedMatrix:
     config = scheme.config
+    if isinstance(scheme, OwnScheme):  # whole rows: groups may be longer than a piece's
+        tiles = to_tiles(config, weights)
+        mask = _mask(scheme, tiles, pruner)
+        found = encode_tiles(config, scheme.quantise(tiles, mask, weights.shape))
+        return CompressedMatrix(scheme, weights.shape, found)
     scales = row_scales(scheme, np.abs(weights).max(axis=1)) if config.int8 else None
     parts = []
     for columns in columns_of(config, weights):
         part = weights[:, columns]
         tiles = to_tiles(config, part)
-        if pruner is not None:
-            mask = pruner.mask(tiles)
-        else:
-            mask = tiles != 0 if config.sparse else np.ones(tiles.shape, np.bool_)
+        mask = _mask(scheme, tiles, pruner)
         if scales is not None:
             tiles = to_tiles(config, part / scales[:, np.newaxis])
         parts.append(encode_tiles(config, quantise(scheme, tiles, mask)))
     shape = (weights.shape[0], weights.shape[1])
     return CompressedMatrix(scheme, shape, CompressedTiles.join(parts), scales)
+
+
+def _mask(scheme: Scheme, tiles: NDArray[np.float32], pruner: Pruner | None) -> NDArray[np.bool_]:
+    """Return which weights are stored."""
+    if pruner is not None:
+        return pruner.mask(tiles)
+    return tiles != 0 if scheme.config.sparse else np.ones(tiles.shape, np.bool_)
 
 
 def compress(matrix: ArrayLike, scheme: Scheme, density: float | None = None) -> CompressedMatrix:

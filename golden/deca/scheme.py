@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.bits import decode, decode_int, encode
+from tilewright.golden.formats import is_own
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import LUT_ENTRIES, ScaleKind, TileConfig
 from tilewright.golden.params.describe import parse
@@ -182,8 +183,14 @@ def resolve_scheme(text: str) -> Scheme:
     """``NAME[,OPTION=VALUE]...`` as a scheme; its name is ``text``.
 
     Options: ``group=N``, ``scale=none|e8m0|bf16``, ``sparse=true|false``; and for the name
-    ``book`` the values of the codes, ``values=V/V/...``, at least two and rounded to bf16.
+    ``book`` the values of the codes, ``values=V/V/...``, at least two and rounded to bf16. Or
+    ``FILE.py:CLASS``, a format of the user's own (``tilewright.golden.deca.own``).
     """
+    if is_own(text):
+        # Imported here: own schemes are schemes of this module.
+        from tilewright.golden.deca.own import own_scheme
+
+        return own_scheme(text)
     head, *settings = text.split(",")
     options = dict(_option(text, setting) for setting in settings)
     scheme = _named(text, head, options.pop("values", None))

@@ -54,7 +54,7 @@ def test_fewer_operations_move_a_kernel_out_of_the_vector_region(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words", "message"),
     [
-        (LIKE, {}, "a DECA decompresses schemes of its own, not like; take the engine software"),
+        (LIKE, {}, "like cannot be used: TypeError: 'NoneType' object is not callable"),
         (LIKE, {"engine": "look-up"}, "no kernel of ours was measured with like"),
         (
             LIKE.replace("vector_operations", "other"),
@@ -75,6 +75,13 @@ def test_what_is_refused(tmp_path, text, words, message):
         answer(MODEL, scheme=named(tmp_path, text), **words)
 
 
+def test_deca_takes_what_its_tables_can_hold():
+    """Of 16 levels with a scale for 64 weights: tiles of 4-bit codes, a scale for each 32."""
+    mine, known = (answer(MODEL, scheme=scheme) for scheme in (f"{LEVELS}:Levels", "int4,group=32"))
+    assert mine.latency_ms == known.latency_ms
+    assert mine.memory_bytes == known.memory_bytes
+
+
 def test_a_count_of_operations_is_a_number(tmp_path):
     resolve_weight_scheme.cache_clear()
     with pytest.raises(ValueError, match="must be a number above 0, not 'many'"):
@@ -89,11 +96,11 @@ def test_free_decompression_needs_no_count(tmp_path):
 
 
 def test_a_format_stands_in_the_table_of_all_systems(capsys):
-    """Beside the known scheme, or instead of it: with every engine that can, which no DECA is."""
+    """With the known scheme, or instead of it: on every engine, DECA's table among them."""
     mine = f"{LEVELS}:Levels"
     found = compare_systems("opt-125m", "mxfp4", 1, 64, "decode", [mine])
     own = [(row.system, row.engine) for row in found if row.scheme == "levels"]
-    engines = ("software", "optimal", "more-avx", "wider-avx")
+    engines = ("software", "deca", "optimal", "more-avx", "wider-avx")
     assert own == [(system, engine) for system in ("spr-ddr", "spr-hbm") for engine in engines]
     assert ("spr-hbm", "deca") in {(r.system, r.engine) for r in found if r.scheme == "mxfp4"}
     instead = compare_systems("opt-125m", mine, 1, 64, "decode")

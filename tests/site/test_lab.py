@@ -1,4 +1,4 @@
-"""The lab's page: its data are the performance model's answers, and a browser shows them."""
+"""The labs: their data are the performance model's answers, and a browser shows them."""
 
 import base64
 import json
@@ -17,91 +17,114 @@ from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.serving import ask
 from tilewright.sim.system import changed_server
 from tilewright.sim.xeon import SYSTEMS
-from tilewright.site.lab import AXES, COLUMNS, START, lab, question
+from tilewright.site.lab import ACCELERATORS, LABS, OTHER_PARTS, SERVERS, accelerators, servers
 
-SIZES = [len(values) for values in AXES.values()]
+PAGES = {"lab": servers, "accelerators": accelerators}
+
+
+@pytest.fixture(scope="module", params=LABS.values(), ids=LABS)
+def lab(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def page():
-    return lab()
+def page(lab):
+    return PAGES[lab.name]()
 
 
 @pytest.fixture(scope="module")
 def data(page):
-    (text,) = re.findall(r'<script type="application/json" id="lab-data">(.*?)</script>', page)
+    (text,) = re.findall(r'<script type="application/json">(.*?)</script>', page)
     return json.loads(text)
 
 
 @pytest.fixture(scope="module")
-def rows(data):
+def rows(lab, data):
     flat = np.frombuffer(base64.b64decode(data["grid"]), "<f4")
-    return flat.reshape(*SIZES, len(COLUMNS))
+    return flat.reshape(*(len(v) for v in lab.axes.values()), len(data["columns"]))
 
 
-def place(point):
-    return tuple(values.index(point[name]) for name, values in AXES.items())
-
-
-def test_points_of_the_page_are_answers_of_the_model(data, rows):
-    assert data["axes"] == {name: list(values) for name, values in AXES.items()}
+def test_points_of_the_page_are_answers_of_the_model(lab, data, rows):
+    assert data["axes"] == {name: list(values) for name, values in lab.axes.items()}
     rng = np.random.default_rng(1)
-    for at in zip(*(rng.integers(0, size, 20) for size in SIZES), strict=True):
-        point = {name: values[k] for (name, values), k in zip(AXES.items(), at, strict=True)}
-        found = ask(question(point))
-        others = sum(found.ms_by_part[part] for part in ("attention", "cache", "small kernels"))
+    for at in zip(*(rng.integers(0, size, 20) for size in rows.shape[:-1]), strict=True):
+        point = {name: values[k] for (name, values), k in zip(lab.axes.items(), at, strict=True)}
+        found = ask(lab.question(point))
+        others = sum(found.ms_by_part.get(part, 0) for part in OTHER_PARTS)
         stored = (found.memory_bytes.weights + found.memory_bytes.cache) / 1e9
         shown = found.latency_ms, found.latency_ms - others, found.joules_per_token, stored
-        ms, *rest, bound = rows[at]
-        assert np.allclose((ms, *rest), shown, rtol=1e-6, atol=0), point
+        shares = [found.utilisation[unit] for unit in lab.units]
+        ms, products, joules, gigabytes, bound, *units = rows[at]
+        stored_here = (ms, products, joules, gigabytes, *units)
+        assert np.allclose(stored_here, (*shown, *shares), rtol=1e-6, atol=0), point
         assert data["bounds"][int(bound)] == found.bound
         assert found.memory_bytes.capacity == data["capacity"] * 1e9
+        assert found.kind == ("programs" if lab is ACCELERATORS else "predicted")
 
 
-def test_engines_differ_where_the_page_starts(rows):
-    software, *decas, optimal = rows[(slice(None), *place(START)[1:])][:, 0]
+def start(lab, rows):
+    """Milliseconds of every machine where the page starts."""
+    _first, *others = lab.axes.items()
+    return rows[(slice(None), *(values.index(lab.start[name]) for name, values in others), 0)]
+
+
+def test_machines_differ_where_the_page_starts(lab, rows):
+    if lab is ACCELERATORS:
+        anda, harmonia = start(lab, rows)
+        assert anda > 2 * harmonia
+        return
+    software, *decas, optimal = start(lab, rows)
     assert software > 1.5 * optimal
     assert software > 1.1 * max(decas) > 1.1 * decas[2]
 
 
-def test_the_page_is_small_and_rests_without_scripts(page):
+def test_the_page_is_small_and_rests_without_scripts(lab, page):
     assert len(page) < 1_500_000
-    assert page.count(" disabled>") == len(AXES)
+    assert page.count(" disabled>") == len(lab.axes)
     assert "<noscript>This page needs JavaScript; tilewright llm prints" in page
 
 
 OTHER = {"engine": "deca-8-4", "model": "llama-3.1-8b", "format": "mxfp4", "density": "50"}
 OTHER |= {"bandwidth": "1700", "context": "8192", "batch": "32"}
+LINKS = {
+    "lab": OTHER,
+    "accelerators": {"lab": "accelerators", "machine": "anda", "model": "llama-3.2-3b"}
+    | {"bandwidth": "256", "context": "128", "batch": "4"},
+}
 
 
 @pytest.mark.full
-def test_a_browser_shows_the_point_of_a_link(page, tmp_path, capsys):
+def test_a_browser_shows_the_point_of_a_link(lab, tmp_path, capsys):
     if not any(map(shutil.which, NAMES)):
         pytest.skip("no Chromium here; to get it: apt-get install chromium")
-    path = tmp_path / "lab.html"
+    path, name = tmp_path / "lab.html", lab.name
     script = (DOCS / "_static" / "lab.js").read_text()
-    path.write_text(f"<!DOCTYPE html><meta charset=utf-8><body>{page}<script>{script}</script>")
+    both = servers() + accelerators()
+    path.write_text(f"<!DOCTYPE html><meta charset=utf-8><body>{both}<script>{script}</script>")
     with open_browser() as browser:
-        link = "&".join(f"{name}={value}" for name, value in OTHER.items())
+        link = "&".join(f"{name}={value}" for name, value in LINKS[name].items())
         browser.open(f"{path.as_uri()}#{link}", 1000, 800, False)
-        command = browser.evaluate("document.getElementById('lab-command').textContent")
-        figures = browser.evaluate("document.getElementById('lab-figures').textContent")
+        command = browser.evaluate(f"document.getElementById('{name}-command').textContent")
+        figures = browser.evaluate(f"document.getElementById('{name}-figures').textContent")
         moved = browser.evaluate(
-            "(function () { const s = document.getElementById('lab-batch'); s.value = 4;"
+            f"(function () {{ const s = document.getElementById('{name}-batch'); s.value = 1;"
             " s.dispatchEvent(new Event('input')); s.dispatchEvent(new Event('change'));"
             " return location.hash; })()"
         )
         drawn = browser.evaluate("document.querySelectorAll('.lab svg').length")
-        shapes = browser.evaluate("document.querySelector('.lab-plots').innerHTML")
+        shapes = browser.evaluate(f"document.querySelector('#{name} .lab-plots').innerHTML")
     assert cli.main([*shlex.split(command)[1:], "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert f"{answer['tokens_per_second']:.2f} tokens/s" in figures
     assert f"{answer['latency_ms']:.2f} ms a step" in figures
     assert f"bound by {answer['bound']}" in figures
+    assert drawn == 6 and "NaN" not in shapes and "Infinity" not in shapes
+    assert moved.endswith("batch=2") and ("lab=accelerators" in moved) == (lab is ACCELERATORS)
+    if lab is ACCELERATORS:
+        assert f"loads {100 * answer['utilisation']['load']:.0f}% of the time" in figures
+        return
     machine = changed_server(SYSTEMS["spr-hbm"], {"bandwidth": "1700GB/s"})
-    asked = question(OTHER)
+    asked = SERVERS.question(OTHER)
     own = kernel(resolve_weight_scheme(asked.scheme), 32, asked.block)
     roof = float(Surface.of_deca(machine).fma(own.memory, own.vector, 32)) / 1e12
     assert f"{roof:.3g} TFMA/s" in figures
-    assert moved.endswith("batch=16") and drawn == 3
-    assert "NaN" not in shapes and "Infinity" not in shapes

@@ -270,10 +270,10 @@ def test_refused_arguments(tmp_path, model, capsys):
         "unknown scheme 'mxpf4'; did you mean mxfp4"
     )
     assert refused(capsys, "pack", model, "--scheme", "bf8", "--density", "2", *out) == (
-        "density must be 0..1, not 2.0"
+        "--density must be above 0 and at most 1, not 2"
     )
-    assert refused(capsys, "pack", model, "--scheme", "bf8", "--density", "0", *out) == (
-        "--density must be above 0: with 0 no weight is left"
+    assert refused(capsys, "pack", model, "--scheme", "bf8", "--density", "1e-9", *out) == (
+        "--density 1e-09 leaves none of the 1,024 weights of layers.0.double"
     )
     assert refused(capsys, "pack", model, "--scheme", "bf8", "-o", tmp_path / "no" / "p") == (
         f"{tmp_path / 'no'}: there is no such folder"

@@ -18,7 +18,7 @@ QUESTIONS = (
     ),
     *(servers.energy_by_context, servers.by_cores, servers.integration),
     *(servers.anda_lengths, servers.measured, accuracy.machines, own.accelerators, own.answers),
-    *(sparamx.left_of_deca, lab.grid),
+    *(sparamx.left_of_deca, lab.SERVERS.answers, lab.ACCELERATORS.answers),
 )
 
 

@@ -11,11 +11,10 @@ from tilewright.base.errors import CheckError, CommandError
 from tilewright.compiler.text import check_temperature, chosen, decoded, prompt_tokens
 from tilewright.golden.bits import encode
 from tilewright.golden.deca.matrix import CompressedMatrix
-from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.deca.stream import stream_by_tepls
 from tilewright.golden.deca.tile_timing import tiles_in_order
 from tilewright.golden.deca.tiles import tile_columns
-from tilewright.golden.llm.engine import Session
+from tilewright.golden.formats import is_own
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.on_deca import HEAD, DecaFormat, Storage, compressed_model, read_packed
 from tilewright.golden.params.deca import TILE_ROWS, DecaParams
@@ -23,7 +22,7 @@ from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.resolve import resolve_as
 from tilewright.sim.deca_stream import Integration
 from tilewright.sim.on_server import step_on_server
-from tilewright.sim.scheme import OTHER_NAMES, WITH_DENSITY, resolve_weight_scheme
+from tilewright.sim.scheme import scheme_and_density
 from tilewright.sim.system import Server
 from tilewright.sim.target import Target, resolve_target
 from tilewright.sim.workload import Batch, Pass, Step
@@ -315,6 +314,8 @@ def _schemes_of(matrices: dict[str, CompressedMatrix], params: DecaParams) -> tu
         config, name = some[0].scheme.config, some[0].scheme.name
         if not params.supports(config):
             raise CommandError(f"{params.slug} cannot scale groups of {config.group} elements")
+        if is_own(name):  # in words for tiles of that size: the class's file may be elsewhere
+            name = f"int{config.code_bits},group={config.group},scale={config.scale.value}"
         if config.sparse:
             stored = sum(int(np.bitwise_count(m.tiles.masks).sum()) for m in some)
             share = 100 * stored / sum(prod(m.shape) for m in some)
@@ -332,10 +333,7 @@ def _server(options: CpuOptions, params: DecaParams) -> Target:
 
 def _storage(text: str, params: DecaParams) -> Storage:
     """A scheme as ``tilewright llm`` writes it: NAME[,OPTION=VALUE]...[_DENSITY%]."""
-    weights = resolve_weight_scheme(text)  # refuses what is none
-    found = WITH_DENSITY.fullmatch(text)
-    name, comma, rest = (found["name"] if found else text).partition(",")
-    scheme = resolve_scheme(OTHER_NAMES.get(name.lower(), name.lower()) + comma + rest)
-    if not params.supports(weights.config):
-        raise CommandError(f"{params.slug} cannot scale groups of {weights.config.group} elements")
-    return Storage(scheme=scheme, density=float(weights.density) if weights.density < 1 else None)
+    scheme, density = scheme_and_density(text)
+    if not params.supports(scheme.config):
+        raise CommandError(f"{params.slug} cannot scale groups of {scheme.config.group} elements")
+    return Storage(scheme=scheme, density=float(density) if density < 1 else None)

@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scheme",
         required=True,
         help="NAME[,group=N][,scale=none|e8m0|bf16]: bf16, bf8, e4m3, mxfp8_e4m3, mxfp8_e5m2,"
-        " mxfp6_e3m2, mxfp6_e2m3, mxfp4, nf4, int1..int8, int1_tile..int8_tile (int8 tiles), or"
-        " book,values=V/V/...",
+        " mxfp6_e3m2, mxfp6_e2m3, mxfp4, nf4, int1..int8, int1_tile..int8_tile (int8 tiles),"
+        " book,values=V/V/..., or FILE.py:CLASS of your own",
     )
     parser.add_argument(
         "--density",

@@ -62,8 +62,8 @@ def pack_model(
     stores all of them. Tensors whose name matches a pattern of ``keep`` are written as they are,
     and so is everything that does not fill a tile. An error leaves ``output`` as it was.
     """
-    if density == 0:
-        raise CommandError("--density must be above 0: with 0 no weight is left")
+    if density is not None and not 0 < density <= 1:
+        raise CommandError(f"--density must be above 0 and at most 1, not {density:g}")
     chosen = effective_scheme(resolve_scheme(scheme), density)
     source, places = Path(model), (output, output.parent)
     # A further file in a model's folder would be taken for a part of the model.
@@ -71,6 +71,12 @@ def pack_model(
         raise CommandError(f"{output}: the packed file cannot take the place of the model")
     with open_model(model) as tensors:
         compressed, others = _divide(model, tensors, chosen, keep)
+        smallest = min(compressed, key=lambda tensor: prod(tensor.shape))
+        if density is not None and round(density * prod(smallest.shape)) == 0:
+            raise CommandError(
+                f"--density {density:g} leaves none of the {prod(smallest.shape):,} weights of"
+                f" {smallest.name}"
+            )
         with open_atomic(output) as file, progress("pack", len(tensors)) as tick:
             writer = PackedWriter(file, [(t.name, len(t.shape)) for t in tensors.values()])
             packed = []
