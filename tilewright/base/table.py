@@ -121,6 +121,9 @@ class Reported(ABC):
     def report(self) -> Table:
         """The result for a reader."""
 
+    def __str__(self) -> str:
+        return str(self.report)
+
     def _repr_html_(self) -> str:
         return self.report._repr_html_()
 
