@@ -135,7 +135,7 @@ def answer(
     *,
     scheme: str | None = None,
     engine: str | None = None,
-    block: BlockParams | None = None,
+    block: BlockParams | str | None = None,
     latency: int | None = None,
     settings: Mapping[str, str] | None = None,
     batch: int | Batch = 1,

@@ -154,7 +154,7 @@ class Question:
     system: str | None = None
     engine: str | None = None
     scheme: str | None = None
-    block: BlockParams | None = None
+    block: BlockParams | str | None = None  # parameters, or a name such as harmonia,rows=4
     latency: int | None = None  # of the memory of a block, in cycles
     settings: Mapping[str, str] | None = None  # fields of the system and their values
     kv: str | None = None

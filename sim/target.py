@@ -18,6 +18,7 @@ from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.names import unknown
+from tilewright.golden.params.resolve import resolve
 from tilewright.sim import xeon
 from tilewright.sim.accelerator import ACCELERATORS, BUILT, Accelerator, as_built, published
 from tilewright.sim.own_accelerator import SETTINGS, is_accelerator, read_accelerator
@@ -112,15 +113,16 @@ def resolve_target(
     system: str | None = None,
     *,
     engine: str | None = None,
-    block: BlockParams | None = None,
+    block: BlockParams | str | None = None,
     latency: int | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Target:
     """Return the target that these options name; contradictions are refused.
 
-    ``system`` is a name or a TOML file of a server or an accelerator, ``settings`` are fields and
-    their values.
+    ``system`` is a name or a TOML file of a server or an accelerator, ``block`` parameters or a
+    name such as ``harmonia,rows=4``, ``settings`` are fields and their values.
     """
+    block = resolve(block) if isinstance(block, str) else block
     changes = settings or {}
     own = None if system is None else _own(system)
     server = None if system is None or own is not None else _server(system)

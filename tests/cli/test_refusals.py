@@ -120,6 +120,8 @@ llm opt-125m --tokens 9 | tokens follow a prompt; say how long it is
 llm opt-125m --within 9 --batch 2 | batch does not go with a bound
 llm opt-125m --within nan | a bound must be above 0 ms, not nan
 llm opt-66b --scheme bf16 --within 9 | opt-66b does not fit in spr-hb
+pack tiny-llama --scheme bf8 --density 1e-9 -o p.safetensors | --density 1e-09 leaves none of the
+pack tiny-llama --scheme no.py:Mine -o p.safetensors | a format of your own is FILE.py:CLASS; there
 place --goal area | --goal goes with a BLOCK to place
 place --tech tsmc5 | unknown technology 'tsmc5'
 place popcount:odd --csv --json | --json is no CSV
@@ -138,9 +140,11 @@ run tiny-llama --prompt Hi --seed -1 | --seed must be at least 0, not -1
 run tiny-llama --prompt Hi --sequences 999999999 | sequences must be 1..65536, not 999999999
 run tiny-llama --prompt Hi --temperature -5 | temperature must be at least 0 and finite, not -5
 run tiny-llama --prompt Hi --temperature nan | temperature must be at least 0 and finite, not nan
+run tiny-llama --prompt Hi --tokens 999 | a prompt of 2 tokens and 999 new ones need a context
 run tiny-llama --prompt Hi --trace no/such.json | no: there is no such folder
 run tiny-llama --prompt Hi --weights 5 | --weights must be 4, 8 or FILE.py:CLASS, not '5'
 simulat | unknown command 'simulat'; did you mean simulate?
+simulate popcount:odd --cases 999999999 | cases must be 1..10,000,000, not 999999999
 simulate deca.gem | unknown workload 'deca.gem'; did you mean deca.gemm
 sweep --frontier deca --tech sky130hd | frontier deca is of asap7, not sky130hd
 sweep --frontier decca | unknown frontier 'decca'; did you mean deca?

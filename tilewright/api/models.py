@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -238,6 +237,7 @@ class CompiledLLM(Reported):
         from tilewright.compiler.host import LATENCY, Runner
         from tilewright.compiler.text import Text
         from tilewright.studies.accelerators import accelerator_of
+        from tilewright.studies.chat import encoder
 
         kind: type[Runner] = Runner
         if rtl:
@@ -245,11 +245,7 @@ class CompiledLLM(Reported):
 
             kind = RtlRunner
         runner = kind(self.folder, latency=LATENCY if latency is None else latency)
-        encode = None
-        if chat:
-            from tilewright.studies.chat import chat_tokens
-
-            encode = partial(chat_tokens, self.folder.chat, self.folder.tokenizer)
+        encode = encoder(self.folder, self.folder.plan.shape.vocab_size, chat=chat)
         session = Session(runner, prompt, accelerator_of(runner.machine), encode=encode)
         ends = () if ignore_end else self.folder.chat.ends
         text = Text(self.folder.tokenizer)

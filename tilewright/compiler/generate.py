@@ -11,7 +11,13 @@ from tilewright.base.errors import CommandError
 from tilewright.compiler.energy import Powered, energy
 from tilewright.compiler.host import ProgramRun, Runner
 from tilewright.compiler.states import SavedRun, load_state, save_state
-from tilewright.compiler.text import check_temperature, chosen, decoded, prompt_tokens
+from tilewright.compiler.text import (
+    check_context,
+    check_temperature,
+    chosen,
+    decoded,
+    prompt_tokens,
+)
 from tilewright.compiler.timing import LayerTime, Timing
 
 _Key = TypeVar("_Key")
@@ -181,13 +187,7 @@ class Session:
         check_temperature(temperature)
         if memory_error is not None and memory_error < complete:
             raise CommandError(f"token {memory_error} is complete already")
-        context, longest = self.runner.plan.context, max(map(len, self.prompts))
-        if longest + tokens - 1 > context:
-            raise CommandError(
-                f"a prompt of {longest} tokens and {tokens} new ones need a context of"
-                f" {longest + tokens - 1}; the model is compiled for {context}: give a larger"
-                " --context"
-            )
+        check_context(max(map(len, self.prompts)), tokens, self.runner.plan.context)
 
     def _generations(
         self,

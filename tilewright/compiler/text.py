@@ -37,6 +37,15 @@ def decoded(tokenizer: Tokenizer | None, tokens: Sequence[int]) -> str:
     return tokenizer.decode(tokens)
 
 
+def check_context(prompt: int, tokens: int, context: int) -> None:
+    """Refuse a prompt of so many tokens, and new ones, that do not fit into a sequence's cache."""
+    if prompt + tokens - 1 > context:
+        raise CommandError(
+            f"a prompt of {prompt} tokens and {tokens} new ones need a context of"
+            f" {prompt + tokens - 1}; the model is compiled for {context}: give a larger --context"
+        )
+
+
 def check_temperature(temperature: float) -> None:
     """Refuse what :func:`chosen` cannot divide by."""
     if not 0 <= temperature < np.inf:

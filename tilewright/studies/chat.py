@@ -1,10 +1,39 @@
-"""A message as the tokens of a conversation, by the chat template of a model's own files."""
+"""Prompts as tokens: plain text, or a conversation by the chat template of a model's own files."""
 
 import re
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
 
 from tilewright.base.errors import CommandError
+from tilewright.compiler.text import prompt_tokens
 from tilewright.golden.llm.chat import Chat
 from tilewright.golden.llm.tokenizer import Tokenizer
+
+
+class Speaker(Protocol):
+    """A model, or its compiled folder."""
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """Of its files."""
+
+    @property
+    def start(self) -> int | None:
+        """The token before every text."""
+
+    @property
+    def chat(self) -> Chat:
+        """How a conversation is laid out."""
+
+
+def encoder(model: Speaker, vocabulary: int, *, chat: bool) -> Callable[[str], list[int]]:
+    """Return the function that turns a prompt, or with ``chat`` a message, into tokens."""
+    if chat:
+        return partial(chat_tokens, model.chat, model.tokenizer)
+    return partial(
+        prompt_tokens, tokenizer=model.tokenizer, start=model.start, vocabulary=vocabulary
+    )
 
 
 def chat_tokens(chat: Chat, tokenizer: Tokenizer | None, message: str) -> list[int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.base.errors import CheckError, CommandError
-from tilewright.compiler.text import check_temperature, chosen, decoded, prompt_tokens
+from tilewright.compiler.text import check_temperature, chosen, decoded
 from tilewright.golden.bits import encode
 from tilewright.golden.deca.matrix import CompressedMatrix
 from tilewright.golden.deca.stream import stream_by_tepls
@@ -26,7 +26,7 @@ from tilewright.sim.scheme import scheme_and_density
 from tilewright.sim.system import Server
 from tilewright.sim.target import Target, resolve_target
 from tilewright.sim.workload import Batch, Pass, Step
-from tilewright.studies.chat import chat_tokens
+from tilewright.studies.chat import encoder
 from tilewright.studies.runs.deca_gemm import run_matrix
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
 
@@ -172,13 +172,7 @@ class CpuSession:
             layers, head = _storage(self.scheme, params), _storage(self.head, params)
             self.model = load_model(source)
         model = self.model
-        if chat:
-            self.prompt = chat_tokens(model.chat, model.tokenizer, prompt)
-        else:
-            words = model.config.vocab_size
-            self.prompt = prompt_tokens(
-                prompt, model.tokenizer, start=model.start, vocabulary=words
-            )
+        self.prompt = encoder(model, model.config.vocab_size, chat=chat)(prompt)
         self.check(tokens)
         if not packed:
             self.matrices = compressed_model(self.model, layers, head, tick)

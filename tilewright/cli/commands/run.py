@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -155,8 +154,9 @@ def run(args: argparse.Namespace) -> int:
     from tilewright.compiler.generate import Session
     from tilewright.compiler.host import Runner
     from tilewright.studies.accelerators import accelerator_of
+    from tilewright.studies.chat import encoder
 
-    folder = _folder(args, len(prompts))
+    folder = _folder(args, prompts)
     latency = LATENCY if args.latency is None else args.latency
     runner_class: type[Runner] = Runner
     if args.rtl:
@@ -164,11 +164,7 @@ def run(args: argparse.Namespace) -> int:
 
         runner_class = RtlRunner
     runner = runner_class(folder, latency=latency)
-    encode = None
-    if args.chat:
-        from tilewright.studies.chat import chat_tokens
-
-        encode = partial(chat_tokens, folder.chat, folder.tokenizer)
+    encode = encoder(folder, folder.plan.shape.vocab_size, chat=args.chat)
     _remark_on(folder.tokenizer)
     accelerator = accelerator_of(runner.machine)
     session = Session(runner, prompts, accelerator, encode=encode, state=args.state)
@@ -247,22 +243,25 @@ def _generated(
     return done
 
 
-def _folder(args: argparse.Namespace, sequences: int) -> "ModelFolder":
+def _folder(args: argparse.Namespace, prompts: list[str]) -> "ModelFolder":
+    """Return the compiled model; prompts that do not fit are refused before it is compiled."""
     from tilewright.compiler.compile import CONTEXT, compiled_folder
     from tilewright.compiler.folder import open_folder
+    from tilewright.compiler.text import check_context
+    from tilewright.golden.llm.load import load_model
+    from tilewright.studies.chat import encoder
 
     path = Path(args.model)
     if (path / "manifest.json").is_file():
         refuse_compile_options(args, f"{path} is compiled already")
         return open_folder(path, target=args.on)
     options = options_of(args, args.on or "harmonia")
-    if args.tokens > (options.context or CONTEXT):
-        raise CommandError(
-            f"--tokens {args.tokens} exceeds the context of {options.context or CONTEXT}; give a"
-            " larger --context"
-        )
+    model = load_model(args.model, lazy=True)
+    encode = encoder(model, model.config.vocab_size, chat=args.chat)
+    longest = max(len(encode(prompt)) for prompt in prompts)
+    check_context(longest, args.tokens, options.context or CONTEXT)
     if args.sequences is None:
-        options = replace(options, sequences=sequences)
+        options = replace(options, sequences=len(prompts))
     with progress("compiling") as tick:
         path = compiled_folder(args.model, options, lambda doing: tick(doing, steps=0))
     return open_folder(path, target=args.on)

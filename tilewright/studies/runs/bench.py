@@ -22,6 +22,8 @@ from tilewright.verify.simulators.verilog import block_verilog
 
 LONG = 50_000  # cases that repay the time of an optimising compiler
 
+MOST_CASES = 10_000_000  # whose operands fit in memory
+
 
 @dataclass(frozen=True)
 class BlockRun:
@@ -61,6 +63,8 @@ def bench_block(
     or .vcd file that all signals are written to.
     """
     params = resolve(block)
+    if not 1 <= cases <= MOST_CASES:
+        raise ValueError(f"cases must be 1..{MOST_CASES:,}, not {cases}")
     tests = cocotb_tests(params)
     if exhaustive and not bench_of(params).exhaustible:
         raise ValueError(f"the bench of {params.block} has no exhaustive cases")
