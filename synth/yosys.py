@@ -5,7 +5,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -31,23 +32,49 @@ class SynthesisError(CommandError):
     """Yosys or ABC could not do what was asked; the text is one line that says why."""
 
 
+_MAPPED = re.compile(r"Extracting gate netlist of module `\\?(.*?)'")
+_tell: Callable[[str], None] = lambda module: None
+
+
+@contextmanager
+def watched(tell: Callable[[str], None]) -> Iterator[None]:
+    """Call ``tell`` with the name of each module that any Yosys maps to gates."""
+    global _tell
+    before, _tell = _tell, tell
+    try:
+        yield
+    finally:
+        _tell = before
+
+
 def run_yosys(commands: Sequence[str], folder: Path) -> str:
     """Run ``commands`` in ``folder`` and return what Yosys printed."""
-    done = subprocess.run(
+    printed = []
+    with subprocess.Popen(
         # -S: half of the time to start would go into packages that it does not use.
         [sys.executable, "-S", "-c", _CHILD, _packages()],
-        input="".join(f"{command}\n" for command in commands),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
         cwd=folder,
         env={**os.environ, "TMPDIR": str(folder)},  # what ABC leaves behind goes with the folder
-        check=False,
-    )
-    if done.returncode:
-        raise SynthesisError(_reason(done.stdout, done.returncode))
-    return done.stdout
+    ) as child:
+        assert child.stdin is not None and child.stdout is not None
+        try:
+            child.stdin.write("".join(f"{command}\n" for command in commands))
+            child.stdin.close()
+        except BrokenPipeError:
+            pass  # it ended early and has printed why; commands are less than a pipe takes
+        for line in child.stdout:
+            printed.append(line)
+            if module := _MAPPED.search(line):
+                _tell(module[1])
+    text = "".join(printed)
+    if child.returncode:
+        raise SynthesisError(_reason(text, child.returncode))
+    return text
 
 
 @cache

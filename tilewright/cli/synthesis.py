@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tilewright.base.console import print_json, print_table, progress
@@ -35,6 +36,7 @@ from tilewright.synth.reference import REFERENCE_DESIGNS
 from tilewright.synth.system import SYSTEM
 from tilewright.synth.technology import TECHNOLOGIES, Technology, load_technology
 from tilewright.synth.whole_timing import SYSTEM_CLOCK, clock_record
+from tilewright.synth.yosys import watched
 
 _NOT_FOR_SYSTEMS = {
     "--goal": "goal",
@@ -184,7 +186,7 @@ def map_system(args: argparse.Namespace) -> int:
 def _measure_areas(args: argparse.Namespace) -> int:
     technologies = _technologies_of(args)
     records = []
-    with progress("area by part", len(technologies)) as tick:
+    with progress("area by part", len(technologies)) as tick, watched(partial(tick, steps=0)):
         for technology, record in system_areas(args.block, technologies):
             records.append(record)
             if args.update_records:
@@ -197,7 +199,7 @@ def _measure_areas(args: argparse.Namespace) -> int:
 def _time_system(args: argparse.Namespace) -> int:
     technologies = _technologies_of(args)
     records = []
-    with progress("clock of the whole", len(technologies)) as tick:
+    with progress("clock", len(technologies)) as tick, watched(partial(tick, steps=0)):
         for technology in technologies:
             records.append(clock_record(args.block, technology, args.clock))
             if args.update_records:

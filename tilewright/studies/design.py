@@ -1,8 +1,11 @@
-"""One design from parameters to tokens a second: Verilog, lint, simulation, cells, a model."""
+"""One design from parameters to tokens a second: Verilog, lint, cells, a model, simulation."""
 
+import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,11 @@ from tilewright.synth.block_files import write_block
 from tilewright.synth.emit import to_rtlil, to_verilog
 from tilewright.synth.flow import Goal
 from tilewright.synth.jobs import Request, plan, run_jobs
-from tilewright.synth.system import Area, system_area
+from tilewright.synth.memory import macro_cell, parse_macro
+from tilewright.synth.system import Area, load_system, system_area
 from tilewright.synth.technology import Technology, load_technology
-from tilewright.synth.whole_timing import netlist_clock
-from tilewright.synth.yosys import SynthesisError
+from tilewright.synth.whole_timing import load_clock, netlist_clock
+from tilewright.synth.yosys import SynthesisError, watched
 from tilewright.verify.lint import lint
 from tilewright.verify.simulators import MissingToolError
 from tilewright.verify.simulators.find import require_simulator
@@ -74,26 +78,32 @@ def design(
     technology: str = "asap7",
     model: str = "smollm2",
     cases: int = 200,
+    full: bool = False,
     doing: Doing = lambda _: None,
+    mapping: Doing = lambda _: None,
 ) -> Design:
     """Take a block through every step and collect its figures.
 
     A step that cannot be made, for a missing tool or because it does not apply, leaves a figure
-    with the reason. ``folder`` is where the Verilog and its interface are written.
+    with the reason. ``folder`` is where the Verilog and its interface are written. Area and clock
+    of an accelerator are predicted from the record of the published size; ``full`` maps and times
+    the whole, which takes minutes to an hour. ``mapping`` is called with each module that Yosys
+    maps.
     """
     params, cells = resolve(block), load_technology(technology)
     steps: list[tuple[str, str, Callable[[], Iterator[Figure]]]] = [
         ("Verilog", "RTL", lambda: _verilog(params, folder)),
         ("lint", "RTL", lambda: _lint(params)),
-        ("simulation", "measured on RTL", lambda: _simulation(block, cases)),
-        ("cells", "from a netlist", lambda: _cells(block, params, cells)),
+        ("cells", "from a netlist", lambda: _cells(block, params, cells, full)),
         ("model", "predicted", lambda: _model(params, model)),
+        ("simulation", "measured on RTL", lambda: _simulation(block, cases)),
     ]
     figures: list[Figure] = []
     for name, kind, step in steps:
         doing(name)
         try:
-            figures += step()
+            with watched(mapping):
+                figures += step()
         except (CommandError, MissingToolError, SynthesisError, ValueError) as reason:
             figures.append(Figure(name, None, "", kind, str(reason)))
     return Design(block, tuple(figures))
@@ -121,10 +131,11 @@ def _simulation(block: str, cases: int) -> Iterator[Figure]:
     yield Figure("simulation", verdict, "", "measured on RTL", note.splitlines()[0])
 
 
-def _cells(block: str, params: BlockParams, technology: Technology) -> Iterator[Figure]:
+def _cells(block: str, params: BlockParams, technology: Technology, full: bool) -> Iterator[Figure]:
     kind = f"from a netlist, {technology.name}"
     if isinstance(params, MachineParams):
-        yield from _whole_accelerator(params, technology, kind)
+        made = _whole_accelerator if full else _like_the_record
+        yield from made(params, technology)
         return
     (done,) = run_jobs(plan([Request(block)], [technology]))
     value = {name: metric["value"] for name, metric in done.record["metrics"].items()}
@@ -133,16 +144,90 @@ def _cells(block: str, params: BlockParams, technology: Technology) -> Iterator[
         yield _clock(value["delay"], kind)
 
 
-def _whole_accelerator(
-    params: MachineParams, technology: Technology, kind: str
-) -> Iterator[Figure]:
+def _whole_accelerator(params: MachineParams, technology: Technology) -> Iterator[Figure]:
     """Every module mapped by itself: a flattened accelerator takes hours."""
+    kind = f"from a netlist, {technology.name}"
     rtlil = to_rtlil(params, memory_macros=True)
     parts, _ = system_area(rtlil, params.slug, technology)
-    total = sum(parts.values(), Area())
-    note = f"{total.logic / 1e6:.3f} mm2 of logic, {total.memory / 1e6:.3f} of memories"
-    yield Figure("area", total.total / 1e6, "mm2", kind, note)
+    yield _area(sum(parts.values(), Area()), kind)
     yield _clock(netlist_clock(rtlil, params.slug, technology, Goal.AREA).delay, kind)
+
+
+def _like_the_record(params: MachineParams, technology: Technology) -> Iterator[Figure]:
+    """Parts of the published size, scaled by the bits of their registers and operations.
+
+    Memories are those of the design itself. The longest path is the published one: it is in parts
+    that no size changes much.
+    """
+    published = resolve(params.block)
+    record = load_system(params.block, technology.name)
+    if record is None:
+        raise ValueError(f"no record of {params.block} in {technology.name}; --full maps it")
+    if params == published:
+        area = sum((Area(**part) for part in record["parts"].values()), Area())
+        yield _area(area, f"record, {technology.name}")
+        kind = f"record, {technology.name}"
+    else:
+        here, there = (Contents.of(p) for p in (params, published))
+        logic = sum(
+            part["logic"] * here.parts[name] / there.parts[name]
+            for name, part in record["parts"].items()
+            if there.parts[name]
+        )
+        kind = f"predicted from the record of {params.block}, {technology.name}"
+        memory = sum(
+            count * macro_cell(parse_macro(name), technology).area
+            for name, count in here.macros.items()
+        )
+        yield _area(Area(logic, memory), kind)
+    clock = load_clock(params.block, technology.name)
+    if clock is not None:
+        yield _clock(clock["period_ps"], kind)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Bits of registers and operations of each part of an accelerator, and its memories."""
+
+    parts: Counter[str]
+    macros: Counter[str]
+
+    @classmethod
+    def of(cls, params: BlockParams) -> "Contents":
+        """Count what the RTL of a block has, as often as each module occurs."""
+        own: dict[str, int] = {}
+        cells: dict[str, Counter[str]] = {}
+        for module, body in _MODULE.findall(to_rtlil(params, memory_macros=True)):
+            cells[module] = Counter(_CELL.findall(body))
+            own[module] = sum(map(int, _BITS.findall(body)))
+
+        @cache
+        def bits(module: str) -> int:
+            inside = cells.get(module, Counter())
+            return own.get(module, 0) + sum(n * bits(kind) for kind, n in inside.items())
+
+        @cache
+        def macros(module: str) -> Counter[str]:
+            found: Counter[str] = Counter()
+            for kind, count in cells.get(module, Counter()).items():
+                each = Counter({kind: 1}) if kind.startswith("sram_") else macros(kind)
+                found.update({name: count * n for name, n in each.items()})
+            return found
+
+        parts = Counter({"": own[params.slug]})
+        for kind, count in cells[params.slug].items():
+            parts[re.sub(r"\$\d+$", "", kind.removeprefix(f"{params.slug}."))] += count * bits(kind)
+        return cls(parts, macros(params.slug))
+
+
+_MODULE = re.compile(r"^module \\(\S+)$(.*?)^end$", re.MULTILINE | re.DOTALL)
+_CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)
+_BITS = re.compile(r"^ *parameter \\(?:Y_WIDTH|WIDTH) (\d+)$", re.MULTILINE)
+
+
+def _area(area: Area, kind: str) -> Figure:
+    note = f"{area.logic / 1e6:.3f} mm2 of logic, {area.memory / 1e6:.3f} of memories"
+    return Figure("area", area.total / 1e6, "mm2", kind, note)
 
 
 def _clock(period: float, kind: str) -> Figure:

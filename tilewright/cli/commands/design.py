@@ -26,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="language model that an accelerator or a DECA is asked about [%(default)s]",
     )
     parser.add_argument(
+        "--full",
+        action="store_true",
+        help="map and time a whole accelerator instead of scaling the record of the published size:"
+        " minutes to an hour",
+    )
+    parser.add_argument(
         "--cases", type=int, default=200, metavar="N", help="cases of the simulation [%(default)s]"
     )
 
@@ -41,7 +47,9 @@ def run(args: argparse.Namespace) -> int:
             technology=args.tech,
             model=args.model,
             cases=args.cases,
+            full=args.full,
             doing=tick,
+            mapping=lambda module: tick(module, steps=0),
         )
     print_json(done) if args.json else show(done.report)
     return 0 if done.passed else 1
