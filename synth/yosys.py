@@ -33,7 +33,7 @@ class SynthesisError(CommandError):
 
 
 _MAPPED = re.compile(r"Extracting gate netlist of module `\\?(.*?)'")
-_tell: Callable[[str], None] = lambda module: None
+_tell: Callable[[str], None] | None = None
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def run_yosys(commands: Sequence[str], folder: Path) -> str:
             pass  # it ended early and has printed why; commands are less than a pipe takes
         for line in child.stdout:
             printed.append(line)
-            if module := _MAPPED.search(line):
+            if _tell is not None and (module := _MAPPED.search(line)):
                 _tell(module[1])
     text = "".join(printed)
     if child.returncode:
