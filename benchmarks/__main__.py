@@ -13,11 +13,7 @@ from dataclasses import asdict
 
 from benchmarks import programs
 
-BENCHES = {
-    "model": programs.model,
-    "host": programs.host,
-    "compiled": programs.compiled,
-}
+BENCHES = {"model": programs.model, "host": programs.host, "compiled": programs.compiled}
 
 
 def main(words: list[str] | None = None) -> int:

@@ -87,9 +87,7 @@ class Plan:
 def full_plan() -> Plan:
     """Llama 3 8B, on one thread to all."""
     most = default_threads()
-    return Plan(
-        threads=(*(n for n in (1, 2, 4, 8, 12, 16, 24, 32, 48, 64) if n < most), most),
-    )
+    return Plan(threads=(*(n for n in (1, 2, 4, 8, 12, 16, 24, 32, 48, 64) if n < most), most))
 
 
 def quick_plan() -> Plan:

@@ -9,12 +9,7 @@ from tests.support.examples import table
 from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.moves import load_cycles
 from tilewright.golden.params.anda_machine import AndaParams, Memory
-from tilewright.golden.params.machine import (
-    CODE_LINES,
-    INDICES,
-    LIMIT,
-    LOOP_LEVELS,
-)
+from tilewright.golden.params.machine import CODE_LINES, INDICES, LIMIT, LOOP_LEVELS
 from tilewright.sim.accelerator import Accelerator
 
 DOCS = Path(__file__).parents[2] / "docs"

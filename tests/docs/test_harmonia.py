@@ -9,10 +9,7 @@ from tests.support.examples import table
 from tilewright.compiler.sizes import Step
 from tilewright.golden.harmonia_machine.assembler import assemble
 from tilewright.golden.harmonia_machine.cycles import convert_cycles, learn_cycles
-from tilewright.golden.params.harmonia_machine import (
-    HarmoniaParams,
-    Memory,
-)
+from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
 from tilewright.synth.record import load_records
 
 DOCS = Path(__file__).parents[2] / "docs"

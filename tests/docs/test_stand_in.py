@@ -36,8 +36,7 @@ def test_modules_can_be_imported_with_a_stand_in():
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["limit = float(torch.finfo(torch.half).max)", "Numbers = list[int] | torch.Tensor"],
+    "line", ["limit = float(torch.finfo(torch.half).max)", "Numbers = list[int] | torch.Tensor"]
 )
 def test_planted_modules_are_refused(tmp_path, line):
     (tmp_path / "planted.py").write_text(f"import torch\n\n{line}\n")

@@ -243,10 +243,7 @@ def test_leading_dimensions_and_float32():
 
 @pytest.mark.parametrize("form", ["bf16", "int8", "mxfp4"])
 def test_state_dict_round_trip(tmp_path, form):
-    first, second = (
-        sparsify(model(0), 0.5, form=form),
-        sparsify(model(1), 0.7, form=form),
-    )
+    first, second = (sparsify(model(0), 0.5, form=form), sparsify(model(1), 0.7, form=form))
     with torch.inference_mode():
         expected = first(TOKENS)
         assert not torch.equal(second(TOKENS), expected)

@@ -58,11 +58,11 @@ def test_rows_of_sizes():
     steep = {**dict.fromkeys(changes, 0.02), **caches}
     found = sizes({"x": record(10**9, **changes, **caches), "y": record(10**8, **steep)}).rows
     assert found[0] == [
-        *("x", "1.00 billion", "+0.1%", "+1.9%", "+30.0%", "6 bits", "+900.0%", "+5.0%"),
+        *("x", "1.00 billion", "+0.1%", "+1.9%", "+30.0%", "6 bits", "+900.0%", "+5.0%")
     ]
     assert found[1][5] == "none"
     assert found[2][1:] == [
-        *("6.7 to 13 billion", "+0.3%", "+1.6%", "+28.4%", "6 bits", "", "+6.2%"),
+        *("6.7 to 13 billion", "+0.3%", "+1.6%", "+28.4%", "6 bits", "", "+6.2%")
     ]
 
 

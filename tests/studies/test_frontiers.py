@@ -26,13 +26,7 @@ from tilewright.studies.sweeps.frontiers import (
 from tilewright.studies.sweeps.sweep import Failure, Metric, Result
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.liberty import to_liberty
-from tilewright.synth.record import (
-    flow_sha256,
-    sha256,
-    store_record,
-    table_path,
-    tool_versions,
-)
+from tilewright.synth.record import flow_sha256, sha256, store_record, table_path, tool_versions
 from tilewright.synth.technology import load_technology
 
 RECORDED = [(name, t) for name, f in FRONTIERS.items() for t in f.technologies]

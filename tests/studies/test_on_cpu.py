@@ -141,10 +141,7 @@ def test_packed_files_that_cannot_run(tmp_path, capsys):
         (["run", bare, "--prompt", "Hi"], f"{bare}: tensors alone, without the model's shape"),
         (["run", plain, "--prompt", "Hi"], "no packed model: tilewright pack makes one of it"),
         (["run", bare, "--prompt", "Hi", "--on", "anda"], "has tiles of DECA; leave out"),
-        (
-            ["run", bare, "--prompt", "Hi", "--scheme", "bf8"],
-            "--scheme and --head-scheme are",
-        ),
+        (["run", bare, "--prompt", "Hi", "--scheme", "bf8"], "--scheme and --head-scheme are"),
         (["run", "no.safetensors", "--prompt", "Hi"], "no.safetensors: No such file"),
     ):
         capsys.readouterr()
@@ -172,10 +169,7 @@ def test_refusals(capsys):
         (["--on", "deca", "--scheme", "int8_tile"], "int8_tile: int8 tiles need activations"),
         (["--scheme", "bf8"], "--scheme goes with --on deca"),
         (["--on", "deca", "--tokens", "0"], "tokens must be at least 1, not 0"),
-        (
-            ["--on", "deca", "--temperature", "-5"],
-            "temperature must be at least 0",
-        ),
+        (["--on", "deca", "--temperature", "-5"], "temperature must be at least 0"),
         (["--on", "deca", "--chat"], "--chat: the model's files have no chat template"),
         (["--temperature", "nan"], "temperature must be at least 0 and finite, not nan"),
         (["--on", "deca", "--tokens", "300"], "301 tokens exceed the model's context of 256"),

@@ -159,10 +159,7 @@ def test_a_pe_of_the_users_own_is_a_row_of_the_comparison(tmp_path):
         ({"formats": "int8xint8"}, "a and b of tiny have 2 values of 8 bits and 1 of 8; they must"),
         ({"formats": "int8"}, "a PE's formats are ACTIVATIONSxWEIGHTS, such as int8xint4, of fp16"),
         ({"top": "other"}, "tiny.v: Yosys: Module `other' not found"),
-        (
-            {"text": "module tiny"},
-            "tiny.v: Yosys: own.v:1: syntax error",
-        ),
+        ({"text": "module tiny"}, "tiny.v: Yosys: own.v:1: syntax error"),
         ({"text": TINY.replace(" a,", " act,")}, "tiny has the inputs clk, act, b; a PE takes clk"),
     ],
 )

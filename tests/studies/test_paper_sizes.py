@@ -12,11 +12,7 @@ from tilewright.compiler.sizes import Step
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.measured import load_measured
 from tilewright.studies.runs import paper_sizes
-from tilewright.studies.runs.paper_sizes import (
-    CASES,
-    RECORD,
-    run_case,
-)
+from tilewright.studies.runs.paper_sizes import CASES, RECORD, run_case
 from tilewright.verify.machine.model_workload import layer_shape
 from tilewright.verify.native import compare
 

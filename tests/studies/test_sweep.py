@@ -13,14 +13,7 @@ from tilewright.base.errors import CommandError
 from tilewright.cli import main
 from tilewright.studies.runs import simulation
 from tilewright.studies.sweeps import sweep as sweeps
-from tilewright.studies.sweeps.sweep import (
-    Axis,
-    Job,
-    expand,
-    failures_of,
-    parse_axis,
-    run_sweep,
-)
+from tilewright.studies.sweeps.sweep import Axis, Job, expand, failures_of, parse_axis, run_sweep
 from tilewright.synth import yosys
 from tilewright.synth.yosys import SynthesisError
 
@@ -58,11 +51,7 @@ def test_axes_that_are_refused(text, message):
 
 def test_impossible_combinations_are_left_out_and_named():
     found = expand("deca", [Axis("lanes", ("8", "16")), Axis("luts", ("4", "16"))])
-    assert found.specs == (
-        "deca,lanes=8,luts=4",
-        "deca,lanes=16,luts=4",
-        "deca,lanes=16,luts=16",
-    )
+    assert found.specs == ("deca,lanes=8,luts=4", "deca,lanes=16,luts=4", "deca,lanes=16,luts=16")
     assert found.left_out == {"deca,lanes=8,luts=16": "luts must be 1..8 (lanes), not 16"}
 
 

@@ -38,11 +38,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--device", choices=DEVICES, default="cpu", help="[%(default)s]")
     parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the records")
-    parser.add_argument(
-        "--log",
-        type=Path,
-        help="files of this name remember perplexities",
-    )
+    parser.add_argument("--log", type=Path, help="files of this name remember perplexities")
     parser.add_argument("--only", choices=ALL, nargs="*", default=ALL, help="these records alone")
     args = parser.parse_args(argv)
     start = time.monotonic()

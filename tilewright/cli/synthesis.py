@@ -13,12 +13,7 @@ from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve_as
 from tilewright.studies.deca_energy import CASES, IDLE, PERIOD, deca_energy_record
 from tilewright.studies.pe.energy import ENERGY
-from tilewright.studies.synthesis import (
-    prove_or_bench,
-    store_deviation,
-    store_result,
-    store_whole,
-)
+from tilewright.studies.synthesis import prove_or_bench, store_deviation, store_result, store_whole
 from tilewright.synth.deviation import technology_deviation
 from tilewright.synth.flow import DEFAULT_GOAL, Goal, Synthesis
 from tilewright.synth.jobs import (

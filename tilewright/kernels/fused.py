@@ -143,10 +143,7 @@ class FusedAttention(nn.Module):
         if sliding is not None:
             kwargs["sliding_window"] = sliding
         mixed, weights = attention_of(self.config._attn_implementation)(
-            *(self, query, key, value, attention_mask),
-            dropout=0.0,
-            scaling=self.scaling,
-            **kwargs,
+            *(self, query, key, value, attention_mask), dropout=0.0, scaling=self.scaling, **kwargs
         )
         return self.o_proj(mixed.reshape(*shape, -1)), weights
 

@@ -276,11 +276,7 @@ class Matrix(Multiplier):
 
     @classmethod
     def around(
-        cls,
-        fmt: WeightFormat,
-        shape: tuple[int, int],
-        metadata: NDArray[np.uint8],
-        values: NDArray,
+        cls, fmt: WeightFormat, shape: tuple[int, int], metadata: NDArray[np.uint8], values: NDArray
     ) -> Self:
         """A matrix in the memory of these arrays, checked and not copied.
 

@@ -23,13 +23,7 @@ from tilewright.kernels.matrix import ORDERS, Multiplier
 class Prepared:
     """A packed matrix with its bias and scales, described to the kernels once."""
 
-    def __init__(
-        self,
-        matrix: Multiplier,
-        scales: Tensor | None,
-        bias: Tensor | None,
-        gated: bool,
-    ):
+    def __init__(self, matrix: Multiplier, scales: Tensor | None, bias: Tensor | None, gated: bool):
         self.matrix, self.path = matrix, available_paths()[-1]
         self.outputs, self.inputs = matrix.shape
         self.columns = self.outputs // 2 if gated else self.outputs

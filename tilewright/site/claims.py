@@ -17,13 +17,7 @@ from tilewright.claims.scoreboard import (
     independent,
     misses,
 )
-from tilewright.claims.scoreboard import abstracts as abstract_lines
-from tilewright.claims.tables import (
-    claim_table,
-    count_table,
-    fact_table,
-    headline_table,
-)
+from tilewright.claims.tables import claim_table, class_table, fact_table, miss_table, summary_table
 from tilewright.sim.calibration import table as calibration
 from tilewright.site.html import Markup
 from tilewright.site.plots import scatter

@@ -9,13 +9,7 @@ import numpy as np
 from tilewright.base.table import Column, Styled, Table, code, verdict
 from tilewright.claims import Claim, load_claims
 from tilewright.golden.deca import compress, expected_cycles, resolve_scheme
-from tilewright.golden.params.deca import (
-    LUT_ENTRIES,
-    TILE_BYTES,
-    DecaParams,
-    ScaleKind,
-    TileConfig,
-)
+from tilewright.golden.params.deca import LUT_ENTRIES, TILE_BYTES, DecaParams, ScaleKind, TileConfig
 from tilewright.site.hardware import by_group
 from tilewright.site.html import Markup
 from tilewright.site.plots import Series, curves
@@ -30,10 +24,7 @@ from tilewright.verify.deca.workload import Squash
 
 PRESETS = {preset: DecaParams.preset(preset) for preset in DecaParams.PRESETS}
 # Modules of the PE by the paper's division of area and power; everything else is its "rest".
-PAPER_PARTS = {
-    "buffers": r"tout\d|loader\d\.(load_unit|\w+_queue)",
-    "lut": r"pipeline\.lut",
-}
+PAPER_PARTS = {"buffers": r"tout\d|loader\d\.(load_unit|\w+_queue)", "lut": r"pipeline\.lut"}
 TEPL_PARTS = {  # of `deca_tepl`
     "loaders": r"pe\.loader\d",
     "pipeline": r"pe\.pipeline",

@@ -67,11 +67,7 @@ def panels(
             for group, places in points.items():
                 k = groups.index(group)
                 axes.scatter(
-                    *_columns(places),
-                    color=SERIES[k],
-                    marker=MARKERS[k],
-                    s=22,
-                    label=group,
+                    *_columns(places), color=SERIES[k], marker=MARKERS[k], s=22, label=group
                 )
             axes.set(xlabel=x_label)
             axes.grid(True, which="major", color=LINE, linewidth=0.6)

@@ -75,10 +75,7 @@ def serving_sim_files(
         "model": model.name,
         "tp_degrees": [1],
         "scheme": run(1, 1, 1).scheme,  # how weights are stored
-        "engine_effective": {
-            "max_num_batched_tokens": MOST_TOKENS,
-            "max_num_seqs": MOST_SEQUENCES,
-        },
+        "engine_effective": {"max_num_batched_tokens": MOST_TOKENS, "max_num_seqs": MOST_SEQUENCES},
     }
     layers = model.num_hidden_layers
     rows = {rows: run(rows, 1, 1) for rows in _doubling(1, MOST_TOKENS)}

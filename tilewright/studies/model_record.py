@@ -80,12 +80,7 @@ def predicted_cycles(context: int, phase: str, on: str = "harmonia") -> int:
     machine = machine_for(on)
     lengths = machine.about().get("mantissas")
     time = step_time(
-        machine.params,
-        resolve_model(SHAPE),
-        work,
-        latency=FAR,
-        lengths=lengths,
-        every_step=True,
+        machine.params, resolve_model(SHAPE), work, latency=FAR, lengths=lengths, every_step=True
     )
     return round(time.cycles)
 

@@ -92,11 +92,7 @@ def _target(target: str, recipe: Recipe, path: Path) -> str:
         raise CommandError(f"{path}: group is {config.group}; {params.slug} has {params.group}")
     if isinstance(config, AndaConfig):
         return target
-    wanted = {
-        "initial": config.initial,
-        "local": config.local,
-        "offsets": config.offset_channels,
-    }
+    wanted = {"initial": config.initial, "local": config.local, "offsets": config.offset_channels}
     changes = [f"{n}={v}" for n, v in wanted.items() if getattr(params, n) != v]
     return ",".join([target, *changes])
 

@@ -9,11 +9,7 @@ from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
 from tilewright.golden.params.block import BlockParams, Field
 from tilewright.golden.params.describe import comments
-from tilewright.golden.params.registers import (
-    REGISTER_BYTES,
-    Register,
-    RegisterGroup,
-)
+from tilewright.golden.params.registers import REGISTER_BYTES, Register, RegisterGroup
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.driver_header import driver_header
 

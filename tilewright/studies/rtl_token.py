@@ -86,10 +86,7 @@ FAR = 100  # cycles of the memory's latency
 
 # A prompt, and the tokens that are generated: all but the first are single decode steps. Anda's
 # prompt is a single token, which is decoded: a quarter of an hour on the RTL.
-CASES = {
-    "harmonia": ("The capital of France is", 2),
-    "anda": ("The", 1),
-}
+CASES = {"harmonia": ("The capital of France is", 2), "anda": ("The", 1)}
 
 
 def case_folder(target: str) -> Path:

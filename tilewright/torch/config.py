@@ -307,10 +307,7 @@ class FormatConfig(_Config):
         self,
     ) -> tuple[SchemeActivation | OwnFormat | None, SchemeWeight | OwnFormat | None]:
         found: list[Any] = []
-        for chosen, kind in (
-            (self.activations, SchemeActivation),
-            (self.weights, SchemeWeight),
-        ):
+        for chosen, kind in ((self.activations, SchemeActivation), (self.weights, SchemeWeight)):
             if chosen is None:
                 found.append(None)
             elif chosen in MX_SCHEMES:

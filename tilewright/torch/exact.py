@@ -9,13 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from tilewright.torch.convert import (
-    BF16_SMALLEST,
-    Blocks,
-    IntegerWeights,
-    Tensor,
-    block_parts,
-)
+from tilewright.torch.convert import BF16_SMALLEST, Blocks, IntegerWeights, Tensor, block_parts
 
 # A sum below it rounds to less than the smallest normal float32, whatever the exponent's range.
 FP32_FLUSH = BF16_SMALLEST - 2.0**-151

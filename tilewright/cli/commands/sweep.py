@@ -55,19 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cases", metavar="N", type=int, default=200, help="cases of each simulation [%(default)s]"
     )
     parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        help="folder for each result, as soon as it is known",
+        "--out", metavar="DIR", type=Path, help="folder for each result, as soon as it is known"
     )
     parser.add_argument("--jobs", metavar="N", type=int, help="variants at a time [all cores]")
     parser.add_argument(
         "--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead"
     )
     parser.add_argument(
-        "--frontier",
-        metavar="NAME",
-        help="show a family of designs, from its records",
+        "--frontier", metavar="NAME", help="show a family of designs, from its records"
     )
     parser.add_argument(
         "--update-records",
@@ -109,11 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _frontier(args: argparse.Namespace) -> int:
-    from tilewright.studies.sweeps.frontiers import (
-        find_frontier,
-        frontier_points,
-        update_frontier,
-    )
+    from tilewright.studies.sweeps.frontiers import find_frontier, frontier_points, update_frontier
     from tilewright.studies.sweeps.sweep import known_technologies
 
     if args.block or args.vary or args.goal or args.clock or args.simulate or args.energy:

@@ -67,9 +67,7 @@ def variants(lengths: Sequence[int] = range(ACTIVATION_BITS, 0, -1)) -> list[Var
             Variant(
                 f"{length} bits for old tokens, windows, offsets",
                 replace(
-                    WHOLE,
-                    key_bits=(ACTIVATION_BITS, length),
-                    value_bits=(ACTIVATION_BITS, length),
+                    WHOLE, key_bits=(ACTIVATION_BITS, length), value_bits=(ACTIVATION_BITS, length)
                 ),
             )
             for length in lengths

@@ -172,10 +172,7 @@ class Subject:
 
 @contextmanager
 def in_format(
-    model: Any,
-    config: Config | None,
-    factors: Smoothing | None = None,
-    skip: Collection[str] = (),
+    model: Any, config: Config | None, factors: Smoothing | None = None, skip: Collection[str] = ()
 ) -> Iterator[None]:
     """A model in a format, or as it is, for as long as the context lasts."""
     from tilewright.torch import quantize_, restore_, smooth_

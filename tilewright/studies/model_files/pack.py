@@ -11,12 +11,7 @@ import numpy as np
 from tilewright.base.console import progress
 from tilewright.base.errors import CommandError
 from tilewright.base.files import open_atomic
-from tilewright.golden.deca import (
-    NonFiniteWeightError,
-    Scheme,
-    effective_scheme,
-    resolve_scheme,
-)
+from tilewright.golden.deca import NonFiniteWeightError, Scheme, effective_scheme, resolve_scheme
 from tilewright.golden.deca.packed import PackedTensor, PackedWriter, as_matrix
 from tilewright.golden.deca.tiles import tile_columns
 from tilewright.golden.llm.on_deca import about_model
@@ -49,12 +44,7 @@ class PackedFile:
 
 
 def pack_model(
-    model: str,
-    scheme: str,
-    output: Path,
-    *,
-    density: float | None = None,
-    keep: Sequence[str] = (),
+    model: str, scheme: str, output: Path, *, density: float | None = None, keep: Sequence[str] = ()
 ) -> PackedFile:
     """Compress the matrices of ``model`` by ``scheme`` and write them to ``output``.
 

@@ -21,10 +21,7 @@ from tilewright.synth.place.record import PLACED
 from tilewright.synth.record import find_record, load_kind
 from tilewright.synth.technology import Technology
 
-HARMONIA_BASELINES = (
-    *("FP-FP", "FP-INT", "FIGNA", "FIGNA-C"),
-    *("Anda m4", "Anda m6", "Anda m8"),
-)
+HARMONIA_BASELINES = (*("FP-FP", "FP-INT", "FIGNA", "FIGNA-C"), *("Anda m4", "Anda m6", "Anda m8"))
 DECOMPRESSOR = "deca:paper"
 
 
@@ -230,8 +227,7 @@ def surviving_orders(comparisons: Sequence[Comparison], quantity: str) -> tuple[
     values = {c.technology: {p.name: _quantity(quantity, p) for p in c.pes} for c in comparisons}
     return tuple(
         Conclusion(
-            f"{a} better than {b}",
-            {technology: of[a] > of[b] for technology, of in values.items()},
+            f"{a} better than {b}", {technology: of[a] > of[b] for technology, of in values.items()}
         )
         for a, b in combinations([pe.name for pe in comparisons[0].pes], 2)
     )

@@ -63,10 +63,7 @@ def model_stream(params: DecaParams, case: StreamCase) -> StreamTimes:
 
 
 def measure_streams(
-    block: str,
-    cases: Sequence[StreamCase],
-    *,
-    simulation: Simulation = DEFAULT,
+    block: str, cases: Sequence[StreamCase], *, simulation: Simulation = DEFAULT
 ) -> list[StreamRun]:
     """Run the cases one after the other in one simulation, and the model beside it."""
     params = resolve(block)

@@ -231,9 +231,7 @@ def simulate_program(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         np.savez(
-            folder / "task.npz",
-            memory=memory,
-            program=np.array(halves, np.uint64).reshape(-1, 2),
+            folder / "task.npz", memory=memory, program=np.array(halves, np.uint64).reshape(-1, 2)
         )
         task = {"folder": name, "latency": latency, "limit": LIMIT, "line": line}
         numbers = simulation.run(block, BENCH, cases=1, stalls=(0.0,), task=task)
