@@ -88,7 +88,7 @@ OTHER = {"engine": "deca-8-4", "model": "llama-3.1-8b", "format": "mxfp4", "dens
 OTHER |= {"bandwidth": "1700", "context": "8192", "batch": "32"}
 LINKS = {
     "lab": OTHER,
-    "accelerators": {"lab": "accelerators", "machine": "anda", "model": "llama-3.2-3b"}
+    "accelerators": {"lab": "accelerators", "machine": "anda", "model": "llama-3.2-1b"}
     | {"bandwidth": "256", "context": "128", "batch": "4"},
 }
 

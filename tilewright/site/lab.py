@@ -177,7 +177,7 @@ ACCELERATORS = Lab(
     machines=_ACCELERATORS,
     axes={  # every point is a program that the compiler writes and counts
         "machine": tuple(_ACCELERATORS),
-        "model": ("smollm2-135m", "llama-3.2-1b", "llama-3.2-3b", "llama-3.1-8b"),
+        "model": ("smollm2-135m", "llama-3.2-1b", "llama-3.1-8b"),
         "bandwidth": ("64", "256"),
         "context": ("128", "1024", "4096"),
         "batch": ("1", "2", "4", "8"),
