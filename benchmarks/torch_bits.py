@@ -98,7 +98,7 @@ def _every_pattern(device: str) -> dict[str, Any]:
 
 
 def _compiled(device: str) -> dict[str, Any]:
-    """What the compiler makes of plain PyTorch, whose casts and divisions it may shorten."""
+    """Plain PyTorch as compiled, whose casts and divisions may be shortened."""
     import torch
 
     from tilewright.torch.convert import to_block_float

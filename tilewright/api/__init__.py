@@ -1,1 +1,1 @@
-"""The functions behind ``import tilewright as tw``, one module for each thing that a user holds."""
+"""The functions of ``import tilewright as tw``, one module for each thing that a user holds."""

@@ -1,1 +1,1 @@
-"""What every room uses."""
+"""Tools that every package uses."""

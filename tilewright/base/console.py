@@ -1,4 +1,4 @@
-"""What the commands print: results on stdout, progress and remarks on stderr."""
+"""Output of the commands: results on stdout, progress and remarks on stderr."""
 
 import json
 import sys

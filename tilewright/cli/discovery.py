@@ -50,7 +50,7 @@ def find_command(argv: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     rest = list(argv)
     rest.remove(first)
     while places := [k for k, word in enumerate(rest) if word in command_names(*words)]:
-        # A word behind an option may be its value; one behind another word is not.
+        # A word after an option may be its value; one after another word is not.
         place = min(places, key=lambda k: k > 0 and rest[k - 1].startswith("-"))
         words = (*words, rest.pop(place))
     return words, rest

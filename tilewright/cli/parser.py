@@ -81,7 +81,7 @@ def _add_all(parser: argparse.ArgumentParser, *words: str) -> None:
         command = load_command(*words, name)
         own = listed.add_parser(name, help=command.HELP)
         own.add_argument("--json", action="store_true", help="print the result as JSON")
-        # Beside subcommands, a shell cannot tell an argument of the command itself.
+        # Where there are subcommands, a shell cannot tell an argument of the command itself.
         if command_names(*words, name):
             _add_all(own, *words, name)
         else:

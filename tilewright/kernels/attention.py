@@ -62,7 +62,7 @@ class Tail:
         self.tokens += keys.shape[1]
 
     def keys_and_values(self) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
-        """What was appended, (heads, tokens, dim) each."""
+        """Keys and values so far, (heads, tokens, dim) each."""
         keys = self._keys.transpose(0, 1, 4, 2, 3, 5).reshape(self.heads, self._room, -1)
         values = self._values.transpose(0, 2, 3, 5, 1, 4).reshape(self.heads, self._room, -1)
         return keys[:, : self.tokens, : self.dim], values[:, : self.tokens, : self.dim]

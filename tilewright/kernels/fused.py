@@ -149,7 +149,7 @@ class FusedAttention(nn.Module):
 
 
 def attention_of(implementation: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
-    """What a model of Transformers is set to attend with."""
+    """The attention that a model of Transformers is set to use."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
     from transformers.models.llama.modeling_llama import eager_attention_forward
 

@@ -122,7 +122,7 @@ class CToken(Structure):
 
 
 class CCall(Structure):
-    """What one call of the library computes, and with which threads."""
+    """The work of one call of the library, and its threads."""
 
     _fields_ = [
         ("products", c_void_p),
@@ -175,7 +175,7 @@ def library() -> ctypes.CDLL:
 
 @cache
 def available_paths() -> tuple[Path, ...]:
-    """What this processor and this process can run, the best one last."""
+    """Paths that this processor and this process can run, the best one last."""
     found = library().tw_paths()
     return tuple(path for path in Path if found >> path & 1)
 

@@ -48,7 +48,7 @@ class Prepared(NamedTuple):
 
 
 class Multiplier:
-    """What all matrices here share: GEMMs and how threads divide them."""
+    """Base of all matrices: GEMMs and how threads divide them."""
 
     shape: tuple[int, int]
     costs: NDArray[np.int64]  # (strips + 1,) bytes before each strip

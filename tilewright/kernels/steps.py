@@ -71,7 +71,7 @@ def parts_of(layer: Any) -> tuple[Any, ...]:
 
 
 class Plan:
-    """What stays the same from token to token of one decoder layer."""
+    """State of one decoder layer that is the same for every token."""
 
     def __init__(self, layer: Any):
         self.parts = parts_of(layer)

@@ -64,7 +64,7 @@ def listened_to(module: nn.Module) -> bool:
 
 
 class Stack:
-    """What stays the same from token to token of all decoder layers of a model and a cache."""
+    """State of all decoder layers and their cache that is the same for every token."""
 
     def __init__(self, layers: nn.ModuleList, cache: Any, threads: int, rows: int, until: int):
         self.list, self.threads, self.rows = layers, threads, rows

@@ -64,7 +64,7 @@ def _found() -> list[dict[str, Any]]:
 
 
 def search() -> Table:
-    """The lengths that Anda's search finds, beside brute force around them."""
+    """The lengths that Anda's search finds, and brute force around them."""
     columns: dict[str, Column] = {
         "Tolerance": lambda f: f"{f['tolerance']:.1%}",
         "Lengths A_qkv/A_o/A_u/A_d, bits": lambda f: _lengths(f["best"]),
@@ -214,7 +214,7 @@ def cheapest_lengths() -> Table:
 
 
 def searches_of_frontier() -> Table:
-    """What each search over all eight sites has found."""
+    """The result of each search over all eight sites."""
     record = _record("frontier")
     rows = [
         (
@@ -336,7 +336,7 @@ def lengths_by_model() -> Markup:
 
 
 def sizes(records: Records | None = None) -> Table:
-    """What short mantissas and a short cache cost each model; the papers' models last."""
+    """Losses by short mantissas and a short cache, by model; the papers' models last."""
     rows = []
     for name, record in (records or model_records()).items():
         change = _by_format(record["perplexity"]["perplexities"])

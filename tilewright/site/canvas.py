@@ -1,4 +1,4 @@
-"""What every drawing shares: a figure that becomes SVG in the colours and the font of the page."""
+"""Parts of every drawing: a figure that becomes SVG in the colours and the font of the page."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""The papers' figures beside ours, claim by claim."""
+"""The papers' figures and ours, claim by claim."""
 
 from collections import Counter
 from dataclasses import replace

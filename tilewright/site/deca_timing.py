@@ -41,7 +41,7 @@ class Span:
 
 
 def spans_of(run: StreamRun, tiles: list[Tile]) -> Iterator[Span]:
-    """What a run says about each tile."""
+    """The events of each tile in a run."""
     asked: dict[int, list[int]] = {n: [] for n in range(len(tiles))}
     wanted = [[first + k for first, count in tile.lines for k in range(count)] for tile in tiles]
     for cycle, line, loader in run.requests:
@@ -69,7 +69,7 @@ def draw(spans: list[Span]) -> str:
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
         f' width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
-        "<title>Cycles of the first tiles behind the TEPL unit, from a run of the Verilog</title>",
+        "<title>Cycles of the first tiles after the TEPL unit, from a run of the Verilog</title>",
         f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
     for cycle in range(0, end, 10):

@@ -261,7 +261,7 @@ def area_by_part(
 
 
 def accelerator_area(block: str) -> Table:
-    """Areas of the parts of an accelerator beside those of its paper.
+    """Areas of the parts of an accelerator and those of its paper.
 
     The last row scales the paper's sum to the node of each technology.
     """

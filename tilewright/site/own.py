@@ -1,4 +1,4 @@
-"""Designs of the user's own beside ours, from the names in ``TILEWRIGHT_DESIGNS``."""
+"""Designs of the user's own and ours, from the names in ``TILEWRIGHT_DESIGNS``."""
 
 import json
 import os

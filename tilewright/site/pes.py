@@ -73,7 +73,7 @@ def decompression() -> Table:
 
 
 def statements() -> Table:
-    """What the papers say of PEs, and what our records give."""
+    """The papers' figures of PEs, and those of our records."""
     comparisons = _compared().comparisons
     head = ["Statement of a paper", "Paper"]
     for c in comparisons:

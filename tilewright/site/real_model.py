@@ -83,7 +83,7 @@ def mean_layer() -> Table:
 
 
 def layer_timeline() -> Markup:
-    """What every unit of Harmonia does in a layer of a decoded token."""
+    """The timeline of every unit of Harmonia in a layer of a decoded token."""
     shown = _made("harmonia")["timeline"]
     work = [
         Work(UnitOfWork(unit), begin, end, number, SimpleNamespace(opcode=Opcode(opcode)))
@@ -126,7 +126,7 @@ def cycles_by_context(block: str) -> Markup:
 
 
 def agreement() -> Table:
-    """Tokens, logits and perplexities of the machines beside an engine that knows no machine."""
+    """Tokens, logits and perplexities of the machines, and of an engine that models no machine."""
     rows = []
     for block in NAMES:
         found = _record(NAMES[block])["agreement"]

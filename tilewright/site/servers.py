@@ -213,7 +213,7 @@ def _points(rows: int, params: DecaParams | None = None) -> list[Kernel]:
 
 
 def bounds(name: str) -> dict[str, str]:
-    """What bounds each scheme in a diagram of :func:`regions` or :func:`sizes`."""
+    """Return the bound of each scheme in a diagram of :func:`regions` or :func:`sizes`."""
     surface, points, _ = _diagram(name)
     return {point.name: surface.bound(point) for point in points}
 

@@ -44,14 +44,14 @@ def tokens() -> Table:
 
 
 def operators() -> Markup:
-    """What a token costs besides the linear layers and the head, batch 1."""
+    """The time of a token outside the linear layers and the head, batch 1."""
     rows = [row for row in _record("models")["operators"] if row["batch"] == 1]
     shown = [n for n in ("stock bf16", "sparse bf16") if any(row["model"] == n for row in rows)]
     linear = ("linear layers", "head")
     parts = _unique(row["operator"] for row in rows if row["operator"] not in linear)
     spent = {(row["model"], row["operator"]): 1e3 * row["seconds"] for row in rows}
     groups = {model: [spent.get((model, part), 0.0) for part in parts] for model in shown}
-    title = "A token of Llama 3 8B's shape besides linear layers and head, batch 1"
+    title = "A token of Llama 3 8B's shape outside linear layers and head, batch 1"
     return bars(title, parts, groups, x_label="time, ms")
 
 

@@ -16,7 +16,7 @@ class Speaker(Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """Of its files."""
+        """The tokenizer of its files."""
 
     @property
     def start(self) -> int | None:

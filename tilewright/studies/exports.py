@@ -1,10 +1,10 @@
 """Our systems in the forms of other tools: LLMServingSim and ZigZag.
 
 LLMServingSim 2 takes a model on a system as a profile bundle, one table for each kind of kernel.
-Times are microseconds of one layer, or of the whole model for the output head. What our model has
-as one time for all small kernels of a layer stands at ``rotary_emb``, which a layer runs once. So
-do norms, rotations and conversions where an accelerator's programs have times for them; elsewhere
-they take none, nor does the sampler. Mixed passes are the sum of their prompt and their tokens.
+Times are microseconds of one layer, or of the whole model for the output head. Our model's one time
+for all small kernels of a layer stands at ``rotary_emb``, which a layer runs once. So do norms,
+rotations and conversions where an accelerator's programs have times for them; elsewhere they take
+none, nor does the sampler. Mixed passes are the sum of their prompt and their tokens.
 
 Experts are a table by tokens and by how many experts these chose, router included. LLMServingSim
 has architectures whose layers all have experts, none shared, and none with latent attention.

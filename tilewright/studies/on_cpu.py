@@ -1,4 +1,4 @@
-"""A prompt and what follows it on a CPU with AMX and a DECA beside every core."""
+"""A prompt and what follows it on a CPU with AMX and a DECA at every core."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -121,7 +121,7 @@ class RtlTiles:
 
 @dataclass(frozen=True)
 class CpuGeneration:
-    """What was generated. Values are exact; times and energies are predictions."""
+    """Generated tokens, which are exact, with predicted times and energies."""
 
     model: str
     block: str

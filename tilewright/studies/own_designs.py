@@ -1,4 +1,4 @@
-"""Designs of the user's own, told apart by their names, and ours beside them.
+"""Designs of the user's own, told apart by their names, and ours.
 
 An accelerator is a TOML file, a format is ``FILE.py:CLASS``, and a PE is the JSON that
 ``tilewright compare pe --with FILE.v ... --json`` printed; an accelerator's ``pe_record`` is taken
@@ -22,16 +22,16 @@ from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.target import resolve_target
 from tilewright.sim.xeon import SYSTEMS
 
-OURS = ("anda", "harmonia", "fp-fp")  # accelerators beside the user's
-SCHEMES = ("bf16", "bf8", "mxfp4")  # of servers beside a format
+OURS = ("anda", "harmonia", "fp-fp")  # accelerators shown with the user's
+SCHEMES = ("bf16", "bf8", "mxfp4")  # of servers, shown with a format
 SERVER = "spr-hbm"
 TECHNOLOGY = "asap7"
-PES = ("FP-FP", "FP-FP discrete", "FIGNA", "Anda m7", "Harmonia m8w4")  # beside the user's
+PES = ("FP-FP", "FP-FP discrete", "FIGNA", "Anda m7", "Harmonia m8w4")  # shown with the user's
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnDesigns:
-    """What was given, by its kind."""
+    """The designs that were given, by kind."""
 
     accelerators: tuple[str, ...] = ()  # TOML files
     formats: tuple[str, ...] = ()  # FILE.py:CLASS
@@ -69,7 +69,7 @@ class OwnDesigns:
         return found
 
     def pe_rows(self) -> list[dict[str, Any]]:
-        """Return these PEs behind some of ours, in the technology and at the clock of all."""
+        """Return some of our PEs and these, in the technology and at the clock of all."""
         # Imported here: records of PEs are needed only where somebody brings one.
         from tilewright.studies.pe.compare import compare_in
         from tilewright.synth.technology import load_technology

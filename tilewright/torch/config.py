@@ -1,4 +1,4 @@
-"""What a format does to the layers of a model: configurations that a user writes.
+"""Formats of a model's layers: configurations that a user writes.
 
 None of this needs PyTorch: a recipe can be read and checked without it.
 """
@@ -68,7 +68,7 @@ class OwnFormat:
 
 @dataclass(frozen=True)
 class LinearFormat:
-    """What one linear layer does: both operands, and how they are multiplied."""
+    """The computation of one linear layer: both operands, and how they are multiplied."""
 
     activation: BlockActivation | SchemeActivation | OwnFormat | None
     weight: IntegerWeight | SchemeWeight | OwnFormat | None
@@ -103,7 +103,7 @@ class _Config:
         return {"method": self.method, **asdict(self)}
 
     def linear(self, kind: str) -> LinearFormat:
-        """What a linear module of ``kind`` does."""
+        """Return the computation of a linear module of ``kind``."""
         raise NotImplementedError
 
     @property

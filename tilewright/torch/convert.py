@@ -95,7 +95,7 @@ def power_of_two(exponent: Tensor) -> Tensor:
 
 
 def mantissa_step(largest: Tensor, mantissa_bits: int) -> Tensor:
-    """What a mantissa's last bit is worth where ``largest`` is a group's largest magnitude."""
+    """Value of a mantissa's last bit where ``largest`` is a group's largest magnitude."""
     power = (largest.view(torch.int32) & EXPONENT).view(torch.float32)
     return power.clamp(min=SMALLEST_NORMAL) * 2.0 ** (1 - mantissa_bits)
 
@@ -129,7 +129,7 @@ class Blocks(NamedTuple):
         return _signed(magnitude, self.sign)
 
     def step(self, mantissa_bits: int) -> Tensor:
-        """What the last bit of a group's mantissas is worth."""
+        """Value of the last bit of a group's mantissas."""
         return power_of_two(self.exponent - FP16_BIAS - (mantissa_bits - 1))
 
 
@@ -182,7 +182,7 @@ def quantise_integers(weights: Tensor, bits: int, group: int) -> IntegerWeights:
 def integer_values(
     weights: Tensor, bits: int, group: int, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """What the integers of ``quantise_integers`` stand for, rounded to ``dtype``."""
+    """Values of the integers of ``quantise_integers``, rounded to ``dtype``."""
     if fused.usable(weights, group):
         return fused.integers(weights, bits, group, dtype)
     return quantise_integers(weights, bits, group).dequantised().to(dtype)
@@ -290,7 +290,7 @@ def _odd_float32(values: Tensor) -> Tensor:
 
 
 def to_scheme(book: Book, groups: Tensor) -> Tensor:
-    """What hardware makes of groups (..., group) that were coded: bf16 values as float32."""
+    """Decode groups (..., group) as hardware does: bf16 values as float32."""
     if book.mini is not None and fused.usable(groups, book.group):
         return fused.minifloat(groups, book.group, book.mini, torch.float32)
     return restore_scheme(book, *code_groups(book, groups))

@@ -65,7 +65,7 @@ class FormatLinear(torch.nn.Linear):
         return result.to(input.dtype)
 
     def converted_input(self, input: Tensor) -> Tensor:
-        """What the product meets instead of ``input``."""
+        """The operand that replaces ``input`` in the product."""
         activation = self.format.activation
         if activation is None:
             return input
@@ -211,6 +211,6 @@ def weights_problem(module: torch.nn.Linear, form: LinearFormat) -> str | None:
 
 @torch.compiler.disable
 def _by_numpy(form: NumberFormat, values: Tensor) -> Tensor:
-    """What a format of numpy makes of values, as float32 on their device."""
+    """Return values in a format of numpy, as float32 on their device."""
     found = form.through(values.float().cpu().numpy())
     return torch.from_numpy(found.astype(np.float32)).to(values.device)

@@ -91,7 +91,7 @@ def learn(
 
 
 def _recorded(model: Any, sequences: Sequence[Sequence[int]]) -> dict[torch.nn.Module, Seen]:
-    """What each attention module receives, one sequence after the other."""
+    """The inputs of each attention module, one sequence after the other."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask
 

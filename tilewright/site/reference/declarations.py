@@ -1,6 +1,6 @@
 """Tables of the reference that are made from the parameter objects: nothing is typed twice.
 
-What a number means stands in the source as a comment behind it, which is read from there.
+The comment after a number in the source says what it means, and is read from there.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -149,7 +149,7 @@ class Encoding:
 
 
 def encoding_of(path: Path, tokenizers: Any) -> Encoding:
-    """Of a GGUF file or a folder; ``tokenizers`` is ``AutoTokenizer`` of Transformers.
+    """Open a GGUF file or a folder; ``tokenizers`` is ``AutoTokenizer`` of Transformers.
 
     Transformers also splits the words of a file whose manner of splitting is not known here.
     """

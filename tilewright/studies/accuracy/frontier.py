@@ -30,7 +30,7 @@ Point = dict[str, Any]  # of a record: name, perplexity, computed, moved and wha
 
 @dataclass(frozen=True)
 class Prices:
-    """What formats cost a model: bit operations (computed) and bits of cache read (moved)."""
+    """Costs of a model's formats: bit operations (computed) and bits of cache read (moved)."""
 
     shape: LlmShape
 

@@ -33,7 +33,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class CacheVariant:
-    """What one variant costs: perplexity on the validation text, and size of the cache."""
+    """One variant: perplexity on the validation text, and size of the cache."""
 
     name: str
     perplexity: float

@@ -92,7 +92,7 @@ Smoothing = Mapping[str, Factors]  # factors of K by attention module
 
 @dataclass(frozen=True)
 class Identity:
-    """What distinguishes one subject from another; every record and log begins with it."""
+    """Properties that distinguish subjects; every record and log begins with them."""
 
     model: str
     model_digest: str
@@ -107,7 +107,7 @@ class Identity:
 
 @dataclass
 class Subject:
-    """What perplexities are measured on; ``evaluations`` remembers them by name."""
+    """A model and its text; ``evaluations`` remembers perplexities by name."""
 
     model: Any  # of Transformers, weights as asked for
     shape: LlmShape
@@ -160,7 +160,7 @@ class Subject:
     def recipe(
         self, config: AndaConfig | HarmoniaConfig, factors: Smoothing | None = None
     ) -> Recipe:
-        """What puts a format, and the subject's weights, into its model as its file has it."""
+        """The recipe that puts a format and the subject's weights into the model of its file."""
         from tilewright.torch import recipe_of
 
         with in_format(self.model, config):

@@ -97,7 +97,7 @@ def disturbed(model: Any) -> Iterator[None]:
 
 
 def describe(subject: Subject, path: Path) -> dict[str, Any]:
-    """What a record says of its model."""
+    """Return the part of a record that identifies its model."""
     content = path.read_bytes()
     return {
         "file": path.name,

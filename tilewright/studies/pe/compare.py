@@ -57,7 +57,7 @@ class Measured:
 
     @property
     def die_um2(self) -> float | None:
-        """Of the placed PE."""
+        """Energy of the placed PE."""
         return None if self.placed is None else self.placed.die_um2
 
     @property
@@ -92,7 +92,7 @@ class Claim:
 
     @property
     def shown(self) -> str:
-        """What the paper says, as a table shows it."""
+        """The paper's figure, as a table shows it."""
         return f"< {self.stated:.2f}" if self.upper_bound else f"{self.stated:.2f}"
 
 
@@ -134,7 +134,7 @@ class Conclusion:
 
 @dataclass(frozen=True)
 class Survival:
-    """What is said of the PEs in one technology, and whether it is so in the others."""
+    """A statement about the PEs in one technology, and whether it holds in the others."""
 
     claims: tuple[Conclusion, ...]
     area_efficiency: tuple[Conclusion, ...]  # of every pair of PEs

@@ -58,7 +58,7 @@ class Point:
 
     @property
     def cost(self) -> float:
-        """What the rule makes small: square micrometres times femtojoules."""
+        """The quantity that the rule minimises: square micrometres times femtojoules."""
         return self.area_um2 * self.fj_per_mac
 
 

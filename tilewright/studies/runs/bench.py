@@ -27,7 +27,7 @@ MOST_CASES = 10_000_000  # whose operands fit in memory
 
 @dataclass(frozen=True)
 class BlockRun:
-    """What the bench of a block gave on one simulator or on several."""
+    """Results of a block's bench on one simulator or on several."""
 
     block: str  # as it was asked for
     name: str  # of its Verilog module

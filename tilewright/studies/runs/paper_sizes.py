@@ -53,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class SizedRun:
-    """What a case took on the Verilog."""
+    """Cycles and time of a case on the Verilog."""
 
     name: str
     block: str

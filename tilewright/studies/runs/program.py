@@ -1,4 +1,4 @@
-"""A program on a simulated accelerator, beside the golden machine.
+"""A program on a simulated accelerator and on the golden machine.
 
 Where none is given, it is a decoder layer with random weights: one token of each of some sequences.
 """
@@ -83,7 +83,7 @@ def program_on_machine(
     ``block`` is by default its preset ``small``. ``program`` is a file of assembly text and
     ``memory`` an ``.npz`` file with an array ``memory`` of bytes, by default zeros; without a
     program the accelerator's own runs. With ``stream``, and always where the instruction memory is
-    too small for it, the program lies in external memory behind everything else. Returns the memory
+    too small for it, the program lies in external memory after everything else. Returns the memory
     after the program, and its result.
     """
     block = block or f"{machine}:{PRESET}"

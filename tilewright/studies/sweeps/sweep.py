@@ -92,7 +92,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Variants:
-    """What a block can be asked for, and what its parameters refuse."""
+    """Variants of a block, and those that its parameters refuse."""
 
     specs: tuple[str, ...]
     left_out: dict[str, str]  # spec -> why

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tilewright.studies.pe.own_pe import OwnPE
 
 NAME = "pe"
-HELP = "put processing elements on one workload: area, delay, energy, beside the paper"
+HELP = "put processing elements on one workload: area, delay, energy, with the paper's figures"
 EXAMPLE = "tilewright compare pe --tech asap7"
 OWN = ("top", "macs", "cycles", "format")  # what --with goes with
 HEADER = (
