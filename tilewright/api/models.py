@@ -233,20 +233,10 @@ class CompiledLLM(Reported):
         stream
             Called with each piece of the text of the first sequence, such as ``print``.
         """
-        from tilewright.compiler.generate import Session
-        from tilewright.compiler.host import LATENCY, Runner
         from tilewright.compiler.text import Text
-        from tilewright.studies.accelerators import accelerator_of
-        from tilewright.studies.chat import encoder
+        from tilewright.studies.accelerators import session_of
 
-        kind: type[Runner] = Runner
-        if rtl:
-            from tilewright.studies.rtl_token import RtlRunner
-
-            kind = RtlRunner
-        runner = kind(self.folder, latency=LATENCY if latency is None else latency)
-        encode = encoder(self.folder, self.folder.plan.shape.vocab_size, chat=chat)
-        session = Session(runner, prompt, accelerator_of(runner.machine), encode=encode)
+        session = session_of(self.folder, prompt, latency=latency, rtl=rtl, chat=chat)
         ends = () if ignore_end else self.folder.chat.ends
         text = Text(self.folder.tokenizer)
 

@@ -151,23 +151,13 @@ def run(args: argparse.Namespace) -> int:
         args.prompt = prompts[0]
         return _run_on_cpu(args)
     _refuse_cpu_options(args)
-    from tilewright.compiler.generate import Session
-    from tilewright.compiler.host import Runner
-    from tilewright.studies.accelerators import accelerator_of
-    from tilewright.studies.chat import encoder
+    from tilewright.studies.accelerators import session_of
 
     folder = _folder(args, prompts)
-    latency = LATENCY if args.latency is None else args.latency
-    runner_class: type[Runner] = Runner
-    if args.rtl:
-        from tilewright.studies.rtl_token import RtlRunner
-
-        runner_class = RtlRunner
-    runner = runner_class(folder, latency=latency)
-    encode = encoder(folder, folder.plan.shape.vocab_size, chat=args.chat)
     _remark_on(folder.tokenizer)
-    accelerator = accelerator_of(runner.machine)
-    session = Session(runner, prompts, accelerator, encode=encode, state=args.state)
+    session = session_of(
+        folder, prompts, latency=args.latency, rtl=args.rtl, chat=args.chat, state=args.state
+    )
     timing = session.timing(trace=args.trace is not None) if args.layers or args.trace else None
     done = _generated(args, session, prompts)
     if args.json:
