@@ -18,7 +18,7 @@ from tilewright.sim.serving import Question, ask
 from tilewright.sim.target import BLOCKS
 from tilewright.studies.runs.bench import bench_block
 from tilewright.synth.block_files import write_block
-from tilewright.synth.emit import to_rtlil, to_verilog
+from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import Goal
 from tilewright.synth.jobs import Request, plan, run_jobs
 from tilewright.synth.memory import macro_cell, parse_macro
@@ -29,6 +29,7 @@ from tilewright.synth.yosys import SynthesisError, watched
 from tilewright.verify.lint import lint
 from tilewright.verify.simulators import MissingToolError
 from tilewright.verify.simulators.find import require_simulator
+from tilewright.verify.simulators.verilog import block_verilog
 
 Doing = Callable[[str], None]
 
@@ -91,9 +92,10 @@ def design(
     maps.
     """
     params, cells = resolve(block), load_technology(technology)
+    verilog = cache(lambda: block_verilog(block))  # of an accelerator it takes seconds
     steps: list[tuple[str, str, Callable[[], Iterator[Figure]]]] = [
-        ("Verilog", "RTL", lambda: _verilog(params, folder)),
-        ("lint", "RTL", lambda: _lint(params)),
+        ("Verilog", "RTL", lambda: _verilog(params, verilog(), folder)),
+        ("lint", "RTL", lambda: _lint(params, verilog())),
         ("cells", "from a netlist", lambda: _cells(block, params, cells, full)),
         ("model", "predicted", lambda: _model(params, model)),
         ("simulation", "measured on RTL", lambda: _simulation(block, cases)),
@@ -109,16 +111,16 @@ def design(
     return Design(block, tuple(figures))
 
 
-def _verilog(params: BlockParams, folder: Path | None) -> Iterator[Figure]:
-    lines = len(to_verilog(params).splitlines())
+def _verilog(params: BlockParams, verilog: str, folder: Path | None) -> Iterator[Figure]:
+    lines = len(verilog.splitlines())
     note = "" if folder is None else str(write_block(params, folder).verilog)
     yield Figure("Verilog", lines, "lines", "RTL", note)
 
 
-def _lint(params: BlockParams) -> Iterator[Figure]:
+def _lint(params: BlockParams, verilog: str) -> Iterator[Figure]:
     verilator = require_simulator("verilator")
     with tempfile.TemporaryDirectory() as folder:
-        said = lint(verilator, params.slug, to_verilog(params), Path(folder))
+        said = lint(verilator, params.slug, verilog, Path(folder))
     first = next(iter(said.splitlines()), "")
     yield Figure("lint", "warnings" if said else "clean", "", "RTL", first or verilator.title)
 

@@ -1,0 +1,42 @@
+"""One design through every step: how area and clock of an accelerator are predicted."""
+
+import pytest
+
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.design import Contents, design
+from tilewright.synth.system import load_system
+from tilewright.synth.whole_timing import load_clock
+
+
+def test_contents_count_each_module_as_often_as_it_occurs():
+    units = []
+    for columns in (2, 1):
+        parts = Contents.of(resolve(f"anda_mxu:small,columns={columns}")).parts
+        units += [bits for name, bits in parts.items() if name.endswith("apu")]
+    whole, half = units
+    assert whole == 2 * half > 0
+    assert Contents.of(resolve("harmonia_array:small")).macros == {"sram_8x41_1r1w": 3}
+
+
+def test_the_published_size_has_its_record(monkeypatch):
+    from tilewright.studies import design as steps
+
+    for step in ("_verilog", "_lint", "_model", "_simulation"):
+        monkeypatch.setattr(steps, step, lambda *_: iter(()))
+    monkeypatch.setattr(steps, "block_verilog", lambda block: "")
+    area, clock = design("harmonia").figures
+    parts = load_system("harmonia", "asap7")["parts"].values()
+    total = sum(part["logic"] + part["memory"] for part in parts)
+    assert (area.value, area.kind) == (pytest.approx(total / 1e6), "record, asap7")
+    assert clock.value == pytest.approx(1e6 / load_clock("harmonia", "asap7")["period_ps"])
+
+
+def test_a_step_that_cannot_be_made_leaves_its_reason(monkeypatch):
+    from tilewright.studies import design as steps
+
+    for step in ("_verilog", "_lint", "_simulation"):
+        monkeypatch.setattr(steps, step, lambda *_: iter(()))
+    figures = {figure.name: figure for figure in design("popcount:odd").figures}
+    assert figures["area"].kind == "from a netlist, asap7"
+    assert figures["model"].shown == "not done"
+    assert figures["model"].note.startswith("no system has a popcount")
