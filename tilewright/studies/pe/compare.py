@@ -21,7 +21,10 @@ from tilewright.synth.place.record import PLACED
 from tilewright.synth.record import find_record, load_kind
 from tilewright.synth.technology import Technology
 
-HARMONIA_BASELINES = (*("FP-FP", "FP-INT", "FIGNA", "FIGNA-C"), *("Anda m4", "Anda m6", "Anda m8"))
+HARMONIA_BASELINES = (
+    *("FP-FP", "FP-INT", "FIGNA", "FIGNA-C"),
+    *("Anda m4", "Anda m6", "Anda m8"),
+)
 DECOMPRESSOR = "deca:paper"
 
 
@@ -57,7 +60,7 @@ class Measured:
 
     @property
     def die_um2(self) -> float | None:
-        """Energy of the placed PE."""
+        """Of the placed PE."""
         return None if self.placed is None else self.placed.die_um2
 
     @property
@@ -92,7 +95,7 @@ class Claim:
 
     @property
     def shown(self) -> str:
-        """The paper's figure, as a table shows it."""
+        """What the paper says, as a table shows it."""
         return f"< {self.stated:.2f}" if self.upper_bound else f"{self.stated:.2f}"
 
 
@@ -134,7 +137,7 @@ class Conclusion:
 
 @dataclass(frozen=True)
 class Survival:
-    """A statement about the PEs in one technology, and whether it holds in the others."""
+    """What is said of the PEs in one technology, and whether it is so in the others."""
 
     claims: tuple[Conclusion, ...]
     area_efficiency: tuple[Conclusion, ...]  # of every pair of PEs
@@ -227,7 +230,8 @@ def surviving_orders(comparisons: Sequence[Comparison], quantity: str) -> tuple[
     values = {c.technology: {p.name: _quantity(quantity, p) for p in c.pes} for c in comparisons}
     return tuple(
         Conclusion(
-            f"{a} better than {b}", {technology: of[a] > of[b] for technology, of in values.items()}
+            f"{a} better than {b}",
+            {technology: of[a] > of[b] for technology, of in values.items()},
         )
         for a, b in combinations([pe.name for pe in comparisons[0].pes], 2)
     )
