@@ -319,8 +319,8 @@ def compare_systems(
 def _able(engines: Iterable[str], scheme: str) -> list[str]:
     """Return the engines that decompress a scheme.
 
-    With one of the user's own, a DECA does if its table can hold it, and cores do if its class says
-    what that takes; the roofline asks for nothing.
+    With one of the user's own, a DECA does where its table can hold it, and cores do where its
+    class gives the cost; the roofline needs none.
     """
     if not is_own(scheme):
         return list(engines)
