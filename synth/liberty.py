@@ -17,8 +17,8 @@ from tilewright.synth.technology import Arc, Cell, Plane, Surface, Technology
 _SENSE = {"+": "positive_unate", "-": "negative_unate", "*": "non_unate"}
 
 
-def to_liberty(technology: Technology) -> str:
-    """The whole library; without weak cells, and without clock gates, which neither tool maps."""
+def to_liberty(technology: Technology, *, gates: bool = False) -> str:
+    """The whole library without weak cells; clock gates, which no mapper takes, with ``gates``."""
     low, high = technology.slew_thresholds
     lines = [
         f"library ({technology.name}) {{",
@@ -48,7 +48,7 @@ def to_liberty(technology: Technology) -> str:
             f"  slew_upper_threshold_pct_{edge} : {_number(high)};",
         ]
     for cell in technology.cells.values():
-        if not cell.weak and cell.clock_gate is None:
+        if not cell.weak and (gates or cell.clock_gate is None):
             lines += _cell(cell, (0.0, technology.map_slew, technology.max_slew))
     return "\n".join([*lines, "}", ""])
 
@@ -68,13 +68,20 @@ def _cell(cell: Cell, slews: tuple[float, ...]) -> Iterator[str]:
     yield f"  cell ({cell.name}) {{"
     yield f"    area : {_number(cell.area)};"
     yield f"    cell_leakage_power : {_number(cell.leakage)};"
-    yield from _state(cell)
+    if cell.clock_gate is None:
+        yield from _state(cell)
+    else:
+        yield "    clock_gating_integrated_cell : latch_posedge;"
     for pin, capacitance in cell.inputs.items():
         yield f"    pin ({pin}) {{"
         yield "      direction : input;"
         yield f"      capacitance : {_number(capacitance)};"
         if pin == cell.clock_pin:
             yield "      clock : true;"
+        if cell.clock_gate is not None:
+            gate = {cell.clock_pin: "clock", cell.clock_gate.enable: "enable"}
+            use = gate.get(pin, "test")
+            yield f"      clock_gate_{use}_pin : true;"
         edge = "rising" if _rising(cell) else "falling"
         for kind, limits in (("setup", cell.setup), ("hold", cell.hold)):
             if pin in limits:
@@ -89,7 +96,10 @@ def _cell(cell: Cell, slews: tuple[float, ...]) -> Iterator[str]:
     for pin, function in cell.outputs.items():
         yield f"    pin ({pin}) {{"
         yield "      direction : output;"
-        yield f'      function : "{function}";'
+        if cell.clock_gate is None:
+            yield f'      function : "{function}";'
+        else:
+            yield "      clock_gate_out_pin : true;"
         if cell.max_load is not None:
             yield f"      max_capacitance : {_number(cell.max_load)};"
         for arc in cell.arcs:
@@ -119,14 +129,16 @@ def _state(cell: Cell) -> Iterator[str]:
 
 
 def _rising(cell: Cell) -> bool:
-    return cell.state is None or not cell.state.clock.startswith("!")
+    """Whether data must arrive before the rising edge; it must where a gate lets pulses pass."""
+    gate = cell.clock_gate is not None
+    return gate or cell.state is None or not cell.state.clock.startswith("!")
 
 
 def _timing(cell: Cell, arc: Arc, slews: tuple[float, ...]) -> Iterator[str]:
     yield "      timing () {"
     yield f"        related_pin : {arc.source};"
     yield f"        timing_sense : {_SENSE[arc.sense]};"
-    if arc.source == cell.clock_pin:
+    if arc.source == cell.clock_pin and cell.clock_gate is None:
         yield f"        timing_type : {'rising' if _rising(cell) else 'falling'}_edge;"
     else:
         yield "        timing_type : combinational;"

@@ -1,7 +1,8 @@
-"""Results of synthesis and placement written into ``synth/records``, and proofs by a bench."""
+"""Results of synthesis and layout written into ``synth/records``, and proofs by a bench."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,16 @@ from tilewright.base.records import updated_table
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.energy import CLOCK_MHZ
 from tilewright.studies.pe.workload import STREAMS, pe_bench, words_of, workload
-from tilewright.synth.activity import measure
+from tilewright.synth.activity import Activity, measure
 from tilewright.synth.deviation import DEVIATION_RECORD
 from tilewright.synth.energy import energy_of
 from tilewright.synth.equivalence import Equivalence, Verdict
-from tilewright.synth.flow import DEFAULT_GOAL, Goal, Synthesis
+from tilewright.synth.flow import Goal, Synthesis
 from tilewright.synth.jobs import Job, JobResult, prove
-from tilewright.synth.place.place import PlacedBlock, place_block, placed_energy
-from tilewright.synth.place.record import PLACED, placed_record
+from tilewright.synth.layout.energy import energy_laid_out, read_layout
+from tilewright.synth.layout.layout import Layout, lay_out
+from tilewright.synth.layout.record import LAYOUT, layout_record
+from tilewright.synth.netlist import Netlist
 from tilewright.synth.record import load_kind, record_name, store_record, store_synthesis
 from tilewright.synth.technology import Technology
 from tilewright.verify.netlist import bench_netlist
@@ -68,53 +71,51 @@ def store_deviation(technology: str, result: dict[str, Any]) -> None:
         table[technology] = result
 
 
-def energies_of(placed: PlacedBlock) -> tuple[float, float] | None:
-    """Return fJ per multiply-add on real data, before and after placement; None if it is no PE.
+def energies_of(layout: Layout) -> tuple[float, float] | None:
+    """Return fJ per multiply-add on real data, before and after layout; None if it is no PE.
 
-    At the clock of the comparison of PEs. Before, every sink has a wire of average length.
+    At the clock of the comparison of PEs. Before, every sink has a wire of average length; after,
+    the netlist that was laid out is simulated, and must give the same results.
     """
     try:
-        bench = pe_bench(placed.params)
+        bench = pe_bench(layout.params)
     except CommandError:
         return None
-    asked = workload(placed.params, "real", bench.usual_variant)
-    netlist, technology = placed.synthesis.netlist, placed.layout.technology
-    activity = measure(netlist, STREAMS, asked.beats, asked.counted)
-    if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
-        raise RuntimeError(f"the netlist of {placed.params.slug} gives wrong results")
-    period = 1e6 / CLOCK_MHZ
-    before = energy_of(netlist, technology, activity, period).total
-    return before / asked.macs, placed_energy(placed, activity, period) / asked.macs
+    asked = workload(layout.params, "real", bench.usual_variant)
+    technology, period = layout.synthesis.technology, 1e6 / CLOCK_MHZ
+
+    def activity_of(netlist: Netlist) -> Activity:
+        activity = measure(netlist, STREAMS, asked.beats, asked.counted)
+        if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
+            raise RuntimeError(f"the netlist of {layout.params.slug} gives wrong results")
+        return activity
+
+    netlist, laid_out = layout.synthesis.netlist, read_layout(layout)
+    before = energy_of(netlist, technology, activity_of(netlist), period).total
+    after = energy_laid_out(laid_out, technology, activity_of(laid_out.netlist), period)
+    return before / asked.macs, after / asked.macs
 
 
-def place_and_measure(
-    spec: str,
-    technology: str,
-    *,
-    goal: Goal = DEFAULT_GOAL,
-    utilisation: float | None = None,
-    watch: Callable[[str], None] = lambda done: None,
-) -> tuple[PlacedBlock, dict[str, Any]]:
-    """Place a block, and return it with its record."""
-    options = {} if utilisation is None else {"utilisation": utilisation}
-    placed = place_block(spec, technology, goal=goal, watch=watch, **options)
-    record = placed_record(placed, energies_of(placed))
-    watch("measured")
-    return placed, record
+def measured_layout(layout: Layout) -> dict[str, Any]:
+    """Return the record of a layout, of a PE that has routes with its energy."""
+    has_routes = layout.last.file("spef").exists()
+    return layout_record(layout, energies_of(layout) if has_routes else None)
 
 
-def store_placed(placed: PlacedBlock, record: dict[str, Any]) -> None:
-    """Write the record of a placed block."""
-    technology, goal = record["technology"], placed.synthesis.goal
-    store_record(PLACED, technology, record_name(placed.params, technology, goal), record)
+def store_layout(layout: Layout, record: dict[str, Any]) -> None:
+    """Write the record of a layout."""
+    technology, goal = record["technology"], layout.synthesis.goal
+    store_record(LAYOUT, technology, record_name(layout.params, technology, goal), record)
 
 
-def renew_placed(names: Iterable[str], watch: Callable[[str], None]) -> None:
-    """Place the blocks of the records ``names`` again; ``watch`` is told what is done."""
-    records = load_kind(PLACED)
+def renew_layouts(
+    names: Iterable[str], watch: Callable[[str], None], lef: Sequence[Path] = ()
+) -> None:
+    """Lay the blocks of the records ``names`` out again; ``watch`` is told what is done."""
+    records = load_kind(LAYOUT)
     for name in names:
         old = records[name]
-        placed, record = place_and_measure(
-            old["spec"], old["technology"], goal=Goal(old["goal"]), watch=watch
-        )
-        store_placed(placed, record)
+        goal = Goal(old["goal"])
+        layout = lay_out(old["spec"], old["technology"], goal=goal, to=old["step"], lef=lef)
+        store_layout(layout, measured_layout(layout))
+        watch(name)

@@ -24,7 +24,7 @@ GROUPS = {
         "verilog",
         "simulate",
         "synth",
-        "place",
+        "layout",
         "fpga",
         "sweep",
         "export",

@@ -1,0 +1,93 @@
+"""OpenROAD: where it is, and one step of a layout run by it."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.base.errors import CommandError
+
+VARIABLE = "TILEWRIGHT_OPENROAD"
+INSIDE = Path(__file__).with_name("inside.py")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A command that runs a Python script which can ``import openroad``, and its version."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+@cache
+def find_engine() -> Engine:
+    """The OpenROAD of this Python, of ``TILEWRIGHT_OPENROAD``, or on the search path."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return _engine(named)
+    if importlib.util.find_spec("openroad"):
+        return _engine(sys.executable)
+    if binary := shutil.which("openroad"):
+        return _engine(binary)
+    raise CommandError(
+        "no OpenROAD found: pip install tilewright[layout] (x86_64 with glibc 2.38), put an"
+        f" openroad on the PATH, or set {VARIABLE} to one or to a Python that can import it"
+    )
+
+
+def _engine(program: str) -> Engine:
+    """``program`` is the binary, which runs scripts by an option, or a Python."""
+    is_binary = Path(program).name == "openroad"
+    command = (program, "-python", "-exit", "-no_splash") if is_binary else (program,)
+    try:
+        done = _run(command, [str(INSIDE), "--version"])
+    except OSError as error:
+        raise CommandError(f"{program}: {error.strerror}; {VARIABLE} must name OpenROAD") from None
+    found = re.search(r"^VERSION (.+)$", done.stdout, re.MULTILINE)
+    if found is None:
+        last = (done.stdout.strip().splitlines() or ["nothing printed"])[-1]
+        raise CommandError(f"{program} cannot import openroad: {last}")
+    return Engine(command, found[1])
+
+
+def _run(
+    command: tuple[str, ...], arguments: list[str], folder: Path | None = None
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*command, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        cwd=folder,
+        check=False,
+    )
+
+
+def run_step(engine: Engine, job: dict[str, Any], folder: Path) -> None:
+    """Do one step; its files, OpenROAD's words in ``log.txt`` among them, lie in ``folder``."""
+    path = folder / "job.json"
+    path.write_text(json.dumps(job | {"out": str(folder)}))
+    done = _run(engine.command, [str(INSIDE), str(path)], folder)
+    if done.returncode or not (folder / "figures.json").exists():
+        raise CommandError(f"OpenROAD, step {job['step']}: {reason(done.stdout, done.returncode)}")
+    (folder / "log.txt").write_text(done.stdout)
+    path.unlink()
+
+
+def reason(log: str, code: int) -> str:
+    """The first error that OpenROAD names, else how it ended."""
+    errors = re.findall(r"^\[ERROR (\S+)\] (.+)$", log, re.MULTILINE)
+    if errors:
+        return f"{errors[0][1]} ({errors[0][0]})"
+    if stopped := re.search(r"^STOPPED: (.+)$", log, re.MULTILINE):
+        return stopped[1]
+    last = (log.strip().splitlines() or ["nothing printed"])[-1]
+    return f"ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}: {last}"

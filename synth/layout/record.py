@@ -1,0 +1,131 @@
+"""Records of laid-out blocks: committed JSON, a table for each technology.
+
+A record holds no time or date. It says which RTLIL, cells, code and OpenROAD it was made with, so
+it can be told whether it still describes its block.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.synth.flow import DEFAULT_GOAL
+from tilewright.synth.layout.layout import STEPS, Layout
+from tilewright.synth.layout.library import TABLE
+from tilewright.synth.record import (
+    RECORDS,
+    block_record,
+    code_sha256,
+    is_of_this_flow,
+    load_kind,
+    metric,
+    rtlil_sha256,
+    tool_versions,
+)
+
+LAYOUT = "layout"  # the kind of record
+
+
+@cache
+def layout_sha256() -> str:
+    """Of the code that lays out and measures, and of what it knows of technologies."""
+    modules = ("inside", "layout", "library", "energy")
+    return code_sha256(Path(__file__).parent, modules, TABLE.read_text())
+
+
+def layout_record(layout: Layout, energies: tuple[float, float] | None = None) -> dict[str, Any]:
+    """What is known of a laid-out block, its figures rounded to what they can mean.
+
+    ``energies`` are fJ per multiply-add before and after layout, for PEs.
+    """
+    made = block_record(layout.spec, layout.params, layout.rtlil, layout.synthesis)
+    shared = ("block", "spec", "parameters", "technology", "corner", "goal", "rtlil_sha256")
+    last, figures = layout.last, layout.last.figures
+    metrics = {
+        "cells": metric(int(figures["cells"]), "cells"),
+        "cell_area": metric(round(figures["cell_area"], 3), "um2"),
+        "die_area": metric(round(figures["width"] * figures["height"], 2), "um2"),
+        "utilisation": metric(round(figures["utilisation"], 4), "share", better="higher"),
+        "period_before": metric(round(layout.period_before, 1), "ps"),
+    }
+    for step in layout.steps:
+        metrics[f"period_{step}"] = metric(round(layout.period(step), 1), "ps")
+    if last.wire_by_layer:
+        metrics["wire_length"] = metric(round(sum(last.wire_by_layer.values()), 1), "um")
+    if "skew" in figures:
+        metrics["clock_latency"] = metric(round(figures["latency"], 1), "ps")
+        metrics["clock_skew"] = metric(round(figures["skew"], 1), "ps")
+        metrics["hold_slack"] = metric(round(figures["hold_slack"], 1), "ps", better="higher")
+    if last.violations is not None:
+        metrics["violations"] = metric(last.violations, "places")
+        metrics["antenna_violations"] = metric(int(figures["antenna_violations"]), "nets")
+        metrics["vias"] = metric(last.vias or 0, "vias")
+    if energies is not None:
+        before, after = energies
+        metrics["energy_before"] = metric(round(before, 2), "fJ per MAC")
+        metrics["energy"] = metric(round(after, 2), "fJ per MAC")
+    return {
+        **{key: made[key] for key in shared},
+        "step": last.name,
+        "clock_ps": layout.clock,
+        "asked_utilisation": layout.utilisation,
+        "liberty_sha256": made["liberty_sha256"],
+        "flow_sha256": made["flow_sha256"],
+        "layout_sha256": layout_sha256(),
+        "tools": tool_versions(),
+        "openroad": layout.engine,
+        "metrics": metrics,
+    }
+
+
+def period_of(record: dict[str, Any]) -> float:
+    """The shortest clock (ps) after the last step of a record."""
+    value: float = record["metrics"][f"period_{record['step']}"]["value"]
+    return value
+
+
+def stale_layout_records(
+    folder: Path = RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
+) -> dict[str, str]:
+    """Records that no longer describe their block, with the command that renews each."""
+    records = load_kind(LAYOUT, folder)
+    return {name: _renewal(records[name]) for name in watch(records) if not _fresh(records[name])}
+
+
+def _fresh(record: dict[str, Any]) -> bool:
+    return (
+        record["layout_sha256"] == layout_sha256()
+        and is_of_this_flow(record, record["technology"])
+        and record["rtlil_sha256"] == rtlil_sha256(record["spec"])
+    )
+
+
+def _renewal(record: dict[str, Any]) -> str:
+    goal = "" if record["goal"] == DEFAULT_GOAL.value else f" --goal {record['goal']}"
+    options = f"--tech {record['technology']} --to {record['step']}{goal}"
+    return f"tilewright layout {record['spec']} {options} --update-records"
+
+
+_HEADER = (
+    *("block", "technology", "goal", "as far as", "cells", "die, um2", "wires, mm"),
+    *("no wires, ps", "placed", "clock tree", "global route", "routed", "skew, ps"),
+    *("fJ/MAC before", "laid out"),
+)
+
+
+def records_table(records: Iterable[dict[str, Any]]) -> str:
+    """The records as the table of docs/physical.md."""
+    lines = ["| " + " | ".join(_HEADER) + " |", "|" + "---|" * len(_HEADER)]
+    for record in records:
+        value = {name: entry["value"] for name, entry in record["metrics"].items()}
+
+        def shown(name: str, digits: int = 0, value: dict[str, float] = value) -> str:
+            return f"{value[name]:,.{digits}f}" if name in value else ""
+
+        cells = [f"`{record['spec']}`", record["technology"], record["goal"], record["step"]]
+        cells += [shown("cells"), shown("die_area")]
+        cells += [f"{value['wire_length'] / 1000:.1f}" if "wire_length" in value else ""]
+        cells += [shown(name) for name in ("period_before", *(f"period_{s}" for s in STEPS))]
+        cells += [shown("clock_skew"), shown("energy_before", 1), shown("energy", 1)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"

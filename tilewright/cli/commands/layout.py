@@ -1,0 +1,157 @@
+"""``tilewright layout``: a block laid out by OpenROAD, and what its wires cost."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.base.clock import clock_period
+from tilewright.base.console import print_csv, print_json, print_table, progress
+from tilewright.base.errors import CommandError
+
+if TYPE_CHECKING:
+    from tilewright.synth.layout.layout import Layout
+
+NAME = "layout"
+HELP = "lay a block out by OpenROAD: placement, clock tree, routes, delay and energy with wires"
+EXAMPLE = "tilewright layout --tech asap7"
+MORE_EXAMPLES = (
+    "tilewright layout float_mul:pipelined --to routed --def float_mul.def",
+    "tilewright layout anda_apu --tech asap7 --lef asap7/lef --svg anda_apu.svg",
+)
+_COLUMNS = {  # metric -> heading and digits
+    "cells": ("CELLS", 0),
+    "die_area": ("DIE UM2", 1),
+    "utilisation": ("FILLED", 2),
+    "wire_length": ("WIRES UM", 0),
+    "period_before": ("NO WIRES PS", 1),
+    "period_placed": ("PLACED PS", 1),
+    "period_cts": ("CLOCK TREE PS", 1),
+    "period_global": ("GLOBAL PS", 1),
+    "period_routed": ("ROUTED PS", 1),
+    "clock_skew": ("SKEW PS", 1),
+    "violations": ("VIOLATIONS", 0),
+    "energy_before": ("FJ/MAC", 1),
+    "energy": ("LAID OUT FJ/MAC", 1),
+}
+_FILES = ("def", "spef", "verilog", "path", "svg", "gds", "png")
+_OF_BLOCK = ("goal", "to", "clock", "utilisation", "extraction", *_FILES)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
+    text = "NAME[:PRESET][,FIELD=VALUE]... to lay out; without one, the committed records are shown"
+    parser.add_argument("block", nargs="?", metavar="BLOCK", help=text)
+    text = "sky130hd or asap7 [sky130hd; of records, both]"
+    parser.add_argument("--tech", metavar="T", help=text)
+    text = "goal of synthesis [area]"
+    parser.add_argument("--goal", choices=("area", "balanced", "fastest"), help=text)
+    text = "last step [global]"
+    parser.add_argument("--to", choices=("placed", "cts", "global", "routed"), help=text)
+    text = "clock to strive for, as 800 (ps), 0.8ns or 1250MHz [0.9 times the delay without wires]"
+    parser.add_argument("--clock", metavar="CLOCK", type=clock_period, help=text)
+    text = "share of the core that the cells of synthesis fill [0.5]"
+    parser.add_argument("--utilisation", metavar="U", type=float, help=text)
+    text = "LEF files of the technology, or their folder; may be given again [of a package]"
+    parser.add_argument("--lef", metavar="PATH", type=Path, action="append", default=[], help=text)
+    text = "OpenRCX's extraction rules, for a routed layout"
+    parser.add_argument("--extraction", metavar="FILE", type=Path, help=text)
+    texts = {
+        "def": "write the layout as DEF",
+        "spef": "write resistances and capacitances of its wires",
+        "verilog": "write its netlist",
+        "path": "write its longest path",
+        "svg": "draw it, with the longest path",
+        "gds": "write the layout with its cells as GDS (needs klayout; sky130hd)",
+        "png": "draw all its layers (needs klayout; sky130hd)",
+    }
+    for kind in _FILES:
+        parser.add_argument(f"--{kind}", metavar="FILE", type=Path, help=texts[kind])
+    parser.add_argument("--csv", action="store_true", help="print the table as CSV")
+    text = "write the result into synth/records; without BLOCK, renew every old record"
+    parser.add_argument("--update-records", action="store_true", help=text)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.json and args.csv:
+        raise CommandError("--json is no CSV")
+    return _lay_out(args) if args.block else _show(args)
+
+
+def _lay_out(args: argparse.Namespace) -> int:
+    from tilewright.studies.synthesis import measured_layout, store_layout
+    from tilewright.synth.flow import DEFAULT_GOAL, Goal
+    from tilewright.synth.layout.layout import STEPS, UTILISATION, lay_out
+
+    unusual = [name for name in ("clock", "utilisation", "extraction") if getattr(args, name)]
+    if args.update_records and unusual:
+        raise CommandError(f"records are made without --{unusual[0]}")
+    to = args.to or "global"
+    with progress("layout", 1 + len(STEPS[: STEPS.index(to) + 1])) as tick:
+        layout = lay_out(
+            args.block,
+            args.tech or "sky130hd",
+            goal=Goal(args.goal) if args.goal else DEFAULT_GOAL,
+            to=to,
+            clock=args.clock,
+            utilisation=args.utilisation or UTILISATION,
+            lef=args.lef,
+            extraction=args.extraction,
+            watch=tick,
+        )
+    _write(layout, {kind: path for kind in _FILES if (path := getattr(args, kind))})
+    record = measured_layout(layout)
+    if args.update_records:
+        store_layout(layout, record)
+    print_json([record]) if args.json else _print([record], as_csv=args.csv)
+    return 0
+
+
+def _write(layout: "Layout", files: dict[str, Path]) -> None:
+    from tilewright.base.files import write_atomic
+    from tilewright.synth.layout.picture import layout_svg, write_gds, write_png
+
+    for kind, path in files.items():
+        if kind == "svg":
+            write_atomic(path, layout_svg(layout))
+        elif kind == "gds":
+            write_gds(layout, path)
+        elif kind == "png":
+            write_png(layout, path)
+        else:
+            source = layout.last.file(kind)
+            if not source.exists():
+                raise CommandError(f"--{kind} needs routes: --to global or routed")
+            write_atomic(path, source.read_text())
+
+
+def _show(args: argparse.Namespace) -> int:
+    from tilewright.studies.synthesis import renew_layouts
+    from tilewright.synth.layout.record import LAYOUT, stale_layout_records
+    from tilewright.synth.record import load_kind
+    from tilewright.synth.technology import load_technology
+
+    for option in _OF_BLOCK:
+        if getattr(args, option) is not None:
+            raise CommandError(f"--{option} goes with a BLOCK to lay out")
+    technology = load_technology(args.tech).name if args.tech else None
+    if args.update_records:
+        stale = stale_layout_records()
+        with progress("layouts", len(stale)) as tick:
+            renew_layouts(stale, tick, lef=args.lef)
+    records = [r for r in load_kind(LAYOUT).values() if technology in (None, r["technology"])]
+    print_json(records) if args.json else _print(records, as_csv=args.csv)
+    return 0
+
+
+def _print(records: Sequence[dict[str, Any]], *, as_csv: bool) -> None:
+    """One row for each block, technology and goal."""
+    header = ["BLOCK", "TECH", "GOAL", *(heading for heading, _ in _COLUMNS.values())]
+    rows = []
+    for record in records:
+        row = [record["spec"], record["technology"], record["goal"]]
+        for name, (_, digits) in _COLUMNS.items():
+            metric = record["metrics"].get(name)
+            row.append("" if metric is None else f"{metric['value']:.{digits}f}")
+        rows.append(row)
+    print_csv(header, rows) if as_csv else print_table(header, rows)
