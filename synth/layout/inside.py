@@ -192,7 +192,7 @@ class Flow:
         power, ground = supply["nets"]
         for net, kind in ((power, "power"), (ground, "ground")):
             self.tcl(f"add_global_connection -net {net} -pin_pattern ^{net}$ -{kind}")
-        for net, well in zip(supply["nets"], supply["wells"]):  # noqa: B905, wells may have rails of their own
+        for net, well in zip(supply["nets"], supply["wells"]):
             self.tcl(f"add_global_connection -net {net} -pin_pattern ^{well}$")
         self.tcl("global_connect")
         self.tcl(f"set_voltage_domain -power {power} -ground {ground}")
