@@ -24,7 +24,7 @@ from tilewright.site.reference.assembly import AssemblyLexer
 from tilewright.site.reference.command_line import command_reference
 from tilewright.site.reference.declarations import TABLES
 from tilewright.synth.fpga.record import FPGA, fpga_table
-from tilewright.synth.place.record import PLACED, placed_table
+from tilewright.synth.layout.record import LAYOUT, records_table
 from tilewright.synth.record import load_kind
 
 # The packages whose public classes and functions are documented.
@@ -127,15 +127,15 @@ def fpga_records_table() -> str:
     return fpga_table(load_kind(FPGA).values())
 
 
-def placed_records_table() -> str:
-    return placed_table(load_kind(PLACED).values())
+def layout_records_table() -> str:
+    return records_table(load_kind(LAYOUT).values())
 
 
 GENERATED = {
     **TABLES,
     "commands": all_commands_reference,
     "fpga": fpga_records_table,
-    "placed": placed_records_table,
+    "layouts": layout_records_table,
 }
 
 

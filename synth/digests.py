@@ -10,7 +10,7 @@ from tilewright.base.records import write_record
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.fpga.record import FPGA
-from tilewright.synth.place.record import PLACED
+from tilewright.synth.layout.record import LAYOUT
 from tilewright.synth.record import (
     DIGESTS,
     SYNTHESIS,
@@ -23,7 +23,7 @@ from tilewright.synth.record import (
 
 def recorded() -> dict[str, tuple[str, bool]]:
     """Blocks that have a record, with memories as macros or not, by the names of their RTLIL."""
-    kinds = ((SYNTHESIS, True), (PLACED, True), (FPGA, False))
+    kinds = ((SYNTHESIS, True), (LAYOUT, True), (FPGA, False))
     return {
         rtlil_name(record["spec"], memory_macros=macros): (record["spec"], macros)
         for kind, macros in kinds

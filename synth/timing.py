@@ -2,8 +2,8 @@
 
 Rising and falling edges are followed apart from every start to every end through the cells' arcs;
 where paths meet, the latest arrival and the slowest slew go on. There are no wires: a net's load
-is its pins, plus the technology's output load where it leaves the block. Netlists that are placed
-bring the delays of their wires (:mod:`tilewright.synth.place.timing`).
+is its pins, plus the technology's output load where it leaves the block. OpenROAD times what is laid
+out (:mod:`tilewright.synth.layout`).
 
 - Inputs start at 0, later by what their load adds to the delay of the driving cell.
 - Registers start at an ideal clock edge, with the clock-to-output arc at the net's load; the data
@@ -13,8 +13,8 @@ bring the delays of their wires (:mod:`tilewright.synth.place.timing`).
   gives it.
 - The enable of a clock gate must arrive a setup time before the edge, as data of a register.
 
-A netlist is arrays here, and arcs are followed level by level, all of a level at once: placement
-asks again and again, and whole accelerators (:mod:`tilewright.synth.whole_timing`) have millions.
+A netlist is arrays here, and arcs are followed level by level, all of a level at once: whole
+accelerators (:mod:`tilewright.synth.whole_timing`) have millions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ Files = dict[str, str | bytes]  # by name, relative to the folder that they go t
 # Of the period over the delay of the synthesised block, which excludes wires: a first guess at what
 # wires and their buffers add, to be tightened by the user of the flow.
 WIRE_MARGIN = 1.25
-UTILISATION = 70  # per cent of the core; that of the placements in docs/physical.md
+UTILISATION = 70  # per cent of the core
 
 
 @dataclass(frozen=True)

@@ -196,18 +196,14 @@ def _merged(layout: Layout) -> Any:
     settings.lef_files = layout.library.lef
     settings.read_lef_with_def = False
     settings.macro_resolution_mode = 2  # cells are those of the GDS files, never of the LEF
-    settings.layer_map = _layer_map(db, layers)
+    settings.layer_map = db.LayerMap.from_string(
+        "\n".join(f"{name} : {layer}/{purpose}" for name, (layer, purpose) in layers.items())
+    )
     settings.create_other_layers = False
+    settings.produce_cell_outlines = False
     merged = db.Layout()
     merged.read(str(layout.last.file("def")), options)
     for cell in cells:
         if cell.stem in wanted:
             merged.read(str(cell))
     return merged
-
-
-def _layer_map(db: Any, layers: dict[str, list[int]]) -> Any:
-    found = db.LayerMap()
-    for name, (layer, purpose) in layers.items():
-        found.map(name, db.LayerInfo(layer, purpose))
-    return found

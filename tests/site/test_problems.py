@@ -8,7 +8,7 @@ from tilewright.site import problems
 from tilewright.studies.measured import load_measured
 from tilewright.studies.sweeps.frontiers import FRONTIERS
 from tilewright.synth.equivalence import Verdict
-from tilewright.synth.place.record import PLACED
+from tilewright.synth.layout.record import LAYOUT
 from tilewright.synth.record import SYNTHESIS, load_kind, load_records, store_record, table_path
 
 
@@ -61,12 +61,12 @@ def test_netlists_without_a_good_verdict_are_named(records):
     ]
 
 
-@pytest.mark.parametrize("change", [{"place_sha256": "0"}, {"rtlil_sha256": "0"}])
-def test_an_old_placement_is_named(tmp_path, change):
-    name, record = next(iter(load_kind(PLACED).items()))
-    store_record(PLACED, record["technology"], name, record | change, tmp_path)
+@pytest.mark.parametrize("change", [{"layout_sha256": "0"}, {"rtlil_sha256": "0"}])
+def test_an_old_layout_is_named(tmp_path, change):
+    name, record = next(iter(load_kind(LAYOUT).items()))
+    store_record(LAYOUT, record["technology"], name, record | change, tmp_path)
     (problem,) = of_synthesis(tmp_path)
-    assert problem.startswith(f"{name} is old; to renew it: tilewright place {record['spec']}")
+    assert problem.startswith(f"{name} is old; to renew it: tilewright layout {record['spec']}")
 
 
 def test_missing_frontiers_are_named(tmp_path):

@@ -6,9 +6,9 @@ import pytest
 
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe import compare as pe_compare
-from tilewright.studies.pe.compare import Claim, Comparison, Conclusion, Placed
+from tilewright.studies.pe.compare import Claim, Comparison, Conclusion, LaidOut
 from tilewright.studies.pe.energy import PES
-from tilewright.synth.place.record import PLACED
+from tilewright.synth.layout.record import LAYOUT
 from tilewright.synth.record import load_kind
 from tilewright.synth.technology import load_technology
 
@@ -86,16 +86,16 @@ def test_orders_that_survive():
 
 
 def test_orders_that_survive_wires():
-    """Wires double the die of one PE and the energy of another; one that is not placed is out."""
-    placed = {
-        "A": Placed(4.0, 100.0, 1.0),
-        "B": Placed(3.0, 120.0, 1.0),
-        "C": Placed(5.0, 110.0, 2.0),
+    """Wires double the die of one PE and the energy of another; one that is not laid out is out."""
+    layouts = {
+        "A": LaidOut(4.0, 100.0, 1.0),
+        "B": LaidOut(3.0, 120.0, 1.0),
+        "C": LaidOut(5.0, 110.0, 2.0),
     }
     pes = [pe("A", 2, 5), pe("B", 2.5, 4), pe("C", 4, 3)]
-    rows = [replace(row, placed=placed[row.name]) for row in pes]
+    rows = [replace(row, laid_out=layouts[row.name]) for row in pes]
     both = pe_compare.with_wires(comparison("seven", *rows, pe("D", 1, 1)))
-    assert [c.technology for c in both] == ["seven", "seven placed"]
+    assert [c.technology for c in both] == ["seven", "seven laid out"]
     assert [[p.name for p in c.pes] for c in both] == [["A", "B", "C"]] * 2
     assert [(p.area_um2, p.delay_ps, p.energy_fj_per_mac) for p in both[1].pes] == [
         (4.0, 100.0, 5.0),
@@ -110,14 +110,14 @@ def test_orders_that_survive_wires():
     assert pe_compare.with_wires(comparison("seven", rows[0], pe("D", 1, 1))) is None
 
 
-def test_placed_energies_begin_where_the_comparison_is():
-    """The record of a placed PE and its energy record are of one netlist and one workload."""
+def test_energies_of_layouts_begin_where_the_comparison_is():
+    """The record of a PE's layout and its energy record are of one netlist and one workload."""
     found = pe_compare.compare_in(load_technology("asap7"))
-    placed = {row.spec: row for row in found.pes if row.placed is not None}
-    assert placed.keys() == set(PES.values())
-    records = {r["spec"]: r for r in load_kind(PLACED).values() if r["technology"] == "asap7"}
+    laid_out = {row.spec for row in found.pes if row.laid_out is not None}
+    assert laid_out == set(PES.values())
+    records = {r["spec"]: r for r in load_kind(LAYOUT).values() if r["technology"] == "asap7"}
     for row in found.pes:
-        if row.placed is None or row.name.partition(" m")[2] not in ("", "8", "8w4"):
+        if row.laid_out is None or row.name.partition(" m")[2] not in ("", "8", "8w4"):
             continue
         before = records[row.spec]["metrics"]["energy_before"]["value"]
         assert row.energy_fj_per_mac == pytest.approx(before, rel=1e-3), row.name

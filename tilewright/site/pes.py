@@ -25,9 +25,9 @@ COLUMNS = {
     "Power, x": "power_x",
     "TOPS/mm², x": "area_efficiency_x",
     "TOPS/W, x": "energy_efficiency_x",
-    "Die placed, µm²": "die_um2",
-    "Delay placed, ps": "placed_delay_ps",
-    "fJ/MAC placed": "placed_fj_per_mac",
+    "Die, µm²": "die_um2",
+    "Clock laid out, ps": "layout_ps",
+    "fJ/MAC laid out": "layout_fj_per_mac",
 }
 
 
@@ -98,7 +98,7 @@ def survivals() -> dict[str, Table]:
     assert result.survival is not None  # there are several technologies
     found = {"the change of node": _outcomes(list(TECHNOLOGIES), result.survival)}
     for name, outcome in result.wires_by_technology.items():
-        found[f"wires in {name}"] = _outcomes([name, f"{name} placed"], outcome)
+        found[f"wires in {name}"] = _outcomes([name, f"{name} laid out"], outcome)
     return found
 
 

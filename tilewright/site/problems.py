@@ -8,7 +8,7 @@ from tilewright.studies.measured import load_measured
 from tilewright.studies.model_record import NAMES
 from tilewright.studies.sweeps.frontiers import FRONTIERS, load_frontier_record
 from tilewright.synth.equivalence import Verdict
-from tilewright.synth.place.record import stale_placed_records
+from tilewright.synth.layout.record import stale_layout_records
 from tilewright.synth.record import RECORDS, is_of_this_flow, load_records, stale_records
 
 TOLERANCE = 0.05  # of predicted cycles
@@ -49,7 +49,7 @@ def find_problems(records: Path = RECORDS) -> list[str]:
         found.append(
             f"{len(missing)} of {len(synthesised)} netlists have no verdict; to get one: {PROVE}"
         )
-    for name, command in stale_placed_records(records).items():
+    for name, command in stale_layout_records(records).items():
         found.append(f"{name} is old; to renew it: {command}")
     for frontier in FRONTIERS.values():
         command = f"tilewright sweep --frontier {frontier.name} --update-records"

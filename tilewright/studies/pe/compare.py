@@ -17,7 +17,7 @@ from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.resolve import resolve, resolve_as
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy, make_records
 from tilewright.studies.pe.own_pe import OwnPE, measure_own
-from tilewright.synth.place.record import PLACED
+from tilewright.synth.layout.record import LAYOUT, period_of
 from tilewright.synth.record import find_record, load_kind
 from tilewright.synth.technology import Technology
 
@@ -29,12 +29,12 @@ DECOMPRESSOR = "deca:paper"
 
 
 @dataclass(frozen=True)
-class Placed:
-    """One PE with its cells placed, an estimate before routing."""
+class LaidOut:
+    """One PE laid out as far as global routing, with its clock tree."""
 
     die_um2: float
-    delay_ps: float  # after timing repair
-    energy_x: float  # energy over that without placement, on the PE's usual data
+    period_ps: float  # the shortest clock, skew included
+    energy_x: float  # energy over that without layout, on the PE's usual data
 
 
 @dataclass(frozen=True)
@@ -56,22 +56,23 @@ class Measured:
     power_x: float
     area_efficiency_x: float
     energy_efficiency_x: float
-    placed: Placed | None = None  # where its placement is on record
+    laid_out: LaidOut | None = None  # where its layout is on record
 
     @property
     def die_um2(self) -> float | None:
-        """Of the placed PE."""
-        return None if self.placed is None else self.placed.die_um2
+        """Of the layout."""
+        return None if self.laid_out is None else self.laid_out.die_um2
 
     @property
-    def placed_delay_ps(self) -> float | None:
-        """After timing repair, with wires."""
-        return None if self.placed is None else self.placed.delay_ps
+    def layout_ps(self) -> float | None:
+        """The shortest clock with wires and clock tree."""
+        return None if self.laid_out is None else self.laid_out.period_ps
 
     @property
-    def placed_fj_per_mac(self) -> float | None:
+    def layout_fj_per_mac(self) -> float | None:
         """Energy with wires; what they change on a PE's usual data is taken for all of its data."""
-        return None if self.placed is None else self.energy_fj_per_mac * self.placed.energy_x
+        change = None if self.laid_out is None else self.laid_out.energy_x
+        return None if change is None else self.energy_fj_per_mac * change
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class PEComparison:
 
     comparisons: tuple[Comparison, ...]  # one per technology
     survival: Survival | None  # None where there is one technology
-    wires_by_technology: dict[str, Survival]  # what wires leave true, where PEs are placed
+    wires_by_technology: dict[str, Survival]  # what wires leave true, where PEs are laid out
 
 
 def compare(
@@ -178,7 +179,7 @@ def compare_in(
     records |= {pe.top: measure_own(pe, technology) for pe in own}
     tops = {pe.top for pe in own}  # the user's, which no record is of
     figures = [
-        replace(row, placed=None if name in tops else placed_of(row.spec, technology.name))
+        replace(row, laid_out=None if name in tops else layout_of(row.spec, technology.name))
         for name, record in records.items()
         for row in _rows(name, record)
     ]
@@ -188,17 +189,17 @@ def compare_in(
 
 
 def with_wires(comparison: Comparison) -> tuple[Comparison, Comparison] | None:
-    """Compare the PEs that are placed, without wires and by dies and energies of their placement.
+    """Compare the PEs that are laid out, without wires and by dies and energies of their layouts.
 
-    Statements are those about such PEs alone. None where fewer than two are placed.
+    Statements are those about such PEs alone. None where fewer than two are laid out.
     """
-    before = [pe for pe in comparison.pes if pe.placed is not None]
+    before = [pe for pe in comparison.pes if pe.laid_out is not None]
     if len(before) < 2:
         return None
     both = []
     for name, pes in (
         (comparison.technology, before),
-        (f"{comparison.technology} placed", [_wired(pe) for pe in before]),
+        (f"{comparison.technology} laid out", [_wired(pe) for pe in before]),
     ):
         rows = tuple(_over(pes[0], pe) for pe in pes)
         claims = tuple(_claims(rows, only_known=True))
@@ -247,21 +248,22 @@ def _recorded(spec: str, technology: Technology) -> dict[str, Any]:
     return record
 
 
-def placed_of(spec: str, technology: str) -> Placed | None:
-    """Return what the record of a placed PE says, None where it has none."""
-    record = _placed_records().get((resolve(spec).slug, technology))
+def layout_of(spec: str, technology: str) -> LaidOut | None:
+    """Return what the record of a PE's layout says, None where it has none."""
+    record = _layout_records().get((resolve(spec).slug, technology))
     if record is None:
         return None
     value = {name: metric["value"] for name, metric in record["metrics"].items()}
-    return Placed(value["die_area"], value["delay"], value["energy"] / value["energy_before"])
+    change = value["energy"] / value["energy_before"]
+    return LaidOut(value["die_area"], period_of(record), change)
 
 
 @cache
-def _placed_records() -> dict[tuple[str, str], dict[str, Any]]:
+def _layout_records() -> dict[tuple[str, str], dict[str, Any]]:
     """PEs, which have an energy, as the comparison has them: mapped for area."""
     return {
         (resolve(record["spec"]).slug, record["technology"]): record
-        for record in load_kind(PLACED).values()
+        for record in load_kind(LAYOUT).values()
         if record["goal"] == "area" and "energy" in record["metrics"]
     }
 
@@ -302,12 +304,12 @@ def _rows(name: str, record: dict[str, Any]) -> Iterator[Measured]:
 
 def _wired(pe: Measured) -> Measured:
     """The PE with the area of its die, and delay and energy with wires."""
-    assert pe.placed is not None and pe.placed_fj_per_mac is not None
-    area, energy = pe.placed.die_um2, pe.placed_fj_per_mac
+    assert pe.laid_out is not None and pe.layout_fj_per_mac is not None
+    area, energy = pe.laid_out.die_um2, pe.layout_fj_per_mac
     return replace(
         pe,
         area_um2=area,
-        delay_ps=pe.placed.delay_ps,
+        delay_ps=pe.laid_out.period_ps,
         energy_fj_per_mac=energy,
         power_uw=energy * pe.macs_per_cycle * CLOCK_MHZ * 1e-3,
         tops_per_mm2=2 * pe.macs_per_cycle * CLOCK_MHZ / area,

@@ -18,7 +18,7 @@ OWN = ("top", "macs", "cycles", "format")  # what --with goes with
 HEADER = (
     *("PE", "MAC/CYCLE", "AREA UM2", "DELAY PS", "FJ/MAC", "TOPS/MM2", "TOPS/W"),
     *("AREA X", "POWER X", "AREA EFF X", "ENERGY EFF X", "RANDOM FJ", "ZERO FJ"),
-    *("DIE UM2", "PLACED PS", "PLACED FJ"),
+    *("DIE UM2", "LAYOUT PS", "LAYOUT FJ"),
 )
 FIGURES = (  # of a row, and how each is written
     *(("name", "{}"), ("macs_per_cycle", "{:.2f}"), ("area_um2", "{:.0f}")),
@@ -26,7 +26,7 @@ FIGURES = (  # of a row, and how each is written
     *(("tops_per_watt", "{:.2f}"), ("area_x", "{:.2f}"), ("power_x", "{:.2f}")),
     *(("area_efficiency_x", "{:.2f}"), ("energy_efficiency_x", "{:.2f}")),
     *(("random_fj_per_mac", "{:.1f}"), ("zero_fj_per_mac", "{:.1f}")),
-    *(("die_um2", "{:.0f}"), ("placed_delay_ps", "{:.0f}"), ("placed_fj_per_mac", "{:.1f}")),
+    *(("die_um2", "{:.0f}"), ("layout_ps", "{:.0f}"), ("layout_fj_per_mac", "{:.1f}")),
 )
 
 
@@ -100,8 +100,10 @@ def _print(found: "PEComparison") -> None:
         print(end="\n" if k else "")
         _print_one(comparison)
     for technology, survival in found.wires_by_technology.items():
-        print(f"\nwhat survives wires in {technology}: PEs that are placed, by die and energy then")
-        _print_survival([technology, f"{technology} placed"], survival)
+        print(
+            f"\nwhat survives wires in {technology}: PEs that are laid out, by die and energy then"
+        )
+        _print_survival([technology, f"{technology} laid out"], survival)
     if found.survival is not None:
         names = [c.technology for c in found.comparisons]
         print(f"\nwhat survives the change from {' to '.join(names)}")
