@@ -23,9 +23,11 @@ from tilewright.site.reference.api import members_as_list, write_api_pages
 from tilewright.site.reference.assembly import AssemblyLexer
 from tilewright.site.reference.command_line import command_reference
 from tilewright.site.reference.declarations import TABLES
+from tilewright.studies.pe.compare import orders_table
 from tilewright.synth.fpga.record import FPGA, fpga_table
 from tilewright.synth.layout.record import LAYOUT, records_table
 from tilewright.synth.record import load_kind
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 # The packages whose public classes and functions are documented.
 PACKAGES = [
@@ -131,11 +133,16 @@ def layout_records_table() -> str:
     return records_table(load_kind(LAYOUT).values())
 
 
+def layout_orders_table() -> str:
+    return orders_table([load_technology(name) for name in TECHNOLOGIES])
+
+
 GENERATED = {
     **TABLES,
     "commands": all_commands_reference,
     "fpga": fpga_records_table,
     "layouts": layout_records_table,
+    "layout_orders": layout_orders_table,
 }
 
 

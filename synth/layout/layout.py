@@ -55,7 +55,7 @@ class Step:
     @property
     def violations(self) -> int | None:
         """Of design rules after detailed routing."""
-        found = re.findall(r"Completed 100% with (\d+) violations", self.log)
+        found = re.findall(r"Number of violations = (\d+)", self.log)
         return int(found[-1]) if found and self.name == "routed" else None
 
     @property

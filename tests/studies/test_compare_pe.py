@@ -88,9 +88,9 @@ def test_orders_that_survive():
 def test_orders_that_survive_wires():
     """Wires double the die of one PE and the energy of another; one that is not laid out is out."""
     layouts = {
-        "A": LaidOut(4.0, 100.0, 1.0),
-        "B": LaidOut(3.0, 120.0, 1.0),
-        "C": LaidOut(5.0, 110.0, 2.0),
+        "A": LaidOut(4.0, 2.2, 100.0, 1.0),
+        "B": LaidOut(3.0, 1.5, 120.0, 1.0),
+        "C": LaidOut(5.0, 2.7, 110.0, 2.0),
     }
     pes = [pe("A", 2, 5), pe("B", 2.5, 4), pe("C", 4, 3)]
     rows = [replace(row, laid_out=layouts[row.name]) for row in pes]
@@ -108,6 +108,24 @@ def test_orders_that_survive_wires():
     energy = pe_compare.surviving_orders(both, "energy_efficiency")
     assert [s.outcome for s in energy] == ["holds in none", "changes", "changes"]
     assert pe_compare.with_wires(comparison("seven", rows[0], pe("D", 1, 1))) is None
+
+
+def test_ranks_that_layout_changes_are_marked(monkeypatch):
+    laid_out = {
+        "FP-FP": LaidOut(4.0, 2.2, 120.0, 1.0),
+        "FIGNA": LaidOut(3.0, 2.5, 110.0, 1.0),
+    }
+    rows = [
+        replace(pe(name, 2 + k, 5 + k), spec=PES[name], laid_out=laid_out[name])
+        for k, name in enumerate(laid_out)
+    ]
+    found = comparison("seven", *rows, replace(pe("Anda", 1, 1), spec=PES["Anda"]))
+    monkeypatch.setattr(pe_compare, "compare_in", lambda technology: found)
+    lines = pe_compare.orders_table([load_technology("asap7")]).splitlines()
+    assert lines[0] == "| PE | asap7, area | asap7, clock | asap7, energy |"
+    shown = {line.split(" | ")[0][2:]: line.split(" | ", 1)[1] for line in lines[2:]}
+    assert len(shown) == len(PES) and shown["Anda"] == " |  |  |"
+    assert shown["FP-FP"].endswith("| 1 |") and "**" in shown["FP-FP"]
 
 
 def test_energies_of_layouts_begin_where_the_comparison_is():

@@ -15,7 +15,7 @@ from tilewright.synth.layout.engine import find_engine
 from tilewright.synth.layout.layout import lay_out
 from tilewright.synth.layout.picture import layout_svg, read_def
 
-BLOCK = "popcount:odd"
+BLOCK = "popcount,width=13,latency=2"
 
 
 def _installed() -> bool:

@@ -150,9 +150,9 @@ def test_figures_are_read_from_the_step_s_log(tmp_path):
         "--------------------------------\n"
         "met1     5057.70um    40%\nmet2     6030.60um    48%\n"
         "Total wire length on LAYER met1 = 3052 um.\n"
-        "    Completed 100% with 24 violations.\n"
+        "[INFO DRT-0199]   Number of violations = 24.\n"
         "Total number of vias = 2459.\n"
-        "    Completed 100% with 0 violations.\n"
+        "[INFO DRT-0199]   Number of violations = 0.\n"
         "Total wire length on LAYER met1 = 3045 um.\nTotal number of vias = 2463.\n"
     )
     figures = json.loads('{"slack": 1.5}')

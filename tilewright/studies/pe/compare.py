@@ -4,7 +4,7 @@ Which of those, and which orders among PEs, are the same in every technology, an
 is worked out from the comparisons, not written down.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import combinations
@@ -33,6 +33,7 @@ class LaidOut:
     """One PE laid out as far as global routing, with its clock tree."""
 
     die_um2: float
+    cells_um2: float
     period_ps: float  # the shortest clock, skew included
     energy_x: float  # energy over that without layout, on the PE's usual data
 
@@ -255,7 +256,7 @@ def layout_of(spec: str, technology: str) -> LaidOut | None:
         return None
     value = {name: metric["value"] for name, metric in record["metrics"].items()}
     change = value["energy"] / value["energy_before"]
-    return LaidOut(value["die_area"], period_of(record), change)
+    return LaidOut(value["die_area"], value["cell_area"], period_of(record), change)
 
 
 @cache
@@ -378,3 +379,36 @@ def _quantity(name: str, pe: Measured) -> float:
         case "energy_efficiency":
             return pe.tops_per_watt
     raise ValueError(f"claim about {name!r}: not a quantity that is compared")
+
+
+_RANKED: dict[str, tuple[Callable[[Measured], float], Callable[[Measured], float | None]]] = {
+    "area": (lambda pe: pe.area_um2, lambda pe: pe.laid_out and pe.laid_out.cells_um2),
+    "clock": (lambda pe: pe.delay_ps, lambda pe: pe.layout_ps),
+    "energy": (lambda pe: pe.energy_fj_per_mac, lambda pe: pe.layout_fj_per_mac),
+}
+
+
+def orders_table(technologies: Sequence[Technology]) -> str:
+    """Ranks of the laid-out PEs after synthesis and after layout, as the table of docs/physical.md.
+
+    A PE that has several modes counts with its first.
+    """
+    columns: dict[str, dict[str, str]] = {}
+    for technology in technologies:
+        pes = {p.spec: p for p in reversed(compare_in(technology).pes) if p.laid_out is not None}
+        names = {spec: next(n for n, s in PES.items() if s == spec) for spec in pes}
+        for quantity, (before, after) in _RANKED.items():
+            ranks = [
+                {spec: k + 1 for k, spec in enumerate(sorted(pes, key=lambda s: key(pes[s]) or 0))}
+                for key in (before, after)
+            ]
+            columns[f"{technology.name}, {quantity}"] = {
+                names[spec]: str(old) if old == ranks[1][spec] else f"**{old} → {ranks[1][spec]}**"
+                for spec, old in ranks[0].items()
+            }
+    lines = ["| PE | " + " | ".join(columns) + " |", "|" + "---|" * (1 + len(columns))]
+    for name in PES:
+        lines.append(
+            "| " + " | ".join([name, *(of.get(name, "") for of in columns.values())]) + " |"
+        )
+    return "\n".join(lines) + "\n"
