@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,9 +21,9 @@ INSIDE = Path(__file__).with_name("inside.py")
 
 @dataclass(frozen=True)
 class Engine:
-    """A command that runs a Python script which can ``import openroad``, and its version."""
+    """The program, a Python that can ``import openroad`` or OpenROAD itself, and its version."""
 
-    command: tuple[str, ...]
+    program: str
     version: str
 
 
@@ -43,25 +44,31 @@ def find_engine() -> Engine:
 
 
 def _engine(program: str) -> Engine:
-    """``program`` is the binary, which runs scripts by an option, or a Python."""
-    is_binary = Path(program).name == "openroad"
-    command = (program, "-python", "-exit", "-no_splash") if is_binary else (program,)
     try:
-        done = _run(command, [str(INSIDE), "--version"])
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            done = _run(program, "--version", Path(folder))
     except OSError as error:
         raise CommandError(f"{program}: {error.strerror}; {VARIABLE} must name OpenROAD") from None
     found = re.search(r"^VERSION (.+)$", done.stdout, re.MULTILINE)
     if found is None:
         last = (done.stdout.strip().splitlines() or ["nothing printed"])[-1]
         raise CommandError(f"{program} cannot import openroad: {last}")
-    return Engine(command, found[1])
+    return Engine(program, found[1])
 
 
-def _run(
-    command: tuple[str, ...], arguments: list[str], folder: Path | None = None
-) -> "subprocess.CompletedProcess[str]":
+def _run(program: str, argument: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run :mod:`tilewright.synth.layout.inside` in ``folder``."""
+    command = [program, str(INSIDE), argument]
+    if Path(program).name == "openroad":  # which has no arguments for a script
+        script = folder / "step.py"
+        script.write_text(
+            "import runpy, sys\n"
+            f"sys.argv = [{str(INSIDE)!r}, {argument!r}]\n"
+            f"runpy.run_path({str(INSIDE)!r}, run_name='__main__')\n"
+        )
+        command = [program, "-python", "-exit", "-no_splash", str(script)]
     return subprocess.run(
-        [*command, *arguments],
+        command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
@@ -75,7 +82,7 @@ def run_step(engine: Engine, job: dict[str, Any], folder: Path) -> None:
     """Do one step; its files, OpenROAD's words in ``log.txt`` among them, lie in ``folder``."""
     path = folder / "job.json"
     path.write_text(json.dumps(job | {"out": str(folder)}))
-    done = _run(engine.command, [str(INSIDE), str(path)], folder)
+    done = _run(engine.program, str(path), folder)
     if done.returncode or not (folder / "figures.json").exists():
         raise CommandError(f"OpenROAD, step {job['step']}: {reason(done.stdout, done.returncode)}")
     (folder / "log.txt").write_text(done.stdout)

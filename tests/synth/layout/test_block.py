@@ -2,15 +2,13 @@
 
 import importlib.util
 
-import numpy as np
 import pytest
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.params.resolve import resolve
-from tilewright.synth.activity import measure
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.equivalence import Verdict, check_equivalence
-from tilewright.synth.layout.energy import energy_laid_out, read_layout
+from tilewright.synth.layout.energy import read_layout
 from tilewright.synth.layout.engine import find_engine
 from tilewright.synth.layout.layout import lay_out
 from tilewright.synth.layout.picture import layout_svg, read_def

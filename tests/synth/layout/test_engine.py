@@ -69,6 +69,23 @@ def test_a_run_goes_on_where_it_stopped(double):
     assert not (double / "steps").exists()
 
 
+def test_the_program_itself_runs_a_script_of_ours(tmp_path, monkeypatch):
+    """``openroad`` takes a script by options, and no arguments for it."""
+    program = tmp_path / "openroad"
+    inside = tmp_path / "inside.py"
+    inside.write_text("import sys; print('VERSION', __name__, *sys.argv)")
+    program.write_text(
+        '#!/bin/sh\n[ "$#:$1:$2:$3" = 4:-python:-exit:-no_splash ] || exit 9\n'
+        f'exec {sys.executable} "$4"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(engine, "INSIDE", inside)
+    monkeypatch.setenv(VARIABLE, str(program))
+    find_engine.cache_clear()
+    assert find_engine().version == f"__main__ {inside} --version"
+    find_engine.cache_clear()
+
+
 @pytest.mark.parametrize("change", [{"utilisation": 0.4}, {"clock": 5000.0}, {"goal": "fastest"}])
 def test_another_question_is_another_layout(double, change):
     layout.lay_out("popcount:odd", to="placed")
