@@ -20,7 +20,7 @@ ROOMS = {
     "golden": ".golden.params numpy",
     "golden.llm": ".golden numpy gguf",
     "hw": ".golden.params amaranth",
-    "synth": ".base .golden.params .hw amaranth numpy pyosys",
+    "synth": ".base .golden.params .hw amaranth klayout numpy openroad pyosys",
     "compiler": ".base .golden numpy",
     "sim": ".base .golden .compiler numpy",
     "claims": ".base .golden .compiler .sim",

@@ -99,7 +99,8 @@ def layout_svg(layout: Layout, width: float = 800.0) -> str:
     last = layout.last
     found = read_def(last.file("def").read_text())
     sizes = lef_sizes("".join(Path(path).read_text() for path in layout.library.lef[1:]))
-    scale, paths, middle = width / found.width, {}, dict(found.ports)
+    scale, middle = width / found.width, dict(found.ports)
+    paths: dict[str, list[str]] = {}
     for placed in found.cells:
         w, h = sizes.get(placed.cell, (0.0, 0.0))
         w, h = (h, w) if placed.turned else (w, h)

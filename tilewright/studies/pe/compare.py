@@ -65,6 +65,11 @@ class Measured:
         return None if self.laid_out is None else self.laid_out.die_um2
 
     @property
+    def layout_um2(self) -> float | None:
+        """Of the layout's cells, repair and clock tree among them."""
+        return None if self.laid_out is None else self.laid_out.cells_um2
+
+    @property
     def layout_ps(self) -> float | None:
         """The shortest clock with wires and clock tree."""
         return None if self.laid_out is None else self.laid_out.period_ps
@@ -382,7 +387,7 @@ def _quantity(name: str, pe: Measured) -> float:
 
 
 _RANKED: dict[str, tuple[Callable[[Measured], float], Callable[[Measured], float | None]]] = {
-    "area": (lambda pe: pe.area_um2, lambda pe: pe.laid_out and pe.laid_out.cells_um2),
+    "area": (lambda pe: pe.area_um2, lambda pe: pe.layout_um2),
     "clock": (lambda pe: pe.delay_ps, lambda pe: pe.layout_ps),
     "energy": (lambda pe: pe.energy_fj_per_mac, lambda pe: pe.layout_fj_per_mac),
 }
