@@ -120,8 +120,8 @@ def lay_out(
         raise ValueError(f"the utilisation must lie between 0.05 and 0.95, not {utilisation:g}")
     if clock is not None and clock <= 0:
         raise ValueError(f"the clock period must be positive, not {clock:g} ps")
-    engine = find_engine()
     params, cells = resolve(spec), load_technology(technology)
+    engine = find_engine()
     rtlil = to_rtlil(params, memory_macros=True)
     table = layout_table(cells.name)
     library = library_of(cells, find_macros(rtlil), lef)

@@ -120,12 +120,12 @@ llm opt-125m --tokens 9 | tokens follow a prompt; say how long it is
 llm opt-125m --within 9 --batch 2 | batch does not go with a bound
 llm opt-125m --within nan | a bound must be above 0 ms, not nan
 llm opt-66b --scheme bf16 --within 9 | opt-66b does not fit in spr-hb
-pack tiny-llama --scheme bf8 --density 1e-9 -o p.safetensors | --density 1e-09 leaves none of the
-pack tiny-llama --scheme no.py:Mine -o p.safetensors | a format of your own is FILE.py:CLASS; there
-place --goal area | --goal goes with a BLOCK to place
-place --tech tsmc5 | unknown technology 'tsmc5'
-place popcount:odd --csv --json | --json is no CSV
-place popcount:odd --utilisation 1.5 | utilisation must be above 0 and at most 0.95
+layout --goal area | --goal goes with a BLOCK to lay out
+layout --tech tsmc5 | unknown technology 'tsmc5'
+layout popcount:odd --csv --json | --json is no CSV
+layout popcount:odd --utilisation 1.5 | the utilisation must lie between 0.05 and 0.95, not 1.5
+layout popcount:odd --clock 500 --update-records | records are made without --clock
+layout nothing | unknown block
 roofsurface --block anda | block must be deca, not anda
 roofsurface --block deca_tepl | block must be deca, not deca_tepl
 roofsurface --explore --block deca | --block does not go with --explore, which takes every size

@@ -83,7 +83,8 @@ def _lay_out(args: argparse.Namespace) -> int:
     from tilewright.synth.flow import DEFAULT_GOAL, Goal
     from tilewright.synth.layout.layout import STEPS, UTILISATION, lay_out
 
-    unusual = [name for name in ("clock", "utilisation", "extraction") if getattr(args, name)]
+    options = ("clock", "utilisation", "extraction")
+    unusual = [name for name in options if getattr(args, name) is not None]
     if args.update_records and unusual:
         raise CommandError(f"records are made without --{unusual[0]}")
     to = args.to or "global"
@@ -94,7 +95,7 @@ def _lay_out(args: argparse.Namespace) -> int:
             goal=Goal(args.goal) if args.goal else DEFAULT_GOAL,
             to=to,
             clock=args.clock,
-            utilisation=args.utilisation or UTILISATION,
+            utilisation=UTILISATION if args.utilisation is None else args.utilisation,
             lef=args.lef,
             extraction=args.extraction,
             watch=tick,
