@@ -91,7 +91,7 @@ def run_step(engine: Engine, job: dict[str, Any], folder: Path) -> None:
 
 def reason(log: str, code: int) -> str:
     """The first error that OpenROAD names, else how it ended."""
-    errors = re.findall(r"^\[ERROR (\S+)\] (.+)$", log, re.MULTILINE)
+    errors = re.findall(r"^\[(?:ERROR|CRITICAL) (\S+)\] (.+)$", log, re.MULTILINE)
     if errors:
         return f"{errors[0][1]} ({errors[0][0]})"
     if stopped := re.search(r"^STOPPED: (.+)$", log, re.MULTILINE):

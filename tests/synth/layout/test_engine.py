@@ -152,6 +152,8 @@ def test_a_wrong_variable_is_named(tmp_path, monkeypatch, text, words):
     [
         ("[ERROR DPL-0036] Detailed placement failed.\n[ERROR X-1] later\nSTOPPED: x", 1,
          "Detailed placement failed. (DPL-0036)"),
+        ("[CRITICAL RSZ-2007] buffering pin: no options\n", 1,
+         "buffering pin: no options (RSZ-2007)"),
         ("[INFO X] fine\nSTOPPED: the memories do not fit", 1, "the memories do not fit"),
         ("half a line", -9, "ended with signal 9: half a line"),
         ("", 3, "ended with exit code 3: nothing printed"),
