@@ -51,7 +51,13 @@ def read_def(text: str) -> Def:
     um = 1 / int(unit[1])
     left, low, right, high = (um * int(side) for side in area.groups())
     cells = [
-        Placed(name, cell, um * int(x) - left, um * int(y) - low, turned in ("E", "W", "FE", "FW"))
+        Placed(
+            _plain(name),
+            cell,
+            um * int(x) - left,
+            um * int(y) - low,
+            turned in ("E", "W", "FE", "FW"),
+        )
         for name, cell, x, y, turned in re.findall(
             r"^ *- (\S+) (\S+) .*?\+ (?:PLACED|FIXED) \( (-?\d+) (-?\d+) \) (\w+)",
             _section("COMPONENTS", text),
@@ -59,7 +65,7 @@ def read_def(text: str) -> Def:
         )
     ]
     ports = {
-        name: (um * int(x) - left, um * int(y) - low)
+        _plain(name): (um * int(x) - left, um * int(y) - low)
         for name, x, y in re.findall(
             r"^ *- (\S+) \+ NET (?:(?!^ *- ).)*?\+ (?:PLACED|FIXED) \( (-?\d+) (-?\d+) \)",
             _section("PINS", text),
@@ -67,6 +73,11 @@ def read_def(text: str) -> Def:
         )
     }
     return Def(right - left, high - low, cells, ports)
+
+
+def _plain(name: str) -> str:
+    """A name without the marks of characters that DEF has other uses for."""
+    return name.replace("\\", "")
 
 
 def _section(name: str, text: str) -> str:

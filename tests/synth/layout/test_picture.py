@@ -9,7 +9,7 @@ DIEAREA ( 1000 0 ) ( 97770 97770 ) ;
 COMPONENTS 3 ;
     - TAP_0 sky130_fd_sc_hd__tapvpwrvgnd_1 + SOURCE DIST + FIXED ( 19320 5440 ) N ;
     - _12_ sky130_fd_sc_hd__nand2_1 + PLACED ( 33120 8160 ) FS ;
-    - bank/word[3] sram_16x8 + FIXED ( 2000 4000 ) W ;
+    - bank/word\\[3\\] sram_16x8 + FIXED ( 2000 4000 ) W ;
 END COMPONENTS
 PINS 2 ;
     - clk + NET clk + DIRECTION INPUT + USE SIGNAL
