@@ -1,6 +1,10 @@
 """The code of a source: what of its text decides what it does."""
 
 import ast
+from threading import Lock
+
+# ast.parse of CPython 3.11 counts its recursion in one place for all threads, and may then fail.
+_PARSING = Lock()
 
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -13,7 +17,9 @@ def code_of(source: str) -> str:
     """
     lines = [line.replace("from tilewright.", "from ") for line in source.splitlines()]
     in_strings: set[int] = set()  # lines that begin inside of one
-    for node in ast.walk(ast.parse(source)):
+    with _PARSING:
+        tree = ast.parse(source)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant | ast.JoinedStr):
             in_strings.update(_lines(node)[1:])
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node):
