@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tilewright.base.files import write_atomic
-from tilewright.site import accuracy, claims, pes, servers
+from tilewright.site import accuracy, pes, servers
 
 COMMAND = (
     "tilewright run smollm2 --on harmonia --chat --tokens 24"
@@ -28,7 +28,6 @@ _COLOURS = {"currentColor": "#1d1f21", "var(--line)": "#d9dad5"} | {
 
 PICTURES: dict[str, Callable[[], str]] = {
     "accuracy": accuracy.frontier,
-    "claims": claims.published_and_ours,
     "deca": lambda: servers.speedups_by_scheme("spr-hbm"),
     "pes": lambda: next(pes.efficiencies()),
 }
