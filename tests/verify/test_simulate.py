@@ -52,7 +52,7 @@ def test_one_stall_replaces_the_three(capsys):
 
 REFUSALS = """
 queu | unknown block 'queu'; did you mean queue?
-queue --cases 0 | cases must be at least 1, not 0
+queue --cases 0 | cases must be 1..10,000,000, not 0
 queue --seed -2 | seed must be at least 0, not -2
 queue --stall 1 | stall must be 0..0.95, not 1.0
 queue --exhaustive | the bench of queue has no exhaustive cases

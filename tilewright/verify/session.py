@@ -13,8 +13,6 @@ import numpy as np
 from tilewright.verify import job
 from tilewright.verify.streams import Harness
 
-JOB = job.load()
-
 # The report: sums over all tests so far, and what :func:`tell` has added.
 _numbers: dict[str, Any] = {"cases": 0, "cycles": 0, "seconds": 0.0}
 
@@ -32,9 +30,10 @@ class Session:
     params: Any  # of the block
 
     def __init__(self, dut: Any, name: str):
-        self.dut, self.job, self.params = dut, JOB, JOB.params
-        self.rng = np.random.default_rng([JOB.seed, *name.encode()])
-        self.random = Random(f"{JOB.seed} {name}")
+        self.dut, self.job = dut, job.load()
+        self.params = self.job.params
+        self.rng = np.random.default_rng([self.job.seed, *name.encode()])
+        self.random = Random(f"{self.job.seed} {name}")
         self.clock = Harness(dut)
         self.cases = 0
         self._start = time.perf_counter()

@@ -17,6 +17,7 @@ from tilewright.golden.params.deca import (
     TileError,
 )
 from tilewright.golden.params.registers import addresses
+from tilewright.verify import job
 from tilewright.verify.axi import ALL_BYTES, OKAY, SLVERR, AxiLiteMaster, AxiMemory
 from tilewright.verify.deca.memory import Store
 from tilewright.verify.deca.workload import (
@@ -28,9 +29,10 @@ from tilewright.verify.deca.workload import (
     tile_jobs,
 )
 from tilewright.verify.interrupt import DONE, ERROR, InterruptModel
-from tilewright.verify.session import JOB, Session, test_in
+from tilewright.verify.session import Session, test_in
 from tilewright.verify.streams import read
 
+JOB = job.load()
 PARAMS = JOB.params_as(DecaAxiParams)
 RESULT = 2  # of STATUS
 SQUASH, TAKE_RESULT = 1, 2  # written to it

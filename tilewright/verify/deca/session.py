@@ -3,13 +3,13 @@
 from typing import Any
 
 from tilewright.golden.params.deca import DecaParams
-from tilewright.verify import session
+from tilewright.verify import job, session
 from tilewright.verify.deca.core import Core
 from tilewright.verify.deca.host import Host
 from tilewright.verify.deca.memory import Memory, Store
 from tilewright.verify.deca.workload import tile_coverage
 
-JOB, tell = session.JOB, session.tell
+JOB, tell = job.load(), session.tell
 PARAMS = JOB.params_as(DecaParams)
 COVERAGE = tile_coverage(JOB.stalls)
 tell(coverage=COVERAGE)
