@@ -230,11 +230,7 @@ DEFAULTS: dict[str, dict[str, int]] = {
 
 def _llama(fields: Fields) -> Read:
     bias = fields.flag("attention_bias")
-    return {
-        "query_bias": bias,
-        "output_bias": bias,
-        "feed_forward_bias": fields.flag("mlp_bias"),
-    }
+    return {"query_bias": bias, "output_bias": bias, "feed_forward_bias": fields.flag("mlp_bias")}
 
 
 def _windowed(
@@ -311,21 +307,12 @@ def _qwen2(fields: Fields) -> Read:
 def _qwen2_moe(fields: Fields) -> Read:
     shared = fields.number("shared_expert_intermediate_size")
     experts = _qwen_experts(fields, shared_width=shared, shared_gate=True)
-    return {
-        "query_bias": fields.flag("qkv_bias", True),
-        "experts": experts,
-        **_qwen_window(fields),
-    }
+    return {"query_bias": fields.flag("qkv_bias", True), "experts": experts, **_qwen_window(fields)}
 
 
 def _qwen3(fields: Fields) -> Read:
     bias = fields.flag("attention_bias")
-    return {
-        "query_norm": "head",
-        "query_bias": bias,
-        "output_bias": bias,
-        **_qwen_window(fields),
-    }
+    return {"query_norm": "head", "query_bias": bias, "output_bias": bias, **_qwen_window(fields)}
 
 
 def _qwen3_moe(fields: Fields) -> Read:
@@ -376,11 +363,7 @@ def _deepseek(fields: Fields) -> Read:
         layers=sum(k >= dense and k % step == 0 for k in range(layers)),
         shared_width=width * fields.number("n_shared_experts", default=0, least=0),
     )
-    return {
-        "latent": latent,
-        "head_dim": latent.plain_dim + latent.rotary_dim,
-        "experts": experts,
-    }
+    return {"latent": latent, "head_dim": latent.plain_dim + latent.rotary_dim, "experts": experts}
 
 
 def _deepseek_v3(fields: Fields) -> Read:

@@ -46,8 +46,7 @@ def gemm_results(
         ]
         return [_result(t.gemm, t.seconds, t.tile.utilisation, t.tile.bound) for t in times]
     require(
-        scheme is None or "/" not in scheme,
-        f"one GEMM has one mantissa length, not {scheme!r}",
+        scheme is None or "/" not in scheme, f"one GEMM has one mantissa length, not {scheme!r}"
     )
     machine = target.accelerator(scheme)
     results = []

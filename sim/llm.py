@@ -150,13 +150,7 @@ def answer(
     :func:`tilewright.sim.target.resolve_target`, ``kv`` is one of
     ``tilewright.sim.kv_format.KV_FORMATS``.
     """
-    target = resolve_target(
-        system,
-        engine=engine,
-        block=block,
-        latency=latency,
-        settings=settings,
-    )
+    target = resolve_target(system, engine=engine, block=block, latency=latency, settings=settings)
     return answer_on(target, model, scheme=scheme, batch=batch, context=context, phase=phase, kv=kv)
 
 
@@ -186,12 +180,7 @@ def step_of(batch: Batch, phase: str) -> Pass:
 
 
 def answer_pass(
-    target: Target,
-    model: LlmShape,
-    work: Pass,
-    *,
-    scheme: str | None = None,
-    kv: str | None = None,
+    target: Target, model: LlmShape, work: Pass, *, scheme: str | None = None, kv: str | None = None
 ) -> LlmResult:
     """Return the result of any pass: its rate is that of the tokens that it computes."""
     return answer_passes(target, model, [work], scheme=scheme, kv=kv)[0]
@@ -279,12 +268,7 @@ def _size_remarks(model: LlmShape, context: int, step: Step) -> Iterator[str]:
 
 
 def compare_systems(
-    model: str,
-    scheme: str,
-    batch: int,
-    context: int,
-    phase: str,
-    further: Sequence[str] = (),
+    model: str, scheme: str, batch: int, context: int, phase: str, further: Sequence[str] = ()
 ) -> list[LlmResult]:
     """Return the same step on every system, on the DECA paper's servers with every engine.
 
@@ -319,8 +303,8 @@ def compare_systems(
 def _able(engines: Iterable[str], scheme: str) -> list[str]:
     """Return the engines that decompress a scheme.
 
-    With one of the user's own, a DECA does where its table can hold it, and cores do where its
-    class gives the cost; the roofline needs none.
+    With one of the user's own, a DECA does if its table can hold it, cores do if its class gives
+    the cost, and the roofline always does.
     """
     if not is_own(scheme):
         return list(engines)

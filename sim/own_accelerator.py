@@ -117,10 +117,7 @@ def _recorded(path: Path, given: Mapping[str, Any]) -> dict[str, float]:
             "area": pes * float(row["area_um2"]) / 1e6,
             "mac_energy": float(row["energy_fj_per_mac"]),
         }
-    return {
-        "area": pes * area_um2(unit) / 1e6,
-        "mac_energy": energy_fj(unit, mode=mode),
-    }
+    return {"area": pes * area_um2(unit) / 1e6, "mac_energy": energy_fj(unit, mode=mode)}
 
 
 def _row(path: Path, name: str) -> dict[str, Any]:

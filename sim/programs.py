@@ -74,11 +74,7 @@ def _data(function: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Any]
 
 
 def gemm_time(
-    params: MachineParams,
-    product: Gemm,
-    *,
-    length: int = 8,
-    latency: int | Timing = LATENCY,
+    params: MachineParams, product: Gemm, *, length: int = 8, latency: int | Timing = LATENCY
 ) -> ProgramTime:
     """One of ``product``'s repetitions, from external memory to external memory.
 

@@ -18,14 +18,7 @@ from tilewright.sim.kv_format import KV_FORMATS, KvFormat, cache_bytes
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.system import Server
 from tilewright.sim.workload import EXPERT, Gemm, Pass, add_by_name, attention, head, linear
-from tilewright.sim.xeon import (
-    ACTIVATION_BYTES,
-    PAPER_DECA,
-    RESOURCES,
-    GemmTime,
-    gemm,
-    tile_cost,
-)
+from tilewright.sim.xeon import ACTIVATION_BYTES, PAPER_DECA, RESOURCES, GemmTime, gemm, tile_cost
 
 PLAIN = WeightScheme(name="bf16", config=TileConfig(code_bits=16))
 

@@ -386,10 +386,7 @@ def _largest_batch(asked: _Asked, q: Question) -> LlmResult:
         best.memory_bytes.fits,
         f"{asked.model.name} does not fit in {asked.target.system}, even alone",
     )
-    require(
-        good(best),
-        f"one sequence takes {best.latency_ms:.4g} ms, more than {within_ms:g}",
-    )
+    require(good(best), f"one sequence takes {best.latency_ms:.4g} ms, more than {within_ms:g}")
     bad, over = most + 1, None
     while bad - best.batch > 1:  # a batch between these two is tried
         tried = step(min(2 * best.batch, most) if over is None else (best.batch + bad) // 2)

@@ -23,13 +23,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from tilewright.compiler.count import (
-    ProgramTime,
-    batch_steps,
-    head_tiles,
-    head_time,
-    prompt_steps,
-)
+from tilewright.compiler.count import ProgramTime, batch_steps, head_tiles, head_time, prompt_steps
 from tilewright.compiler.count import step_time as count_step
 from tilewright.compiler.graph import refusal
 from tilewright.compiler.machine import Machine, machine_of

@@ -2,8 +2,8 @@
 
 Rising and falling edges are followed apart from every start to every end through the cells' arcs;
 where paths meet, the latest arrival and the slowest slew go on. There are no wires: a net's load
-is its pins, plus the technology's output load where it leaves the block. OpenROAD times
-layouts (:mod:`tilewright.synth.layout`).
+is its pins, plus the technology's output load where it leaves the block. OpenROAD times what is
+laid out (:mod:`tilewright.synth.layout`).
 
 - Inputs start at 0, later by what their load adds to the delay of the driving cell.
 - Registers start at an ideal clock edge, with the clock-to-output arc at the net's load; the data

@@ -25,13 +25,7 @@ from tilewright.golden.bfp import encode
 from tilewright.golden.machine.fast_products import PartWeights
 from tilewright.golden.machine.fast_vector import dots, masked, weighed
 from tilewright.golden.machine.machine import BaseMachine, Lanes, Place
-from tilewright.golden.params.anda_machine import (
-    FP16_ROWS,
-    Counter,
-    Memory,
-    Opcode,
-    group_rows,
-)
+from tilewright.golden.params.anda_machine import FP16_ROWS, Counter, Memory, Opcode, group_rows
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
@@ -163,8 +157,7 @@ class Machine(BaseMachine):
         by_group = values.swapaxes(0, 1).reshape(groups, -1, p.group)
         factors = scales.reshape(-1, groups, p.columns).swapaxes(0, 1).reshape(groups, 1, -1)
         return PartWeights(
-            np.ascontiguousarray(by_group, np.float32),
-            factors.view(np.float16).astype(np.float32),
+            np.ascontiguousarray(by_group, np.float32), factors.view(np.float16).astype(np.float32)
         )
 
     # Results and compression.

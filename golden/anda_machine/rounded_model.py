@@ -50,13 +50,7 @@ def _halves(weights: Weights, rows: slice, group: int) -> tuple[Floats, Floats]:
 class RoundedModel:
     """One sequence; ``model`` and the integers of its ``head`` are what the image holds."""
 
-    def __init__(
-        self,
-        params: AndaParams,
-        mantissas: Mantissas,
-        model: Model,
-        head: Weights,
-    ):
+    def __init__(self, params: AndaParams, mantissas: Mantissas, model: Model, head: Weights):
         self.mantissas, self.model, self.head = mantissas, model, head
         self._group, self._banks, self._lanes = params.group, params.rows, params.vector.row_lanes
         self._position = 0

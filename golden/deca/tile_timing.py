@@ -42,10 +42,7 @@ def _cuts(position: int, needs: Sequence[int], size: int) -> list[int]:
 
 
 def tiles_at(
-    params: DecaParams,
-    config: TileConfig,
-    windows: NDArray[np.int64],
-    commands: Columns,
+    params: DecaParams, config: TileConfig, windows: NDArray[np.int64], commands: Columns
 ) -> list[Tile]:
     """Tiles with ``windows`` codes in each vector operation, at the addresses of ``commands``."""
     line_bytes, lookups = params.line_bytes, params.lookups(config.code_bits)

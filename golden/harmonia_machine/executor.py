@@ -18,23 +18,13 @@ from tilewright.golden.harmonia_machine.isa import (
     tiles_of,
     words_of,
 )
-from tilewright.golden.harmonia_machine.layout import (
-    from_bytes,
-    halves_values,
-    to_bytes,
-)
+from tilewright.golden.harmonia_machine.layout import from_bytes, halves_values, to_bytes
 from tilewright.golden.machine.fast_products import FEW_BANKS, Banks, PartWeights
 from tilewright.golden.machine.fast_vector import arithmetic, largest, masked
 from tilewright.golden.machine.machine import BaseMachine, Lanes, Place
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
-from tilewright.golden.params.harmonia_machine import (
-    Conversion,
-    Counter,
-    Memory,
-    Opcode,
-    Operand,
-)
+from tilewright.golden.params.harmonia_machine import Conversion, Counter, Memory, Opcode, Operand
 from tilewright.golden.params.machine import SCALARS, Error
 from tilewright.golden.params.vector import Operation
 

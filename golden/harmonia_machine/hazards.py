@@ -7,13 +7,7 @@ the same time touch different regions.
 
 from collections.abc import Sequence
 
-from tilewright.golden.harmonia_machine.isa import (
-    Instruction,
-    Settings,
-    check,
-    expand,
-    extents,
-)
+from tilewright.golden.harmonia_machine.isa import Instruction, Settings, check, expand, extents
 from tilewright.golden.machine.extent import Extent, Hazard, Ranges, find_hazard
 from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.params.harmonia_machine import (

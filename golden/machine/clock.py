@@ -16,13 +16,7 @@ from tilewright.golden.machine.instruction import BaseInstruction, works_on_scal
 from tilewright.golden.machine.machine import Outcome, Step
 from tilewright.golden.machine.moves import load_cycles, store_cycles, takes_beats
 from tilewright.golden.machine.stream import StreamClock
-from tilewright.golden.params.machine import (
-    REGIONS,
-    Kind,
-    MachineMemory,
-    MachineParams,
-    UnitOfWork,
-)
+from tilewright.golden.params.machine import REGIONS, Kind, MachineMemory, MachineParams, UnitOfWork
 from tilewright.golden.params.vector import Operation
 
 _NO_LINES = range(0)

@@ -9,12 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from tilewright.golden.machine.instruction import BaseInstruction
-from tilewright.golden.params.machine import (
-    INDICES,
-    LINE_FIELD,
-    LOOP_LEVELS,
-    STRIDE_BITS,
-)
+from tilewright.golden.params.machine import INDICES, LINE_FIELD, LOOP_LEVELS, STRIDE_BITS
 
 AnyInstruction = TypeVar("AnyInstruction", bound=BaseInstruction)
 

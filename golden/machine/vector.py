@@ -53,11 +53,7 @@ def elementwise(operation: Operation, a: ArrayLike, b: ArrayLike = 0) -> NDArray
 
 
 def reduce_rows(
-    operation: Operation,
-    a: ArrayLike,
-    b: ArrayLike,
-    active: ArrayLike,
-    scale: int,
+    operation: Operation, a: ArrayLike, b: ArrayLike, active: ArrayLike, scale: int
 ) -> NDArray[np.uint16]:
     """One value per row from words of shape (words, rows, row_lanes); (words, rows) running.
 

@@ -11,16 +11,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import cache
 from operator import attrgetter
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    NamedTuple,
-    Self,
-    TypeVar,
-    get_type_hints,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints, overload
 
 if TYPE_CHECKING:
     from tilewright.golden.params.registers import RegisterMap

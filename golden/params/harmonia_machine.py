@@ -202,11 +202,7 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         *("source",),
     ),
     Opcode.CLEAR: indexed(
-        (
-            Field("low_halves", ROW_FIELD),
-            Field("rows", SIZE_FIELD),
-            Field("part", 8),
-        ),
+        (Field("low_halves", ROW_FIELD), Field("rows", SIZE_FIELD), Field("part", 8)),
         *("low_halves",),
     ),
     Opcode.TILED_GEMM: (

@@ -10,15 +10,8 @@ from typing import Annotated, Any, ClassVar
 from tilewright.golden.params.block import BlockParams, Field, one_of, require, stream, within
 from tilewright.golden.params.describe import comments
 from tilewright.golden.params.formats import FP16
-from tilewright.golden.params.registers import (
-    WORD,
-    RegisterMap,
-    bytes_of,
-    declared,
-)
-from tilewright.golden.params.registers import (
-    Register as Entry,
-)
+from tilewright.golden.params.registers import WORD, RegisterMap, bytes_of, declared
+from tilewright.golden.params.registers import Register as Entry
 from tilewright.golden.params.vector import OPERATION_BITS, VectorParams
 
 # Instructions: the opcode lowest, then its fields; what is above the last one does not matter.

@@ -352,10 +352,7 @@ class DecaLaneParams(IntegerWeightParams):
 
     block: ClassVar[str] = "pe_deca"
     summary: ClassVar[str] = "lanes of DECA and of a matrix unit: int4 codes x bf16 into fp32"
-    PRESETS: ClassVar = {
-        "default": {},
-        "small": {"lanes": 2, "group": 8, "weight_bits": 3},
-    }
+    PRESETS: ClassVar = {"default": {}, "small": {"lanes": 2, "group": 8, "weight_bits": 3}}
     activation_bits = BF16.bits
 
     @property
@@ -411,10 +408,7 @@ class FignaAlignerParams(BlockParams):
 
     block: ClassVar[str] = "figna_aligner"
     summary: ClassVar[str] = "fp16 activations to mantissas that share a group's largest exponent"
-    PRESETS: ClassVar = {
-        "default": {},
-        "small": {"lanes": 2, "group": 8, "mantissa_bits": 5},
-    }
+    PRESETS: ClassVar = {"default": {}, "small": {"lanes": 2, "group": 8, "mantissa_bits": 5}}
 
     lanes: Annotated[int, one_of(1, 2, 4, 8, 16)] = 4
     group: int = 64
@@ -422,10 +416,7 @@ class FignaAlignerParams(BlockParams):
 
     inputs = stream("i", activation=(FP16, "lanes"), group_end=1)
     outputs = stream(
-        "o",
-        activation=("activation_bits", "lanes"),
-        exponent=FP16.exponent_bits,
-        group_end=1,
+        "o", activation=("activation_bits", "lanes"), exponent=FP16.exponent_bits, group_end=1
     )
     # From a group's last beat to its first aligned one; then a beat a cycle.
     timing = Timing(latency=2)

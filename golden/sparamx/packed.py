@@ -58,10 +58,7 @@ class PackedWeights:
         dtype = DTYPES[self.format.element]
         require(self.values.dtype == dtype, f"values are {self.values.dtype}, not {dtype}")
         starts = strip_starts(self.format, self.metadata)
-        require(
-            np.array_equal(self.strip_starts, starts),
-            "strip starts disagree with the bitmap",
-        )
+        require(np.array_equal(self.strip_starts, starts), "strip starts disagree with the bitmap")
         require(
             len(self.values) == starts[-1],
             f"{len(self.values)} values for a bitmap of {starts[-1]}",
@@ -101,10 +98,7 @@ def segment_starts(fmt: WeightFormat, metadata: NDArray[np.uint8]) -> NDArray[np
 def to_tiles(fmt: WeightFormat, matrix: NDArray) -> NDArray:
     """(outputs, inputs) -> (strips, tiles, 16 rows, row elements), padded with zeros."""
     strips, tiles = fmt.grid((matrix.shape[0], matrix.shape[1]))
-    padding = (
-        strips * STRIP_OUTPUTS - matrix.shape[0],
-        tiles * fmt.tile_depth - matrix.shape[1],
-    )
+    padding = (strips * STRIP_OUTPUTS - matrix.shape[0], tiles * fmt.tile_depth - matrix.shape[1])
     padded = np.pad(matrix, [(0, p) for p in padding])
     blocks = padded.reshape(strips, STRIP_OUTPUTS, tiles, TILE_ROWS, fmt.depths_per_row)
     return blocks.transpose(0, 2, 3, 1, 4).reshape(strips, tiles, TILE_ROWS, fmt.row_elements)
@@ -124,8 +118,7 @@ def check_weights(fmt: WeightFormat, weights: NDArray) -> None:
     require(weights.size > 0, f"a weight matrix of shape {weights.shape} has no weights")
     dtype = DTYPES[fmt.element]
     require(
-        weights.dtype == dtype,
-        f"{fmt.element.value} weights are {dtype} here, not {weights.dtype}",
+        weights.dtype == dtype, f"{fmt.element.value} weights are {dtype} here, not {weights.dtype}"
     )
     if fmt.element is ElementType.BF16:
         bad = np.argwhere((weights & 0x7F80) == 0x7F80)

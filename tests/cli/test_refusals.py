@@ -126,6 +126,8 @@ layout popcount:odd --csv --json | --json is no CSV
 layout popcount:odd --utilisation 1.5 | the utilisation must lie between 0.05 and 0.95, not 1.5
 layout popcount:odd --clock 500 --update-records | records are made without --clock
 layout nothing | unknown block
+pack tiny-llama --scheme bf8 --density 1e-9 -o p.safetensors | --density 1e-09 leaves none of the
+pack tiny-llama --scheme no.py:Mine -o p.safetensors | a format of your own is FILE.py:CLASS; there
 roofsurface --block anda | block must be deca, not anda
 roofsurface --block deca_tepl | block must be deca, not deca_tepl
 roofsurface --explore --block deca | --block does not go with --explore, which takes every size

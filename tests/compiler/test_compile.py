@@ -224,10 +224,7 @@ def test_other_files_and_targets(copied, small):
         (["tiny-llama", "--target", "anda:small", "--group", "24"], "must be a multiple of 16"),
         (["tiny-llama", "--target", "anda:small", "--mantissas", "8,8"], "are four numbers such"),
         (["tiny-llama", "--target", "anda:small", "--mantissas", "8,8,8,17"], "has 1..16 bits"),
-        (
-            ["tiny-llama", "--target", "anda:small", "--sequences", "0"],
-            "must be 1..65536, not 0",
-        ),
+        (["tiny-llama", "--target", "anda:small", "--sequences", "0"], "must be 1..65536, not 0"),
     ],
 )
 def test_refused_models(words, message, tmp_path, capsys):

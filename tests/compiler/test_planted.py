@@ -152,9 +152,7 @@ PLANTED: dict[str, Patch] = {
     "offsets are not waited for": without_accesses("offsets", 1),
     "no write waits for a read": swapped("read", lambda f: lambda self, *a: None, schedule._Space),
     "no read waits for a write": swapped(
-        "write",
-        lambda f: lambda self, first, end, number, before: None,
-        schedule._Space,
+        "write", lambda f: lambda self, first, end, number, before: None, schedule._Space
     ),
     "settings are not compared": constant(schedule, "met", lambda settings, needs: bool(settings)),
     "instructions are reversed": constant(
@@ -196,9 +194,7 @@ PLANTED: dict[str, Patch] = {
     "the cache is stored a line late on Harmonia": swapped("move", shifted(1), HarmoniaLowering),
     "unfinished tiles are not masked": constant(AndaLowering, "_mask", lambda self, *a: None),
     "banks are merged without their largest": swapped(
-        "_softmax",
-        lambda f: lambda self, x, note: f(self, x, note + 1),
-        AndaLowering,
+        "_softmax", lambda f: lambda self, x, note: f(self, x, note + 1), AndaLowering
     ),
     "offsets are of the newest key": constant(
         HarmoniaLowering, "_append_key", lambda self, *a: None

@@ -6,13 +6,7 @@ import pytest
 from tests.support.tiny_machine import TinyMachine
 from tilewright.compiler.program import _fitting
 from tilewright.compiler.rows import NoRoomError, Rows, _best_fit
-from tilewright.compiler.schedule import (
-    Access,
-    Item,
-    dependences,
-    schedule,
-    written,
-)
+from tilewright.compiler.schedule import Access, Item, dependences, schedule, written
 from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.clock import Task
 from tilewright.golden.params.machine import UnitOfWork

@@ -5,11 +5,7 @@ import pytest
 
 from tests.support.claims import claim
 from tilewright.golden import bfp, planes
-from tilewright.golden.anda.cycles import (
-    RESULT_LATENCY,
-    dot_cycles,
-    group_cycles,
-)
+from tilewright.golden.anda.cycles import RESULT_LATENCY, dot_cycles, group_cycles
 from tilewright.golden.anda.image import TensorLayout, load, store, weight_planes, weight_scales
 from tilewright.golden.params.anda import AndaApuParams
 from tilewright.golden.params.formats import BlockFormat

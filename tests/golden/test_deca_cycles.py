@@ -14,8 +14,7 @@ MACHINES = {"w32l8": "paper", "w8l4": "small", "w64l64": "large"}
 
 
 @pytest.mark.parametrize(
-    ("machine", "percent"),
-    [(m, p) for m in MACHINES for p in claim(f"deca.cycles_per_tile.{m}")],
+    ("machine", "percent"), [(m, p) for m in MACHINES for p in claim(f"deca.cycles_per_tile.{m}")]
 )
 def test_closed_form_gives_the_papers_cycles(machine, percent):
     params = DecaParams.preset(MACHINES[machine])

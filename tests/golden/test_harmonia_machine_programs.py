@@ -121,10 +121,7 @@ def test_text_and_words_name_the_same_instructions():
         ("load cache, row=0, rows=1, line=0", "line 1: unknown memory 'cache'; known: mant.*"),
         ("sum s0, r0, elements=1, sight=3", "line 1: sum has no operand 'sight'"),
         ("powers r0, r0, s0, elements=1", "line 1: total must be a scalar register sN, not ''"),
-        (
-            "powers r0, r0, s0, elements=1, total=s8",
-            "line 1: vector: total must be 0..7, not 8",
-        ),
+        ("powers r0, r0, s0, elements=1, total=s8", "line 1: vector: total must be 0..7, not 8"),
         ("sum s0, r0, elements=1, total=s1", "line 1: sum has no operand 'total'"),
         ("learn source=0, elements=70000", "line 1: learn: elements must be 0..65535, not 70000"),
     ],
@@ -518,7 +515,7 @@ def test_units_work_at_the_same_time_in_different_regions():
     )
     assert [w.begin for w in (load, add, convert)] == [3, 7, 11]
     assert [w.unit for w in (load, add, convert)] == [
-        *(UnitOfWork.LOAD, UnitOfWork.VECTOR, UnitOfWork.CONVERT),
+        *(UnitOfWork.LOAD, UnitOfWork.VECTOR, UnitOfWork.CONVERT)
     ]
     assert store.begin == load.end > convert.begin + 4  # the load holds the region
     assert [w.number for w in (load, add, convert, store)] == [0, 1, 2, 3]

@@ -142,8 +142,7 @@ def test_decode_equals_prefill():
     model = tiny_model()
     tokens = np.random.default_rng(1).integers(0, model.config.vocab_size, 70)
     fmt = HarmoniaFormat(
-        group=8,
-        cache=CacheParams(group=8, initial=8, local=16, offset_channels=2),
+        group=8, cache=CacheParams(group=8, initial=8, local=16, offset_channels=2)
     )
     session = Session(model, fmt)
     parts = [session.feed(tokens[:20])] + [session.feed(tokens[t : t + 1]) for t in range(20, 70)]

@@ -356,10 +356,7 @@ ONE_BEAT = (np.zeros((1, 1, 4), int), np.zeros((1, 1, 4), int))
         (lambda: FpFpParams(lanes=3), "lanes must be 1, 2, 4, 8 or 16, not 3"),
         (lambda: FpFpParams(group=6), "group must be a multiple of lanes up to 1024, not 6"),
         (lambda: resolve("pe_figna,partial=bf16"), "partial must be fp16 or fp32, not bf16"),
-        (
-            lambda: IfpuParams(group=8),
-            "group must be a multiple of lanes * weight_bits, not 8",
-        ),
+        (lambda: IfpuParams(group=8), "group must be a multiple of lanes * weight_bits, not 8"),
         (
             lambda: aligned_dot(IfpuParams(), *BITS, [[1] * 4], [[0] * 4], [[0, 1, 0, 1]]),
             "a group must end on the beat of the lowest weight bits",

@@ -75,11 +75,7 @@ def test_special_values(operation, inputs, results):
 
 @pytest.mark.parametrize(
     ("operation", "function"),
-    [
-        (Operation.ADD, np.add),
-        (Operation.SUBTRACT, np.subtract),
-        (Operation.MULTIPLY, np.multiply),
-    ],
+    [(Operation.ADD, np.add), (Operation.SUBTRACT, np.subtract), (Operation.MULTIPLY, np.multiply)],
 )
 def test_arithmetic_is_ieee(operation, function):
     a, b = operands((FP16, FP16), np.random.default_rng(1), 20000)

@@ -2,11 +2,7 @@
 
 import pytest
 
-from tilewright.golden.params.anda_machine import (
-    AndaParams,
-    Memory,
-    group_rows,
-)
+from tilewright.golden.params.anda_machine import AndaParams, Memory, group_rows
 from tilewright.golden.params.vector import (
     SLOPE_BITS,
     STEP_BITS,

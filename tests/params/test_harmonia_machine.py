@@ -3,11 +3,7 @@
 import pytest
 
 from tilewright.golden.harmonia.precision import key_bits, value_bits
-from tilewright.golden.params.harmonia_machine import (
-    HarmoniaParams,
-    Memory,
-    Operand,
-)
+from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory, Operand
 
 PRESETS = pytest.mark.parametrize("preset", HarmoniaParams.PRESETS)
 

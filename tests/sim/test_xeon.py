@@ -9,14 +9,7 @@ import pytest
 from tilewright.sim.calibration import constant
 from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
 from tilewright.sim.workload import Gemm
-from tilewright.sim.xeon import (
-    ENGINES,
-    SYSTEMS,
-    far_share,
-    gemm,
-    tile_cost,
-    vector_operations,
-)
+from tilewright.sim.xeon import ENGINES, SYSTEMS, far_share, gemm, tile_cost, vector_operations
 
 HBM, DDR = SYSTEMS["spr-hbm"], SYSTEMS["spr-ddr"]
 

@@ -9,27 +9,13 @@ from pathlib import Path
 from statistics import fmean, geometric_mean
 
 from tilewright.claims import find_claim
-from tilewright.claims.registry import (
-    BOUND,
-    FITTED,
-    IDENTITY,
-    NETLIST,
-    PREDICTION,
-    RTL,
-    answers,
-)
+from tilewright.claims.registry import BOUND, FITTED, IDENTITY, NETLIST, PREDICTION, RTL, answers
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import constant, measured
 from tilewright.sim.choices import chosen
 from tilewright.sim.deca_stream import Integration, Prefetch, tile_rate
 from tilewright.sim.models import resolve_model
-from tilewright.sim.records import (
-    NoRecordError,
-    area_um2,
-    deca_power_mw,
-    deca_runs,
-    read_record,
-)
+from tilewright.sim.records import NoRecordError, area_um2, deca_power_mw, deca_runs, read_record
 from tilewright.sim.roofsurface import Surface, explore, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.server import run_steps
@@ -442,8 +428,7 @@ def power_w(run: str) -> float:
 
 
 @answers(
-    NETLIST,
-    {"deca.power.idle": ("idle", 350.0), "deca.power.share_tdp": ("mxfp4 real", 350.0)},
+    NETLIST, {"deca.power.idle": ("idle", 350.0), "deca.power.share_tdp": ("mxfp4 real", 350.0)}
 )
 def power_percent(run: str, design_watts: float) -> float:
     """56 PEs in percent of the processor's design power."""

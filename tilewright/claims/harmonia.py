@@ -54,7 +54,7 @@ def _unit_area(unit: str) -> float:
 @answers(IDENTITY, {"harmonia.kv_share_low": ()})
 def cache_share() -> float:
     """Percent of fp16 that a sign and a mantissa of an old token take."""
-    return 100 * (1 + HarmoniaParams().cache.low_bits) / FP16.bits
+    return 100 * (1 + HarmoniaParams().cache.key_bits[1]) / FP16.bits
 
 
 def harmonia_peak(mode: str) -> float:

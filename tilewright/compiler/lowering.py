@@ -281,11 +281,7 @@ class Lowering(ABC):
         self.emit(opcode, line_index=index, **fields, **self.machine.move_fields)
 
     def product(
-        self,
-        names: Sequence[str],
-        acts: Sequence[Place],
-        tiles: Sequence[int],
-        then: Then,
+        self, names: Sequence[str], acts: Sequence[Place], tiles: Sequence[int], then: Then
     ) -> None:
         """Matrices times activations of some token tiles; ``then`` takes each part's outputs."""
         matrices = [self.plan.matrices[name] for name in names]

@@ -1,4 +1,4 @@
-"""The papers' figures beside ours, claim by claim."""
+"""The papers' figures and ours, claim by claim."""
 
 from collections import Counter
 from dataclasses import replace
@@ -17,12 +17,12 @@ from tilewright.claims.scoreboard import (
     independent,
     misses,
 )
+from tilewright.claims.scoreboard import abstracts as abstract_lines
 from tilewright.claims.tables import (
     claim_table,
-    class_table,
+    count_table,
     fact_table,
-    miss_table,
-    summary_table,
+    headline_table,
 )
 from tilewright.sim.calibration import table as calibration
 from tilewright.site.html import Markup

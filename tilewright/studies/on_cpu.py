@@ -15,6 +15,7 @@ from tilewright.golden.deca.stream import stream_by_tepls
 from tilewright.golden.deca.tile_timing import tiles_in_order
 from tilewright.golden.deca.tiles import tile_columns
 from tilewright.golden.formats import is_own
+from tilewright.golden.llm.engine import Session
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.on_deca import HEAD, DecaFormat, Storage, compressed_model, read_packed
 from tilewright.golden.params.deca import TILE_ROWS, DecaParams

@@ -55,10 +55,7 @@ def test_many_axes_and_arrays_that_are_not_contiguous():
 
 @pytest.mark.parametrize(
     ("values", "complaint"),
-    [
-        (np.zeros(4), "^values must be float32, not float64$"),
-        (np.float32(1), "a scalar has none$"),
-    ],
+    [(np.zeros(4), "^values must be float32, not float64$"), (np.float32(1), "a scalar has none$")],
 )
 def test_refusals(values, complaint):
     with pytest.raises(ValueError, match=complaint):

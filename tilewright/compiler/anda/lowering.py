@@ -322,11 +322,7 @@ class AndaLowering(Lowering):
         return min(most, -(-wanted // lanes) * lanes)
 
     def _attend_token(
-        self,
-        token: Token,
-        head: int,
-        queries: Sequence[tuple[int, int]],
-        results: Sequence[Tensor],
+        self, token: Token, head: int, queries: Sequence[tuple[int, int]], results: Sequence[Tensor]
     ) -> None:
         """Queries of one token, the same in all banks, at rows with steps; results likewise."""
         m, channels, lanes = self.machine, self.shape.head_dim, self.machine.row_values

@@ -13,12 +13,7 @@ from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.harmonia_machine import assembler, cycles, hazards
 from tilewright.golden.harmonia_machine.executor import Machine as Executor
-from tilewright.golden.harmonia_machine.isa import (
-    Instruction,
-    Settings,
-    groups_of,
-    tiles_of,
-)
+from tilewright.golden.harmonia_machine.isa import Instruction, Settings, groups_of, tiles_of
 from tilewright.golden.harmonia_machine.layout import (
     from_bytes,
     halves_rows,

@@ -61,7 +61,7 @@ class Measured:
 
     @property
     def die_um2(self) -> float | None:
-        """Of the layout."""
+        """Area of the laid-out die."""
         return None if self.laid_out is None else self.laid_out.die_um2
 
     @property
