@@ -12,7 +12,7 @@ nox.options.sessions = ["tests"]
 nox.options.reuse_existing_virtualenvs = True
 
 # One worker per core; more than 16 only cost memory, each holds a simulator build. Worksteal gives
-# each a stretch of the tests, whose neighbours share builds; who has none left takes from another.
+# each a stretch of the tests, whose neighbours share builds; idle workers take from others.
 PARALLEL = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
 
 TORCH_TESTS = (
@@ -22,7 +22,7 @@ TORCH_TESTS = (
 )
 
 
-# Designs that are not ours, on a page of the site beside ours.
+# Third-party designs, shown next to ours on the site.
 OWN_DESIGNS = ("mx_accelerator.toml", "lut_accelerator.toml", "lut_format.py:Levels")
 SHOWN_DESIGNS = [f"--with=examples/own_designs/{name}" for name in OWN_DESIGNS]
 
@@ -38,7 +38,7 @@ def with_simulators(session: nox.Session) -> None:
     no wheel for some machines, is built while the others are installed. Most modules of the
     packages are never imported: none is compiled before it is.
     """
-    # Many tests start Python: what it compiles is kept, whatever the user's setting.
+    # Many tests start Python: cache its bytecode, whatever the user's setting.
     session.env["PYTHONDONTWRITEBYTECODE"] = ""
     stamp = Path(session.virtualenv.location) / "installed-for"
     wanted = hashlib.sha256(Path("pyproject.toml").read_bytes()).hexdigest()
@@ -49,7 +49,7 @@ def with_simulators(session: nox.Session) -> None:
             meanwhile.submit(build_cocotb, session, wheels)
             install(session, "docs,gguf", "--no-compile")
             meanwhile.shutdown()
-            # By its name: what is installed already is not built once more.
+            # By name, so that an installed one is not built again.
             session.install("--no-compile", "--find-links", wheels, "tilewright[test]")
         else:
             install(session, "test", "--no-compile")
@@ -120,7 +120,7 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session
 def torch(session: nox.Session) -> None:
-    """What needs PyTorch, which the other sessions do not install."""
+    """Tests that need PyTorch, which the other sessions do not install."""
     install(session, "test,torch,gguf")
     session.install("accelerate")  # Transformers reads GGUF files with it
     session.install("lm-eval")  # the harness whose likelihoods ours are held against
@@ -195,7 +195,7 @@ def verilog(session: nox.Session) -> None:
 def synth(session: nox.Session) -> None:
     """Every synthesis and energy record made again; `git diff synth/records` shows what changed."""
     install(session)
-    with tempfile.TemporaryDirectory() as cache:  # nothing is kept from earlier runs
+    with tempfile.TemporaryDirectory() as cache:  # reuse nothing from earlier runs
         session.env["XDG_CACHE_HOME"] = cache
         session.run("tilewright", "synth", "--all", "--update-records", *session.posargs)
         session.run("tilewright", "compare", "pe", "--update-records")

@@ -18,7 +18,7 @@ CALM = 0.15  # scatter of a race that need not be run again
 
 @dataclass(frozen=True)
 class Contestant:
-    """Calls that follow each other in a turn, and what is done around them, not timed.
+    """Calls that follow each other in a turn, and untimed work around them.
 
     There are as many calls as copies of the data, so that no copy is in a cache when its turn
     begins.

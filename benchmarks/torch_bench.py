@@ -5,7 +5,7 @@ and, where installed, the MX casts of torchao and microxcaling. Then the time of
 models of given shapes with random weights, in bf16 with and without Anda in every layer.
 ``--bits N`` first compares every conversion with the golden models, on N random groups among
 others. The figures belong to the device that the record names: those of a processor say nothing
-about a GPU. Each measurement is written at once, and ``--seconds`` ends the run in time.
+about a GPU. Each measurement is written at once, and ``--seconds`` limits the run.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ autodoc_mock_imports = [  # optional extras
     *("torch", "transformers", "safetensors", "gguf", "distributed"),
     *("cocotb", "cocotb_tools", "cocotbext"),
 ]
-# What stands in for an optional extra wraps nothing: it has every attribute, and whoever follows
-# __wrapped__ to the innermost function would never end.
+# A mock of an optional extra wraps nothing: it has every attribute, and following __wrapped__ to
+# the innermost function would never end.
 _MockObject.__sphinx_empty_attrs__ = frozenset({"__typing_subst__", "__wrapped__"})
 nitpicky = True  # a reference to something of this project that does not exist is an error
 nitpick_ignore_regex = [

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In
 
 
 class SharedModules:
-    """Elaborated for this platform, every :class:`Shared` is an instance of one common module.
+    """Platform on which every :class:`Shared` is an instance of one common module.
 
     ``modules`` then has the RTLIL of these modules by name.
     """
@@ -23,7 +23,7 @@ class SharedModules:
 class Shared(wiring.Component):
     """One of many equal components, with their ports.
 
-    An array of hundreds of elements is written down hundreds of times otherwise, and Verilog,
+    An array of hundreds of elements is otherwise written out hundreds of times, and Verilog,
     simulators and synthesis take that much longer. Without :class:`SharedModules` each one is a
     component of its own, as simulation in Python wants it.
 

@@ -6,9 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 
 class BlackBoxMemories:
-    """Elaborated for this platform, every ``Sram`` is an instance of an empty macro.
+    """Platform on which every ``Sram`` is an instance of an empty macro.
 
-    Synthesis then leaves memories alone, and their area comes from a model of bit cells.
+    Synthesis then leaves memories alone, and their area is modelled from bit cells.
     """
 
 
@@ -45,7 +45,7 @@ class Sram(wiring.Component):
 
     @property
     def macro(self) -> str:
-        """Name of the macro that stands for this memory."""
+        """Name of this memory's macro."""
         parts = "" if self.granularity is None else f"_g{self.granularity}"
         return f"sram_{self.depth}x{self.width}_1r1w{parts}"
 

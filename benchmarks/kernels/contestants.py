@@ -42,7 +42,7 @@ def _entry(
     rest: float = REST,
     around: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Contestant:
-    """Its last tenth warms up, which has left the caches when its turn comes again."""
+    """Contestant warmed up by its last tenth, which is out of the caches by its turn."""
     return Contestant(calls, size, calls[-max(1, len(calls) // 10) :], rest, around)
 
 
@@ -81,7 +81,7 @@ def _area(size: int) -> NDArray[np.uint8]:
 
 
 def reading(size: int, threads: int) -> Contestant:
-    """Nothing but reading ``size`` bytes of memory."""
+    """Only reads of ``size`` bytes of memory."""
     read, start, tail = library().tw_read, address(_area(size)), size // 10
     warm = partial(read, start + size - tail, tail, threads)
     return Contestant([partial(read, start, size, threads)], size, [warm], REST)

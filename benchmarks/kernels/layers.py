@@ -1,7 +1,7 @@
-"""Layers alone and as in a model: every kernel, beside stock PyTorch where it is installed.
+"""Layers alone and as in a model: every kernel, and stock PyTorch where it is installed.
 
-Every contestant multiplies with many copies of a layer, so that no weight is still in a cache when
-its turn comes again.
+Every contestant multiplies with many copies of a layer, so that no weight is still in a cache at
+its next turn.
 """
 
 from collections import Counter
@@ -118,7 +118,7 @@ def sections(plan: Plan) -> dict[str, Callable[[Row], Row]]:
         "attention": lambda record: {"attention": measure_attention(plan)},
         "roof_surface": lambda record: {
             "roof_surface": measure_schemes(plan, Roofs(**record["roofs"])),
-            # Once more at the end: whether the machine has stayed what it was.
+            # Once more at the end: whether the machine is unchanged.
             "read_bytes_at_end": read_rate(max(plan.threads), plan.working_set, plan.rounds),
         },
     }
@@ -162,7 +162,7 @@ class Layer:
         return race_rows(self.plan, entered, *about)
 
     def in_model(self, batch: int, threads: int) -> Iterator[Row]:
-        """The same as in a model: a small operator of PyTorch follows each call, nobody rests.
+        """The same as in a model: a small operator of PyTorch follows each call without a rest.
 
         The operator's own time, measured in the same rounds, is taken off.
         """
@@ -270,12 +270,12 @@ def measure_attention(plan: Plan) -> list[Row]:
 
 
 class Surface(NamedTuple):
-    """A kernel, and what the Roof-Surface model is told of it."""
+    """A kernel, and its inputs to the Roof-Surface model."""
 
     contestant: Contestant
     counts: Counter[str]
     reload: str | None  # how its tiles reach the matrix unit, if they do
-    loads: float  # of a tile, beside those among the counts
+    loads: float  # of a tile, besides those in the counts
 
 
 def measure_schemes(plan: Plan, roofs: Roofs) -> list[Row]:

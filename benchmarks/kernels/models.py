@@ -39,7 +39,7 @@ Models = dict[str, nn.Module]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelPlan:
-    """A model's shape in Hugging Face's words, and what is measured of it: Llama 3 8B."""
+    """A model's shape in Hugging Face's words, and its measurements: Llama 3 8B."""
 
     hidden_size: int = 4096
     intermediate_size: int = 14336
@@ -219,7 +219,7 @@ def copy_of(layer: SparseLinear) -> SparseLinear:
 
 
 def peak_memory(*, reset: bool = False) -> int:
-    """Bytes that this process has had at most, since the last reset; 0 where nobody tells."""
+    """Bytes that this process has had at most, since the last reset; 0 where unknown."""
     try:
         if reset:
             Path("/proc/self/clear_refs").write_text("5")

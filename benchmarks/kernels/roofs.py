@@ -1,4 +1,4 @@
-"""The three roofs of a machine, measured, and what the Roof-Surface model predicts from them.
+"""The three roofs of a machine, measured, and the Roof-Surface model's predictions from them.
 
 The model is the DECA paper's (Section 4): tiles per second are at most the memory's bytes per
 second over a tile's bytes (MBW), the vector unit's operations per second over a tile's operations
@@ -25,7 +25,7 @@ INSTRUCTIONS = (
 PER_ROUND = 16
 MATRIX_PER_ROUND = 4
 SAME_COST = {"vpand": "vpadd", "vpopcnt": "vpadd", "valign": "vpermw", "vaddps": "vfmadd"}
-# What runs beside the vector ports; loads of vectors and of tiles share theirs.
+# In parallel with the vector ports; loads of vectors and of tiles share theirs.
 MEMORY_PORTS = {"load": "load", "tileloadd": "load", "store": "store"}
 # A core has two ports for 512-bit vectors. Most instructions run on either; these on one of them
 # (Intel's tables for this family of cores), where their measured rate is half of the others'.
@@ -133,12 +133,11 @@ def predict(
     """Rates of a kernel that reads ``tile_bytes`` and executes ``counts`` per tile.
 
     ``weighted``: instructions take the time measured for them on the port that they need, the other
-    instructions whatever of the two ports is left, and loads and stores run beside them; a kernel
-    whose tiles are stored and loaded again names its kind of ``RELOADS``, and whatever else it
-    loads waits for the same ports. ``loads`` are what the vector unit does not see: masks,
-    activations and prefetches. With ``call_tiles``, the start and the end of a call are shared by
-    so many tiles. Else every vector instruction takes the time of
-    an addition, as the paper has it.
+    instructions whatever of the two ports is left, and loads and stores run in parallel; a kernel
+    whose tiles are stored and loaded again names its kind of ``RELOADS``, and its other loads wait
+    for the same ports. ``loads`` are those that the vector unit does not see: masks, activations
+    and prefetches. With ``call_tiles``, the start and the end of a call are shared by so many
+    tiles. Otherwise every vector instruction takes the time of an addition, as in the paper.
     """
     if weighted:
         vector = _port_seconds(roofs, counts + Counter({"load": ceil(loads)}))

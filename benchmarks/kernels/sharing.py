@@ -81,7 +81,7 @@ def ask(children: list["subprocess.Popen[str]"], name: str) -> None:
 
 
 def wait(children: list["subprocess.Popen[str]"]) -> None:
-    """Until every child has printed a line."""
+    """Wait until every child has printed a line."""
     for process in children:
         assert process.stdout is not None
         if not process.stdout.readline():

@@ -19,7 +19,7 @@ class Levels:
     bits = 4
     scale_bits = 16
     group = 64
-    # Of 512 bits, for 512 codes: 16 times two to unpack 32 codes, a permutation that looks up their
+    # 512-bit ones for 512 codes: 16 times two to unpack 32 codes, a permutation that looks up their
     # levels, and two to scale them.
     vector_operations = 16 * 5
 

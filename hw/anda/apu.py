@@ -112,7 +112,7 @@ class ApuDatapath(wiring.Component):
             product.registers_behind = PRODUCT_REGISTERS
         adder.registers_behind = SUM_REGISTERS
         scale, total = Signal(FP16.bits, reset_less=True), Signal(FP32.bits, reset_less=True)
-        # Planes and weights come from memories far away.
+        # Planes and weights arrive from distant memories.
         near = {
             name: Signal(self.signature.members[name].shape, name=f"near_{name}")
             for name in _OF_PLANES
@@ -191,7 +191,7 @@ class Apu(Unit[AndaApuParams]):
         return m
 
     def _planes(self, m: Module, ready: Value) -> tuple:
-        """The plane on offer, whether there is one, and whether another one can come."""
+        """The plane on offer, whether there is one, and whether another can follow."""
         if not self.params.registered:
             return self.i0.p, self.i0.valid, ready
         held = Signal(self.i0.p.shape(), reset_less=True)

@@ -8,19 +8,19 @@ from tilewright.golden.params.anda import MANTISSA_FIELD_BITS
 
 
 class Sequencer(wiring.Component):
-    """Takes planes, and lets each group's sum pass through the float path after them.
+    """Takes planes, then passes each group's sum through the float path.
 
-    A group's planes are taken in M + 1 cycles, two at least. Behind them its sum takes two more:
+    A group's planes are taken in M + 1 cycles, two at least. Its sum then takes two more:
     ``complete``, it is normalised and multiplied by the scale (``multiply``), then added
     (``accumulate``). Only where a finished result still waits for room do ``accumulate``, then
     ``multiply``, then the planes of the next group wait.
 
     ``planes_valid`` and ``weights_valid`` offer a plane and its group's weights; ``take`` accepts
-    the plane, ``take_weights`` says that the group is complete. ``finished``: a result stands in
+    the plane, ``take_weights`` says that the group is complete. ``finished``: a result is in
     the accumulator; it leaves in the cycle in which ``room`` is 1.
 
-    ``scale_cycles``: ``accumulate`` comes at least that many cycles after ``multiply``, and the
-    next ``multiply`` not before it.
+    ``scale_cycles``: ``accumulate`` is at least that many cycles after ``multiply``, and the next
+    ``multiply`` not before it.
     """
 
     planes_valid: In(1)

@@ -40,7 +40,7 @@ class WeightDispatcher(wiring.Component):
             Signal(self.scales.shape(), name=f"{name}_scales", reset_less=True)
             for name in ("coming", "present", "last")
         )
-        count = Signal(range(p.weight_beats + 1))  # beats of the coming group
+        count = Signal(range(p.weight_beats + 1))  # beats of the next group
         complete, moves = Signal(), Signal()
         m.d.comb += [
             complete.eq(count == p.weight_beats),
@@ -65,7 +65,7 @@ class WeightDispatcher(wiring.Component):
             m.d.sync += self.valid.eq(0)
         with m.If(self.take):
             m.d.sync += last_scales.eq(present_scales)
-        # Planes in the order they came, the sign plane first: (beat, plane of the beat, column).
+        # Planes in order of arrival, the sign plane first: (beat, plane of the beat, column).
         planes = [plane for held in present for plane in held]
         for column in range(p.columns):
             own = planes[column :: p.columns][::-1]

@@ -199,7 +199,7 @@ class Anda(Accelerator[AndaParams]):
         """Whether the vector unit's results are taken.
 
         The collector is ready for words that are apart: it compresses a group in fewer cycles than
-        the next one takes to come.
+        the next one takes to arrive.
         """
         if FP16_ROWS * (self.params.vector.beat_cycles - 1) > MAX_MANTISSA_BITS + 1:
             return 1

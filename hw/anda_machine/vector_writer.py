@@ -12,7 +12,7 @@ from tilewright.hw.machine.banks import WritePort
 
 
 class VectorWriter(wiring.Component):
-    """Writes what beats give: every one of them, or the last one of every sum.
+    """Writes the results of beats: all of them, or the last one of every sum.
 
     ``results`` sums of ``words`` beats each; an instruction that is no sum has one result and
     writes all beats. The sums of DOTS are one value in every bank; as many as a word holds are

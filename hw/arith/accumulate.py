@@ -15,10 +15,10 @@ LOWEST, HIGHEST = FP32.bias - 53, FP32.bias + 46 + 64
 
 
 class Accumulate(wiring.Component):
-    """``y`` = ``total`` + ``product`` in fp32, or 0 + ``product`` to ``restart``; combinational.
+    """``y`` = ``total`` + ``product`` in fp32, or 0 + ``product`` on ``restart``; combinational.
 
-    Numerics: nearest even; infinity - infinity is NaN; a sum of zero is +0. What cannot come from
-    a dot product is not built: finite operands are 0 or lie between ``LOWEST`` and ``HIGHEST``.
+    Numerics: nearest even; infinity - infinity is NaN; a sum of zero is +0. Cases that no dot
+    product yields are not built: finite operands are 0 or lie between ``LOWEST`` and ``HIGHEST``.
     """
 
     restart: In(1)
@@ -39,7 +39,7 @@ class Accumulate(wiring.Component):
         large = wire(m, "large", Mux(swap, b.significand, a.significand))
         small = wire(m, "small", Mux(swap, a.significand, b.significand))
         small, sticky = _shifted(m, Cat(Const(0, GUARD_BITS), small), distance, kept)
-        # Subtracting the tail too leaves a tail: the borrow comes from the last kept bit.
+        # Subtracting the tail leaves a tail and borrows from the last retained bit.
         carry = opposite & ~sticky
         upper = Cat(carry, Const(0, GUARD_BITS), large)
         lower = Cat(carry, small ^ opposite.replicate(len(small)))

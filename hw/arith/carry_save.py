@@ -2,8 +2,8 @@
 
 Written out, because Yosys's own multiplier is larger and slower than a carry-save tree, and
 because a pipeline register fits between the tree and its final adder. Rows are added whole, not
-column by column: simulators of events take a row as one value, and a tree of single bits as
-thousands. What a row does not reach is constant and costs no gates.
+column by column: event-driven simulators treat a row as one value, a tree of single bits as
+thousands. Bits outside a row are constant and cost no gates.
 """
 
 from collections.abc import Sequence

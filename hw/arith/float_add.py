@@ -111,7 +111,7 @@ class FloatAdd(LanewiseUnit[FloatAddParams]):
         return {**without(x, "distance"), "small": small, "sticky": sticky}
 
     def _add(self, m: Module, x: SimpleNamespace) -> dict:
-        # Subtracting the tail too leaves a tail: the borrow comes from the last kept bit.
+        # Subtracting the tail leaves a tail and borrows from the last retained bit.
         carry = x.subtract & ~x.sticky
         large = Cat(carry, Const(0, GUARD_BITS), x.large)
         small = Cat(carry, x.small ^ x.subtract.replicate(len(x.small)))

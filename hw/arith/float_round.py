@@ -27,7 +27,7 @@ class Rounder:
     ``biased`` lies in [``lowest``, ``highest``] and that there are at most ``leading_zeros``,
     and those only where ``biased`` is at most ``ragged_up_to`` (by default anywhere).
 
-    A caller that has time in a stage before gives what :meth:`ends` makes of ``biased`` instead.
+    A caller with time in an earlier stage gives :meth:`ends` of ``biased`` instead.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Rounder:
         }
 
     def _field_by_its_end(self, x: SimpleNamespace) -> dict[str, Value]:
-        """As :meth:`_exponent_field`, of what :meth:`ends` has made.
+        """As :meth:`_exponent_field`, for the output of :meth:`ends`.
 
         Where it is at the low end, fields 0 and 1 are the only ones whose top bit is not set; at
         the high end the last two below infinity's, 2**n - 2 and 2**n - 1, are the only ones whose
@@ -175,7 +175,7 @@ class Rounder:
         }
 
     def _exponent_field(self, x: SimpleNamespace) -> dict[str, Value]:
-        """Exponent field of the result, and where it stands: in range, at an end, or beyond."""
+        """Exponent field of the result, and where it lies: in range, at an end, or beyond."""
         if hasattr(x, "low_end"):
             return self._field_by_its_end(x)
 
@@ -202,7 +202,7 @@ class Rounder:
         fraction, hidden = x.kept[:-1], x.kept[-1]
         ones = getattr(x, "ones", fraction.all())
         zero = getattr(x, "zero", None)
-        # Where zero is a flag and leading zeros are gone, the hidden bit is always there.
+        # Where zero is a flag and leading zeros are gone, the hidden bit is always set.
         always_normal = zero is not None and not (self.denormalises or self.stays_ragged)
         field = x.field if always_normal else Mux(hidden, x.field, 0)
         up, carry = None, Const(0)

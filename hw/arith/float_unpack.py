@@ -22,7 +22,7 @@ class Operand(NamedTuple):
     """
 
     sign: Value
-    biased: Value  # exponent field; of subnormals, where they are kept, 1
+    biased: Value  # exponent field; 1 for supported subnormals
     fraction: Value
     hidden: Value  # top bit of the significand: 0 for zero and subnormals
     zero: Value  # counts as zero: with FLUSH every subnormal does

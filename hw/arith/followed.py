@@ -1,4 +1,4 @@
-"""Float units that another register follows, and where their own registers stand."""
+"""Float units followed by another register, and where their own registers go."""
 
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ _PLACES = {(FloatAdd, 6, 3): SUM_REGISTERS, (FloatMul, 5, 3): SHORT_PRODUCT_REGI
 
 
 def followed(unit: U) -> U:
-    """The unit, all registers of which stand between its stages."""
+    """The unit with all of its registers between its stages."""
     unit.followed = True
     unit.registers_behind = _PLACES.get((type(unit), len(unit.lane_stages()), unit.params.latency))
     return unit

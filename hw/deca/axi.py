@@ -26,8 +26,8 @@ class DecaAxi(Unit[DecaAxiParams]):
     """AXI4 read master (``m_axi_``, a line per beat) and AXI4-Lite slave (``s_axi_``, 64 bits).
 
     The slave's first 4 KiB are the registers of :class:`tilewright.golden.params.deca.Register`;
-    from ``AXI_TOUT`` on come the rows of both tile outputs, a word at a time. The first word that
-    is read of a row takes the whole row out of TOut; its other words come from a buffer, until
+    the rows of both tile outputs follow at ``AXI_TOUT``, a word at a time. Reading the first word
+    of a row takes the whole row out of TOut; its other words are read from a buffer, until
     another row is read, its loader is squashed or the result of its next tile is taken. A refused
     access, a row that is not full and a partial write answer SLVERR. ``irq`` is that of
     :class:`tilewright.hw.soc.interrupt.Interrupt`, whose registers are among the element's.

@@ -13,8 +13,8 @@ from tilewright.hw.unit import field_shape
 
 CONFIG = data.StructLayout({f.name: field_shape(f) for f in CONFIG_FIELDS})
 
-# What is read from lines is aligned in two stages: to a word of this size in the loader, the rest
-# of the way in the pipeline.
+# Data read from lines is aligned in two stages: to a word of this size in the loader, the rest of
+# the way in the pipeline.
 SHIFT_WORD_BITS = 64
 
 

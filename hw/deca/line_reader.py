@@ -40,7 +40,7 @@ class LineReader(wiring.Component):
     """Shows pieces of the line in use and the one after it, for one tile after the other.
 
     ``start`` begins a tile whose structure lies in the next ``lines`` lines. ``cut`` says where a
-    piece lies. ``available`` tells that its lines are here, ``error`` that one of them has a
+    piece lies. ``available``: its lines have arrived; ``error``: one of them has a
     bus error, and ``window`` shows it, shifted down by whole words: its first granule is granule
     ``cut.offset`` of the window. ``take`` moves on. ``drain`` gives up the tile's lines, also
     those still due; ``drained`` tells that none is left. ``clear`` forgets everything.

@@ -30,7 +30,7 @@ class LoadUnit(wiring.Component):
     scales, then data, each as soon as its queue has a free slot. A structure whose queue is full
     lets the later ones pass. An answer is written to its slot, with its ``error`` flag, the
     cycle after it arrived; it is never stalled. An answer to no request is dropped and ``spurious``
-    tells of it in the next cycle.
+    is set in the next cycle.
 
     ``command`` is taken when every line of the one before has been requested, which is also when
     the unit is ``idle``.

@@ -286,9 +286,9 @@ class Loader(wiring.Component):
         need = Mux(w.last, scale_need, 0)
         scale_cut, scale_behind = cut_at(self.readers["scale"].cut_layout, scale_position, need)
         scale_cut["ends"] &= group_ends
-        # A register is loaded only with a step; bitmask and distances, which are always the same in
-        # dense tiles, only where there may be others.
-        v_dense, dense = Signal(), Signal()  # what stands there is of a dense tile, what comes is
+        # Registers load only with a step; bitmask and distances, which are constant in dense tiles,
+        # only where they may differ.
+        v_dense, dense = Signal(), Signal()  # of a dense tile: the step held, the next one
         m.d.comb += dense.eq(~self.tile.config.sparse & ~faulty)
         with m.If(~self.v_valid | self.v_takes):
             m.d.sync += self.v_valid.eq(accepts)

@@ -12,7 +12,7 @@ SUB_ENTRIES = LUT_ENTRIES // SUB_LUTS
 
 
 class LutArray(wiring.Component):
-    """Looks up to Lq codes up in one cycle, Lq by the width of a code.
+    """Up to Lq lookups a cycle, where Lq depends on the code width.
 
     Every big table holds the same 256 bf16 patterns, 64 in each of four sub-tables with a read
     port of its own. A code of 8 bits needs a whole big table, one of 7 bits half of it, one of 6
@@ -52,7 +52,7 @@ class LutArray(wiring.Component):
             for s, table in enumerate(tables):
                 by_width = [(eight, k), (seven, 2 * k + s // 2), (None, 4 * k + s)]
                 m.d.comb += table.read_address.eq(_select_code(codes, by_width)[:6])
-            # Which sub-table an 8-bit code means.
+            # The sub-table of an 8-bit code.
             high = Signal(2, name=f"high{k}", reset_less=True)
             half = [Signal(name=f"half{k}_{h}", reset_less=True) for h in range(2)]
             with m.If(self.enable):

@@ -30,7 +30,7 @@ class DecaPE(Unit[DecaParams]):
 
     def __init__(self, params: DecaParams, *, foretold: bool = False):
         super().__init__(params)
-        # A name of its own, for Python's versions differ in whether one can be read off this line.
+        # Named explicitly: Python versions differ in whether a name can be read off this line.
         self.hint = observation(params).create(path=("$signature",)) if foretold else None
 
     def elaborate(self, platform: object) -> Module:
@@ -73,7 +73,7 @@ class DecaPE(Unit[DecaParams]):
     def _commands(
         self, m: Module, registers: Registers, loaders: list[Loader], prefetcher: Prefetcher
     ) -> None:
-        """Ports and registers to the loaders; one command a cycle, for the prefetcher sees it."""
+        """Ports and registers to the loaders; one command a cycle, since the prefetcher sees it."""
         m.d.comb += prefetcher.degree.eq(registers.degree)
         seen = prefetcher.observe
         if self.hint is not None:

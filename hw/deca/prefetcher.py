@@ -15,11 +15,11 @@ def observation(params: DecaParams) -> wiring.Signature:
 
 
 class Run(wiring.Component):
-    """State of one structure of the tiles: where they are, and how far they are fetched.
+    """State of one structure of the tiles: where they are, and how far they were fetched.
 
     A tile, shown for one cycle by ``observe``, continues the run when its base lies 0 to
     ``params.max_prefetch_stride`` bytes above the one before; otherwise it starts a run. A tile
-    of length 0 ends the run. Of a tile that continues, the lines up to the end of the last of the
+    of length 0 ends the run. When a tile continues it, the lines up to the end of the last of the
     ``degree`` times ``params.loaders`` tiles after it, the same distance apart and of the same
     length, are ``pending``.
 
@@ -127,7 +127,7 @@ class Run(wiring.Component):
         to_end = _register(range(3 + TILE_BYTES // p.line_bytes), "to_end")
         to_reach = _register(range(3 + TILE_BYTES // p.line_bytes + most), "to_reach")
         behind = tile_base[:byte_bits] + tile_length + (p.line_bytes - 1)
-        # A tile that starts a run looks nowhere: its distance to the one before means nothing.
+        # A tile that starts a run looks nowhere ahead: its distance is meaningless.
         degree = Mux(starts, 0, self.degree)
         with m.If(stages[1]):
             m.d.sync += [
@@ -168,7 +168,7 @@ def _register(shape: ShapeLike, name: str) -> Signal:
 
 def _exceeds(a: Value, b: Value) -> Value:
     """``a > b`` of two numbers of the same width, as a balanced tree."""
-    # Of each piece, from the lowest: whether a is larger in it, and whether it is no smaller.
+    # For each piece, lowest first: whether a > b in it, and whether a >= b.
     pieces = [(x & ~y, x | ~y) for x, y in zip(a, b, strict=True)]
     while len(pieces) > 1:
         pairs = zip(pieces[::2], pieces[1::2], strict=False)
@@ -195,10 +195,10 @@ class Prefetcher(wiring.Component):
 
     ``observe`` shows it every tile, in their order; ``degree`` is how many tiles of each loader it
     looks ahead, 0 to ``params.max_prefetch_degree``, so that with two loaders it reaches twice as
-    many tiles of the stream. Each structure has a :class:`Run` of its own; their lines are asked
-    for in turn. A line inside the run of another structure is
-    skipped: on the border of two structures, or where they alternate in memory, it would be asked
-    for twice. ``tilewright.golden.deca.prefetch`` says which lines that gives.
+    many tiles of the stream. Each structure has a :class:`Run` of its own; their lines are
+    requested in turn. A line inside the run of another structure is skipped: on the border of two
+    structures, or where they alternate in memory, it would be requested twice.
+    ``tilewright.golden.deca.prefetch`` says which lines result.
 
     The paper draws a prefetcher per loader, whose degree counts that loader's own tiles; two would
     both ask for the line on the border of two tiles that went to different loaders.

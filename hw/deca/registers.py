@@ -30,12 +30,12 @@ class Registers(wiring.Component):
 
     Every register reads back what was written, so a context can be saved and restored. A request
     to an unknown offset, a write to a loader whose command has not been taken, and a table
-    access while a tile is in work change nothing and answer with ``error``.
+    access while a tile is in progress change nothing and answer with ``error``.
 
-    Timing: the answer comes three cycles after the request, that of a table entry five, one request
+    Timing: the answer follows three cycles after the request, five for a table entry, one request
     at a time; a squash, the taking of a result and a table entry's new value take effect in the
     cycle of the answer. The address is decoded into registers, one per register of the map, so that
-    the answer is only picked and the path stays short.
+    the answer is only selected and the path stays short.
     """
 
     def __init__(self, params: DecaParams):

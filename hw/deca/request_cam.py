@@ -68,7 +68,7 @@ class RequestCam(wiring.Component):
         self.taken = Signal(params.cam_entries)
         self.dead = Signal(params.cam_entries)
         self.generation = Signal(params.cam_entries)
-        # The entry to take next is chosen a cycle ahead and stands by, one bit per entry.
+        # The entry to take next is chosen a cycle ahead, one bit per entry.
         self.spare = Signal(params.cam_entries, init=1)
 
     def elaborate(self, platform: object) -> Module:

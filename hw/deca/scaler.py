@@ -98,7 +98,7 @@ class Scaler(wiring.Component):
     Numerics: rounded once, to nearest even; subnormal values and bf16 scales count as zero and
     subnormal results become zero; an e8m0 scale is an exact power of two over its whole range.
     Timing: one chunk a cycle, ``latency`` registers between ``i`` and ``o``; never stalls. Without
-    ``valid`` no register moves, and of a chunk that is kept only those that hold it do.
+    ``valid`` no register moves, and with ``keep`` only those that hold the chunk do.
     """
 
     latency = LATENCY
@@ -118,7 +118,7 @@ class Scaler(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        # Every stage's chunk: whether there is one, and whether it is kept as it is.
+        # Per stage: whether it holds a chunk, and whether that passes unchanged.
         valid, keep = Signal(self.latency), Signal(self.latency)
         m.d.comb += [valid[0].eq(self.valid), keep[0].eq(self.keep)]
         m.d.sync += valid[1:].eq(valid[:-1])
@@ -126,7 +126,7 @@ class Scaler(wiring.Component):
             with m.If(valid[k]):
                 m.d.sync += keep[k + 1].eq(keep[k])
         # A product with a power of two has zeros in its lower half: once zero, those registers need
-        # no clock until another scale comes.
+        # no clock until another scale arrives.
         powers = Signal(self.latency - 1)  # all scales of a stage's chunk are powers of two
         zero = Signal(self.latency - 1)  # the lower halves of a stage are zero
         product, lower = Signal(self.latency - 1), Signal(self.latency - 1)
@@ -161,11 +161,11 @@ class Scaler(wiring.Component):
 
 
 class _Lane(wiring.Component):
-    """One multiplier, a register after each of its stages.
+    """One multiplier with a register after each stage.
 
-    For every stage: whether there is a chunk, whether it is kept as it is, whether it has a product
-    and whether that has a lower half. A value that is kept travels in the registers of exponent
-    and flags, which are off the longest path.
+    Per stage: whether it holds a chunk, whether that passes unchanged, whether it has a product
+    and whether that has a lower half. An unchanged value travels in the registers of exponent and
+    flags, which are off the longest path.
     """
 
     value: In(BF16.bits)
@@ -194,14 +194,14 @@ class _Lane(wiring.Component):
         """The values of stage k, each loaded only with what it is for."""
         held = {n: Signal(v.shape(), name=f"s{k}_{n}", reset_less=True) for n, v in values.items()}
         for n, value in values.items():
-            # Bits that only another scale than a power of two sets, below the value's own.
+            # Bits below the value's own, set only by scales that are not powers of two.
             low = len(value) - BF16.significand_bits - 1
             if n in BESIDE:
-                # The rest of a value that is kept means nothing next to a product.
+                # The rest of an unchanged value means nothing to a product.
                 with m.If(self.valid[k] & (self.keep[k] if n == "rest" else 1)):
                     m.d.sync += held[n].eq(value)
                 continue
-            whole = n == "other_row"  # what a power of two leaves of it is zero
+            whole = n == "other_row"  # zero for a power of two
             with m.If(self.lower[k]):
                 m.d.sync += (held[n] if whole else held[n][:low]).eq(
                     value if whole else value[:low]
@@ -212,7 +212,7 @@ class _Lane(wiring.Component):
         return SimpleNamespace(**held)
 
     def _kept_beside(self, values: dict[str, Value]) -> dict[str, Value]:
-        """The values of the first stage, with a value that is kept in place of some of them."""
+        """The values of the first stage, some of them replaced by an unchanged value."""
         values["rest"] = Const(0, BF16.bits - sum(len(values[n]) for n in BESIDE if n in values))
         place = 0
         for n in (name for name in BESIDE if name in values):

@@ -18,10 +18,10 @@ _ROW_BITS = (TILE_ROWS - 1).bit_length()
 
 
 class TeplUnit(wiring.Component):
-    """``params.tepl_entries`` TEPL instructions in program order, most of which execute.
+    """Queue of ``params.tepl_entries`` TEPL instructions in order, most of them executing.
 
-    A TEPL is dispatched with or without its metadata (``ready``); ``wakeup`` brings what was
-    missing, after the dispatch. The oldest TEPL that is ready is issued, speculatively, as soon as
+    A TEPL is dispatched with or without its metadata (``ready``); ``wakeup`` supplies what was
+    missing after the dispatch. The oldest TEPL that is ready is issued, speculatively, as soon as
     one of the ports, which stand for the loaders of the same number, is open: its loader takes a
     command (``open``), and fewer than ``params.port_commands`` commands are with it. A loader works
     on its commands in the order of issue. Rows of a tile go to ``tile_write`` as soon as they are
@@ -43,8 +43,8 @@ class TeplUnit(wiring.Component):
     in finite time whether or not a flush waits; while it waits, nothing new is offered and nothing
     dispatched, so the core may replace a dispatch that it has on offer.
 
-    Ids are numbers of TEPLs in program order, modulo 64. Of two ids at most 31 apart the lower one
-    is older, so a flush may also name a TEPL that has completed, or an id never given.
+    Ids number TEPLs in program order, modulo 64. If two are at most 31 apart, the lower one is
+    older, so a flush may also name a completed TEPL, or an id never given.
 
     Timing: a command is on offer three cycles after its dispatch, or the cycle after its port
     opens; a row is asked for the cycle after it is full, one row a cycle, tile after tile without
@@ -293,7 +293,7 @@ class TeplUnit(wiring.Component):
                     m.d.sync += q.can_go[k].eq(0)
         for k, port in enumerate(ports):
             m.d.comb += port.pushes.eq(goes & target[k])
-            # Behind those that stay. That the first one leaves is known last: it chooses between
+            # After those that stay. Whether the first one leaves is known last: it selects between
             # what follows with it and without it.
             lowest = ~port.used & Cat(1, port.used)[: len(port.used)]
             pushed = lowest & port.pushes.replicate(len(lowest))

@@ -35,8 +35,8 @@ class TileOut(wiring.Component):
     ``write`` puts chunk number ``chunk`` of ``lanes`` elements (bf16, or the low bytes of int8
     lanes); a row is ``full`` in the cycle after its last one. ``read`` shows row ``row`` in the
     next cycle and makes it free, so that the next tile may follow the reader row by row. ``ends``
-    comes with the last chunk of a tile, or instead of it where the tile is not good: of such a
-    tile no row that has not been read stays full. ``clear`` empties it.
+    accompanies the last chunk of a tile, or replaces it if the tile is bad: then none of its unread
+    rows stays full. ``clear`` empties it.
     """
 
     def __init__(self, params: DecaParams):

@@ -1,7 +1,7 @@
-"""Which bits of a step mean something in a configuration: registers of the others keep still.
+"""Which bits of a step a configuration uses: registers of the others hold their value.
 
-Nothing looks at the bits that a configuration leaves unused, so it does not matter what stands
-there; not loading them saves the clock of their registers and the switching after them.
+Nothing reads the bits that a configuration leaves unused, so their values do not matter; not
+loading them saves the clock of their registers and the switching after them.
 """
 
 from functools import reduce

@@ -115,7 +115,7 @@ class VectorPipeline(wiring.Component):
         p = self.params
         config = self.step.config
         fields = {name: self.step[name] for name in step_layout(p).members}
-        # A step that only brings an error has any bitmask.
+        # A step that only carries an error has any bitmask.
         fields["dense"] = ~config.sparse & (self.step.error == TileError.OK)
         stage = _stage(self.valid, self.loader, fields)
         used = {
@@ -174,7 +174,7 @@ class VectorPipeline(wiring.Component):
         return self._registered(m, "l", stage, used)
 
     def _pack(self, m: Module, lut: LutArray, stage: "_Stage") -> tuple["_Stage", list[Signal]]:
-        """sd: the window's values, packed, lane by lane as their step comes."""
+        """sd: the window's values, packed, lane by lane as their step arrives."""
         p, x = self.params, stage.values
         sd = [Signal(16, name=f"sd{k}", reset_less=True) for k in range(p.lanes)]
         plain = x.config.code_bits == 16
@@ -214,9 +214,9 @@ class VectorPipeline(wiring.Component):
         scale = Signal(data.ArrayLayout(SCALE, p.lanes))
         for k, parts in enumerate(spread_scales(p, d.scales, d.power_of_two, d.sizes)):
             m.d.comb += [scale[k][n].eq(value) for n, value in parts.items()]
-        # Of a power of two only exponent and NaN can differ from the one before.
+        # Between powers of two only exponent and NaN can differ.
         scaled = d.config.scale != ScaleKind.NONE.code
-        e_powers = Signal()  # what stands in ``e`` are powers of two
+        e_powers = Signal()  # the scales in ``e`` are powers of two
         with m.If(stage.valid & scaled):
             m.d.sync += e_powers.eq(d.power_of_two)
         varied = scaled & ~(d.power_of_two & e_powers)

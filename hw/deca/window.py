@@ -23,8 +23,8 @@ class Window(wiring.Component):
     everything; a tile begins with the first cycle of ``run`` after it.
 
     Timing: one step a cycle. Registers: bitmask; prefix sum, one for every two levels; count;
-    step. Those up to the count move together, when the vector operation in work has its last
-    step: a chunk of the bitmask that comes late leaves a gap which no wait closes.
+    step. Those up to the count move together, on the last step of the current vector operation: a
+    late chunk of the bitmask leaves a gap that no wait closes.
     """
 
     def __init__(self, params: DecaParams):
@@ -69,7 +69,7 @@ class Window(wiring.Component):
     def _register(self, m: Module, name: str, valid: Value, values: dict) -> tuple[Signal, dict]:
         """Register the values of the next stage.
 
-        What follows from the bitmask is always the same in dense tiles: loaded once for many.
+        Values derived from the bitmask are constant in dense tiles: loaded once for many.
         """
         sparse = self.config.sparse
         held_valid = Signal(name=f"{name}_valid")

@@ -27,7 +27,7 @@ class HarmoniaArray(Unit[HarmoniaArrayParams]):
     Numerics: :class:`tilewright.golden.params.harmonia.HarmoniaNumerics`.
     Timing: a sum a cycle. Column c works c cycles behind column 0, so a tile's columns complete
     one after the other; the last sum of a tile waits until the tile before it has left the
-    PEs and until the result queue has place for a whole tile. The first column is offered
+    PEs and until the result queue has room for a whole tile. The first column is offered
     ``params.latency`` cycles after the tile's last sum was taken.
     """
 

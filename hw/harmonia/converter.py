@@ -1,4 +1,4 @@
-"""The online converter: largest exponents found while results come, one aligner for both ways."""
+"""The online converter: largest exponents found as results arrive, one aligner for both ways."""
 
 from functools import reduce
 
@@ -17,7 +17,7 @@ class Converter(Unit[HarmoniaConverterParams]):
 
     Numerics: :class:`tilewright.golden.params.harmonia.HarmoniaConverterParams`; truncation toward
     zero.
-    Timing: a beat a cycle. Two blocks have place: while one is given, the next one is taken, so
+    Timing: a beat a cycle. It holds two blocks: while one is given, the next one is taken, so
     blocks of equal length follow each other without a gap. The first beat of a block is offered
     two cycles after its last one was taken. With a ``width`` beats of temporal blocks are wider;
     the memory has as many bits, in words of several beats of a spatial block.

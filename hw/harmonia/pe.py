@@ -23,7 +23,7 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
 
     Numerics: :class:`tilewright.golden.params.harmonia.HarmoniaNumerics`.
     Timing: ``fold`` beats a step, ``sub_elements`` cycles a step, so one sum a cycle reaches the
-    accumulator. A result comes ``params.latency`` cycles after its last beat.
+    accumulator. A result follows ``params.latency`` cycles after its last beat.
     """
 
     def datapath(self, m: Module, valid: Value) -> None:
@@ -167,7 +167,7 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
 
     def _fuse(self, m: Module, serial: SimpleNamespace) -> SimpleNamespace:
         """16 * high + low; a sum that stands alone is a high one, in units 16 times finer."""
-        low = Signal()  # the second of a pair comes
+        low = Signal()  # the second of a pair is next
         high = Signal.like(serial.total)
         with m.If(self.step & serial.valid & serial.pairs):
             m.d.sync += low.eq(~low)

@@ -129,7 +129,7 @@ class ConversionPath(wiring.Component):
 
     ``start`` takes the ``command``, which need not hold; ``busy`` until all is written, and after
     the last learn until the offsets are found. Keys pass the offset generator, everything else
-    goes past it.
+    bypasses it.
     """
 
     def __init__(self, params: HarmoniaParams):

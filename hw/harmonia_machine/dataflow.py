@@ -108,7 +108,7 @@ class SumFeeder(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         o, gemm = self.sums, self.gemm
-        active, low = Signal(), Signal()  # low: the second sum of a group comes
+        active, low = Signal(), Signal()  # low: the second sum of a group is next
         group = Signal(COUNT_FIELD)
         is_values = wire(m, "is_values", gemm.operand == Operand.VALUES)
         step = wire(m, "step", active & (~o.valid | o.ready))

@@ -74,12 +74,12 @@ def load_ports(params: HarmoniaParams) -> dict[str, BeatWritePort]:
 class OperandColumn(wiring.Component):
     """The memories of one column, in regions.
 
-    Words of one row are written by the converter, words of one or several by loads; rows are read
-    by sums and by stores. What runs at the same time works in different regions.
+    The converter writes words of one row, loads those of one or several; sums and stores read
+    rows. Units that run at the same time use different regions.
 
-    ``read_data`` is there the cycle after ``read_enable``, ``stored`` after ``store_enable``.
-    ``operands`` is ``read_data`` as the elements take it: of ``integers``, 4 bits in two's
-    complement, signs and magnitudes.
+    ``read_data`` is valid the cycle after ``read_enable``, ``stored`` after ``store_enable``.
+    ``operands`` is ``read_data`` as the elements take it: signs and magnitudes, also for
+    ``integers``, 4 bits in two's complement.
     """
 
     def __init__(self, params: HarmoniaParams):

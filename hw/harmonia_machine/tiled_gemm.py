@@ -146,7 +146,7 @@ class TiledGemmController(wiring.Component):
             with m.Else():
                 m.d.sync += weights.eq(weights + lines)
             with m.If((state == State.STAY) & last & last_number):
-                # What passes, passes from its beginning on.
+                # Passing tiles start from the beginning.
                 with m.If(x.row_major):
                     m.d.sync += weights.eq(x.weights)
                 with m.Else():

@@ -141,7 +141,7 @@ class Accelerator(Unit[A]):
         return start
 
     def held(self, m: Module, name: str, issue: Value, given: Any) -> Any:
-        """What was ``given`` at the last ``issue``, from the cycle on in which the unit starts."""
+        """``given`` as of the last ``issue``, from the cycle in which the unit starts."""
         kept = Signal.like(given, name=name)
         with m.If(issue):
             m.d.sync += kept.eq(given)

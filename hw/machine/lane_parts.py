@@ -25,8 +25,8 @@ MINUS_INFINITY = 1 << (FP16.bits - 1) | (FP16.infinity_bits or 0)
 class Paced:
     """Float operations of a stage whose registers move every ``cycles`` cycles.
 
-    In between its operands do not change, so registers inside, one fewer than cycles, take what
-    comes in every cycle: at the end the result is that of operations without registers.
+    Operands do not change in between, so internal registers, one fewer than cycles, load every
+    cycle: at the end the result is that of operations without registers.
     """
 
     def __init__(self, cycles: int):
@@ -38,7 +38,7 @@ class Paced:
         return apply(m, name, unit, **operands)
 
     def sum(self, m: Module, name: str, a: Value, b: Value, restart: Value | None = None) -> Value:
-        """``a + b`` in fp32, or ``0 + b`` to ``restart``; what comes from dot products only."""
+        """``a + b`` in fp32, or ``0 + b`` on ``restart``; for values of dot products only."""
         if self.registers:
             a = a if restart is None else Mux(restart, 0, a)
             return self.apply(m, name, _SUM32, a=a, b=b)

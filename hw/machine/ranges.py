@@ -16,7 +16,7 @@ class Range:
     """Registers of the first row of a range and of the row after its last, 0 if there is none.
 
     Where instructions are measured in several cycles (``MachineParams.measure_cycles``), the number
-    of rows stands in a register for one of them.
+    of rows is in a register for one of them.
     """
 
     def __init__(self, params: MachineParams, name: str):

@@ -86,7 +86,7 @@ class Sequencer(wiring.Component):
     When a unit has failed or an instruction is wrong, no more is issued; the program stops when all
     units are idle, at the first instruction that was wrong. When the watchdog has ``expired``, the
     program is over, and nothing more is fetched until a reset: what the accelerator waits for may
-    still come.
+    still arrive.
 
     Members
     -------
@@ -99,7 +99,7 @@ class Sequencer(wiring.Component):
         And likewise of every unit: it takes the instruction now; it works on one.
     issue_load : Out
         Where units start a cycle later (``MachineParams.start_cycles``), and likewise of every
-        unit: its instruction is issued now. ``word`` and the rest still stand in the next cycle.
+        unit: its instruction is issued now. ``word`` and the rest hold for the next cycle.
     """
 
     def __init__(self, params: MachineParams, instructions: InstructionSet, members: dict):
@@ -383,9 +383,9 @@ class Sequencer(wiring.Component):
         return wire(m, "moving", Mux(of_load & ~(of_store & load_is_later), load, store))
 
     def sized(self, m: Module, name: str, value: Value) -> Value:
-        """A part of a size, or a product, that is found in a cycle before all that depends on it.
+        """A part of a size, or a product, computed a cycle before everything that depends on it.
 
-        Where instructions are measured in one cycle it is found there.
+        Where instructions are measured in one cycle it is computed there.
         """
         return value if self.params.measure_cycles == 1 else registered(m, name, value)
 

@@ -60,7 +60,7 @@ class Storer(wiring.Component):
         line = Signal(p.line_address_bits)
         pending = Signal(SIZE_FIELD)  # lines sent, not acknowledged
         here = Signal()  # a row has been read, ``row_data``
-        used = Signal()  # and is done with in this cycle
+        used = Signal()  # and is used up in this cycle
         full = Signal()  # a line of several rows is complete
         sending, content = Signal(), Signal(p.line_bits)
         sent = Signal()

@@ -15,7 +15,7 @@ class VectorFeeder(wiring.Component):
     """Operands of a vector instruction, from the buffer, scalars and constants to the vector unit.
 
     ``words`` beats; ``elements`` of every row count. Where both operands are tensors a beat takes
-    two cycles, for the buffer has one read port. The numbers hold while it is ``busy``.
+    two cycles, as the buffer has one read port. The numbers hold while it is ``busy``.
 
     Timing: the first beat is offered two cycles after ``start``, three with two tensors.
     """

@@ -186,7 +186,7 @@ class Lane(wiring.Component):
     """The first two stages of one lane: ``value``, and the running sum and maximum.
 
     All registers move with ``step``; the running ones only for a valid beat of their operation.
-    One that ``attends`` sums products for DOTS and WEIGH as for DOT. ``step`` comes at most every
+    One that ``attends`` sums products for DOTS and WEIGH as for DOT. ``step`` is set at most every
     ``cycles`` cycles.
     """
 
@@ -260,7 +260,7 @@ class Row(wiring.Component):
     Timing: latency is the levels of the tree, neighbours first; registers move with ``step``. A
     level has one register, as long as all values: half as many sums of twice their length fit.
     Where it is ``fused``, sums and values are both there, and sums have registers of their own.
-    Where it ``attends``, a lane's value is its own sum in WEIGH. ``step`` comes at most every
+    Where it ``attends``, a lane's value is its own sum in WEIGH. ``step`` is set at most every
     ``cycles`` cycles.
     """
 

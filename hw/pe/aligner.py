@@ -14,7 +14,7 @@ class FignaAligner(Unit[FignaAlignerParams]):
     """Holds a group until its largest exponent is known, then gives it aligned.
 
     Numerics: :class:`tilewright.golden.params.pe.FignaAlignerParams`.
-    Timing: a beat a cycle, as long as groups are of equal length. Two groups have place: while one
+    Timing: a beat a cycle, as long as groups are of equal length. It holds two groups: while one
     is given, the next one is taken. Latency 2 from the end of a group.
     """
 

@@ -28,7 +28,7 @@ P = TypeVar("P", bound=BlockParams)
 class ProcessingElement(Unit[P]):
     """A beat a cycle from ``i``; a result at ``o`` after the last beat of each dot product.
 
-    Everything inside moves together, and stands while a result waits at ``o``. Subclasses build
+    Everything inside moves together, and stalls while a result waits at ``o``. Subclasses build
     their datapath from ``self.beat``, which is ``self.i.p`` or the registers that hold it, in
     ``datapath(m, valid)``, and end it with :meth:`give`.
 

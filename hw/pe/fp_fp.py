@@ -58,7 +58,7 @@ class FpFp(ProcessingElement[FpFpParams]):
         if stages >= RESULT:
             self.give(m, complete, result)
         else:
-            # The accumulator stands while ``o`` waits, as everything does.
+            # The accumulator stalls while ``o`` waits, as everything does.
             rounded = self.converted(m, "result", FP32, FP16, result)
             m.d.comb += [self.o.valid.eq(complete), self.o.p.y.eq(rounded)]
 

@@ -34,7 +34,7 @@ class GroupScaledElement(ProcessingElement[P]):
         if stages >= RESULT:
             self.give(m, complete, total)
         else:
-            # The accumulator stands while ``o`` waits, as everything does.
+            # The accumulator stalls while ``o`` waits, as everything does.
             result = self.converted(m, "result", FP32, FP16, total)
             m.d.comb += [self.o.valid.eq(complete), self.o.p.y.eq(result)]
 

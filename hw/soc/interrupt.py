@@ -1,4 +1,4 @@
-"""A level interrupt with a register of what happened and one of what is enabled."""
+"""A level interrupt with a status register and an enable register."""
 
 from enum import IntEnum
 

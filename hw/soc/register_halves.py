@@ -11,14 +11,14 @@ from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BUS
 class RegisterHalves(wiring.Component):
     """Halves of registers on a word bus to whole registers on AXI4-Lite (``s_axi_``).
 
-    A read of a low half reads the register and keeps its high half, which the next access reads. A
-    write of a low half is kept, and the write of its high half sends both. So a register is never
+    Reading a low half reads the register and latches its high half, which the next access reads.
+    Writing a low half latches it, and writing its high half sends both. So a register is never
     seen between two values.
 
-    What the accelerator refuses, a write of less than a half, and a high half without its low half
-    before it raise ``refused`` for a cycle; the processor is answered all the same.
+    An access that the accelerator refuses, a write of less than a half, and a high half without its
+    low half raise ``refused`` for a cycle; the processor is answered all the same.
 
-    Timing: a half that is kept takes one cycle, a register that is accessed two and those of AXI.
+    Timing: a latched half takes one cycle, an accessed register two and those of AXI.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class RegisterHalves(wiring.Component):
         register = bus.address[3:REGISTER_SPACE_BITS]  # its number
         high, writes = bus.address[2], bus.strobes.any()
         whole = ~writes | bus.strobes.all()
-        # The half that is kept: of which register, and whether to write it.
+        # The latched half: of which register, and whether to write it.
         kept, kept_register = Signal(WORD_BITS), Signal(REGISTER_SPACE_BITS - 3)
         keeps, keeps_write = Signal(), Signal()
         goes_on = keeps & (keeps_write == writes) & (kept_register == register)

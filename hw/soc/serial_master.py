@@ -11,11 +11,11 @@ BYTE = 8
 
 
 class SerialMaster(wiring.Component):
-    """Accesses that come as bytes (``i``) to words of ``bus``, and their answers as bytes (``o``).
+    """Accesses received as bytes (``i``) to words of ``bus``, answered as bytes (``o``).
 
     ``R`` and an address of four bytes is answered by the word, four bytes; ``W``, an address and a
     word by ``W`` when it is written. The lowest byte is always the first. Any other byte in place
-    of ``R`` or ``W`` means nothing, so that eight of them bring both sides into step.
+    of ``R`` or ``W`` is ignored, so that eight of them synchronise both sides.
     """
 
     def __init__(self) -> None:

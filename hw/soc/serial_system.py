@@ -19,7 +19,7 @@ REGION_BITS = 29  # a region is 512 MiB of addresses
 
 
 class Region(IntEnum):
-    """Where the host finds what, by the top bits of an address."""
+    """The host's address regions, by the top bits of an address."""
 
     MEMORY = 1  # lines of the accelerator, from line 0 on
     REGISTERS = 2  # of the accelerator, low half first
@@ -51,7 +51,7 @@ class SerialSystem(wiring.Component):
         for wire in self.params.wires:
             other = halves if wire.name.startswith(REGISTERS) else memory
             if not hasattr(other, wire.name):
-                continue  # protection bits, which nobody looks at
+                continue  # protection bits, which nothing reads
             ours, theirs = getattr(accelerator, wire.name), getattr(other, wire.name)
             m.d.comb += theirs.eq(ours) if wire.output else ours.eq(theirs)
         self._decode(m, master.bus, memory.bus, halves)

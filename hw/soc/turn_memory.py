@@ -20,10 +20,10 @@ class TurnMemory(wiring.Component):
 
     Line k of a channel is line k * channels + channel of the memory, which has ``lines``; lines
     beyond answer SLVERR. It has one port to read and one to write, as a block RAM has, and
-    everybody waits for his turn.
+    accesses take turns.
 
-    Timing: a cycle for each master that is asked in turn and wants nothing; an access takes three,
-    and those that its master takes to accept the answer.
+    Timing: a cycle for each master that has no request in its turn; an access takes three, and
+    those that its master takes to accept the answer.
     """
 
     def __init__(self, params: MachineAxiPorts, lines: int):
@@ -56,7 +56,7 @@ class TurnMemory(wiring.Component):
         self.asked = Signal()  # an access begins
         self.seen, self.answers = Signal(), Signal()  # its line is being read; its answer is there
         self.taken = Signal()  # the answer is
-        # Kept from when it is there: the address may be another one by the time it is taken.
+        # Held once available: the address may have changed by the time it is taken.
         self.line_read = Signal(self.params.line_bits)
         with m.If(self.seen):
             m.d.sync += self.line_read.eq(self.read.data)
@@ -89,7 +89,7 @@ class TurnMemory(wiring.Component):
         return line, line >= self.memory.depth
 
     def _read(self, m: Module, prefix: str, place: Any) -> None:
-        """A request is taken when its line is read, so its address stands until then."""
+        """A request is taken when its line is read, so its address holds until then."""
         line, bad = self._line(prefix, "ar", place)
         tag, refused = (
             Signal.like(self._wire(prefix, "arid"), name=f"{prefix}_tag"),

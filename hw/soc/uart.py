@@ -17,9 +17,9 @@ def require_divider(divider: int) -> None:
 class UartReceiver(wiring.Component):
     """Bytes of the wire ``rx``, with ``divider`` cycles a bit.
 
-    A byte whose stop bit is missing is dropped. So is one that nobody took when the next is whole.
+    A byte whose stop bit is missing is dropped. So is one not taken when the next is complete.
 
-    Timing: ``rx`` passes two registers, as it belongs to no clock; bits are sampled half way.
+    Timing: ``rx`` passes two registers, as it is asynchronous; bits are sampled half way.
     """
 
     def __init__(self, divider: int):

@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 WORD_BITS = 32
 WORD_BYTES = WORD_BITS // 8
 
-# Seen from the processor. ``valid`` and everything asked with it stay until ``ready``, which takes
-# the access and answers it; it comes for one cycle. Without a strobe the access is a read.
+# Seen from the processor. ``valid`` and the request hold until ``ready``, which takes the access
+# and answers it, for one cycle. Without a strobe the access is a read.
 WORD_BUS = wiring.Signature(
     {
         "valid": Out(1),

@@ -12,7 +12,7 @@ from tilewright.hw.unit import Unit
 
 P = TypeVar("P", bound=PipelinedParams)
 
-# A stage turns named values into named values; what it does not return is gone. A list of values
+# A stage turns named values into named values; what it does not return is dropped. A list of values
 # is a vector: its elements keep their own widths until they reach an output field.
 Named: TypeAlias = "Value | ValueCastable | list[Value]"
 Stage = Callable[[Module, SimpleNamespace], dict[str, Named]]
@@ -44,7 +44,7 @@ class PipelinedUnit(Unit[P]):
     the next place is free, so bubbles close up. Subclasses give ``stages()``; the first stage sees
     the fields of ``i`` and the last returns the fields of ``o``.
 
-    Set ``followed`` if the consumer registers the output: all of the unit's registers then stand
+    Set ``followed`` if the consumer registers the output: all of the unit's registers are then
     between stages. Where an even spread is not best, ``registers_behind`` is the number of
     registers after every stage.
     """
@@ -80,7 +80,7 @@ def staged(
 ) -> SimpleNamespace:
     """The result of ``stages`` on ``x``, with registers between them that never wait.
 
-    None stands after the last stage if a register of the caller's follows.
+    There is none after the last stage if the caller has one there.
     """
     for k, count in enumerate(spread(len(stages), registers, followed)):
         x = SimpleNamespace(**stages[k](m, x))

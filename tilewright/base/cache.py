@@ -1,7 +1,7 @@
-"""A cache by content: what an entry was made from is its name.
+"""A content-addressed cache: an entry is named by what it was made from.
 
 Entries lie in the user's cache folder and appear whole or not at all. An entry is JSON data, in one
-gzipped file, or a folder; what has not been used for a month is removed. Sources that decide a
+gzipped file, or a folder; entries unused for a month are removed. Sources that decide a
 result are part of what it was made from, so a changed recipe finds nothing.
 """
 
@@ -31,7 +31,7 @@ def cache_folder(kind: str) -> Path:
     """Return ``$XDG_CACHE_HOME/tilewright/KIND``, by default in ``~/.cache``; it is made."""
     base = os.environ.get("XDG_CACHE_HOME")
     folder = (Path(base) if base else Path.home() / ".cache") / "tilewright" / kind
-    with suppress(OSError):  # who only reads finds nothing in it
+    with suppress(OSError):  # a read-only user finds nothing in it
         folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -127,12 +127,12 @@ def _lock(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _passing_lock(path: Path) -> Iterator[None]:
-    """The same with a file that goes with the lock: there are thousands of results."""
+    """The same with a file removed with the lock: there are thousands of results."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         with path.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            # Who had it before has removed it: another process may already lock a new one.
+            # Its last holder removed it: another process may already lock a new one.
             if not _is_at(path, file):
                 continue
             try:
@@ -166,7 +166,7 @@ def _remove_unused(root: Path) -> None:
 
 @cache
 def source_of(*modules: str) -> str:
-    """Return the source text of ``modules``, for what a result depends on beside its input."""
+    """Return the source text of ``modules``, on which a result depends besides its input."""
     files = (import_module(name).__file__ for name in modules)
     return "\n".join(Path(file).read_text() for file in files if file)
 

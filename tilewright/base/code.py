@@ -1,4 +1,4 @@
-"""The code of a source: what of its text decides what it does."""
+"""The code of a source: the part of its text that decides what it does."""
 
 import ast
 from threading import Lock

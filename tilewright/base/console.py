@@ -140,6 +140,6 @@ class Ticker:
         self._bar, self._task, self._what = bar, task, what
 
     def __call__(self, doing: str = "", steps: int = 1) -> None:
-        """``steps`` more are done; ``doing`` says what comes now."""
+        """Advance by ``steps``; ``doing`` names the next step."""
         description = f"{self._what}: {doing}" if doing else self._what
         self._bar.update(self._task, advance=steps, description=description)

@@ -1,4 +1,4 @@
-"""How many processes run side by side."""
+"""Number of processes to run in parallel."""
 
 import os
 

@@ -46,7 +46,7 @@ def open_atomic(path: str | Path) -> Iterator[BinaryIO]:
 def replace_directory(path: str | Path) -> Iterator[Path]:
     """Fill the folder this yields; it takes the place of ``path`` when the block ends well.
 
-    What was in ``path`` before is gone then, so only an empty folder or one that was written this
+    The former content of ``path`` is lost, so only an empty folder or one that was written this
     way is replaced; anything else is refused.
     """
     path = Path(path).resolve()
@@ -69,7 +69,7 @@ def replace_directory(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def _said_of(path: Path) -> Iterator[None]:
-    """An error about a temporary name says the name that the user gave."""
+    """Errors about a temporary name show the name that the user gave."""
     try:
         yield
     except OSError as error:
@@ -80,8 +80,8 @@ def _take_place(fresh: Path, path: Path) -> None:
     if not path.exists():
         os.replace(fresh, path)
         return
-    # A folder with content cannot be replaced in one step: the old one steps aside and comes back
-    # if the new one does not get there.
+    # A folder with content cannot be replaced in one step: the old one is moved aside, and back if
+    # the new one does not get there.
     aside = fresh.with_name(f"{fresh.name}.old")
     os.replace(path, aside)
     try:

@@ -1,6 +1,6 @@
 """Records: committed results, as JSON of few lines.
 
-A *table* is one file with many records, each under its name. Values that most of them share stand
+A *table* is one file with many records, each under its name. Values that most of them share are
 there once, as ``common``, and the unit and better direction of a metric once, in ``metrics``.
 """
 
@@ -74,7 +74,7 @@ def load_table(path: Path) -> Table:
 
 @contextmanager
 def updated_table(path: Path) -> Iterator[Table]:
-    """Yield the records of a table, and write it with what they are when the block ends well.
+    """Yield the records of a table, and write them back when the block ends well.
 
     Processes that update tables of one folder wait for each other.
     """

@@ -4,7 +4,7 @@
 
 The modules of the papers' names compute our figures; ``tilewright.claims.scoreboard`` compares the
 two. A claim with a ``study`` is compared by that study of ``tilewright.studies``. A fact is a claim
-that nothing compares: a value that tests and the report read.
+that is not compared: a value that tests and the report read.
 """
 
 import tomllib

@@ -1,9 +1,9 @@
-"""Losses of formats on language models that everybody can have, for the papers' figures of theirs.
+"""Losses of formats on open language models, for the papers' figures of theirs.
 
 The records of ``tilewright search`` and ``tilewright kv`` are of SmolLM2-135M; those of
 ``tilewright.cli.model_records`` are of a model of each of three families. All are smaller than the
 models of the papers, so that mostly trends are compared: more bits lose less, which module needs
-most, what the windows of a cache bring back. A figure that a paper prints as the mean over its
+most, how much the windows of a cache regain. A figure that a paper prints as the mean over its
 models is compared with the mean over ours.
 """
 

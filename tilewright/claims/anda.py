@@ -1,4 +1,4 @@
-"""Figures of the Anda paper: projections of a prefill, beside machines of equal throughput."""
+"""Figures of the Anda paper: projections of a prefill, against machines of equal throughput."""
 
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""Figures of the DECA paper: the Xeon, its Roof-Surface and a DECA beside every core."""
+"""Figures of the DECA paper: the Xeon, its Roof-Surface and a DECA at every core."""
 
 import json
 import re

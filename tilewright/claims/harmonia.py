@@ -66,10 +66,10 @@ def harmonia_peak(mode: str) -> float:
 def iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float]:
     """Harmonia over each baseline whose PEs fill the same area, by the cycles of programs.
 
-    Projections, and with ``joint`` attention too; for that a baseline has fp16 PEs beside its
-    own, as many as the fp16 machine, whose area is not counted against it. A baseline is the same
-    machine, with the same programs, but for its array: that takes longer as its PEs do fewer
-    multiply-adds in the area at their peak.
+    Projections, and with ``joint`` attention too; for that a baseline also has as many fp16 PEs
+    as the fp16 machine, whose area is not counted against it. A baseline is the same machine, with
+    the same programs, except for its array, which takes longer as its PEs do fewer multiply-adds
+    in the area at their peak.
     """
     per_area = {name: pe_rate(name) / pe_area(name) for name in PES}
     area, peak, machine = pe_area("harmonia-m8w4"), pe_rate("harmonia-m8w4"), acc.harmonia()

@@ -19,10 +19,10 @@ class ClaimClass(StrEnum):
     RTL = "measured on our RTL"
     SILICON = "measured on silicon"
     NETLIST = "from a netlist"
-    MODEL = "measured on open models"  # perplexities and tasks of models that everybody can have
+    MODEL = "measured on open models"  # perplexities and tasks of open models
     FITTED = "fitted"  # a constant of the model was fitted to it
     DERIVED = "derived from fitted"  # arithmetic on figures that constants were fitted to
-    IDENTITY = "identity"  # a definition, or a formula beside the same formula
+    IDENTITY = "identity"  # a definition, or a formula against itself
     BOUND = "bound"  # at least, at most, or a trend of predictions
 
 

@@ -1,4 +1,4 @@
-"""Published figures beside ours: each claim with its deviation and a verdict.
+"""Published figures against ours: each claim with its deviation and a verdict.
 
 Claims are data of ``tilewright.claims``; the modules of the papers compute our figures, each under
 the id of its claim, and ``compare`` says how the two are compared.
@@ -171,7 +171,7 @@ def class_of(claim: Claim) -> ClaimClass:
 
 
 def answer(claim: Claim) -> Answer:
-    """Return what our models and records say about a claim."""
+    """Return the answer of our models and records to a claim."""
     return EVALUATIONS[claim.id].answer()
 
 

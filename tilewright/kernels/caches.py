@@ -1,4 +1,4 @@
-"""Keys and values of a model of Transformers: where a new token goes, and who attends to them.
+"""Keys and values of a model of Transformers: where a new token goes, and how it attends.
 
 ``SparseCache`` is a cache whose prompt is pruned and packed; any model of Transformers takes it as
 ``past_key_values``, and one that ``sparsify`` has fused attends to the packed form with AMX. Needs
@@ -37,8 +37,8 @@ class SparseCache(TransformersCache):
     threads:
         As many as PyTorch uses, by default.
 
-    The prompt attends to itself as it is. It is pruned and packed when the first token after it
-    comes; that and later tokens stay dense.
+    The prompt attends to itself unpruned. It is pruned and packed when the first token after it
+    arrives; that and later tokens stay dense.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class SparseLayer(DynamicLayer):
             sequences=len(self.keys),
         )
         self.sequences = len(self.keys)
-        self.keys = self.values = self.keys[:, :, :0].clone()  # its memory goes
+        self.keys = self.values = self.keys[:, :, :0].clone()  # frees its memory
 
     def append(self, keys: Tensor, values: Tensor) -> None:
         """Append tokens after the packed ones."""
@@ -134,7 +134,7 @@ class SparseLayer(DynamicLayer):
         return keys.view(shape), values.view(shape)
 
     def _unpack(self) -> None:
-        """Go back to dense tensors: what comes next is not for the packed form."""
+        """Go back to dense tensors: the next step cannot use the packed form."""
         if self.packed is not None:
             self.keys, self.values = self.dense()
             self.packed = None
@@ -180,8 +180,8 @@ class SparseLayer(DynamicLayer):
 class DensePlace:
     """Room for new tokens after those of a growing cache of Transformers.
 
-    Such a cache copies all of its tokens for every new one; here they keep their place, and room
-    for more lies behind them.
+    Such a cache copies all of its tokens for every new one; here they stay in place, followed by
+    room for more.
     """
 
     def __init__(self, layer: Any, tokens: int):

@@ -57,7 +57,7 @@ def describe_layer(layer: SparseLinear) -> dict[str, Any]:
 
 @register_quantization_config(METHOD)
 class SparseConfig(QuantizationConfigMixin):
-    """What ``config.json`` says about the packed layers."""
+    """The entry of ``config.json`` for the packed layers."""
 
     def __init__(self, layers: dict[str, dict[str, Any]], **_: Any):
         self.quant_method = METHOD

@@ -1,7 +1,7 @@
-"""Compressed weights decompressed in vector registers: the fastest software that is known.
+"""Compressed weights decompressed in vector registers: the fastest known software.
 
 ``DecaMatrix`` reads DECA's own tiles and passes them through memory to the matrix unit, as the
-software that paper's hardware is compared with. ``CodedMatrix`` has the same weights in another
+software baseline of that paper. ``CodedMatrix`` has the same weights in another
 order (``tilewright.golden.sparamx.coded``): up to batch 2 they never leave the registers.
 """
 

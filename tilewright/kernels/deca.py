@@ -1,4 +1,4 @@
-"""DECA's compressed tiles decompressed in software: what that paper's hardware is compared with."""
+"""DECA's compressed tiles decompressed in software: the baseline of that paper's hardware."""
 
 from typing import Any
 

@@ -2,7 +2,7 @@
 
 A form is "bf16" or "int8", packed with a bitmap of the nonzero weights (SparAMX), or the name of a
 scheme of DECA such as "bf8" or "mxfp4", laid out for vector registers where that is possible. The
-arrays of a packed layer are plain bytes with some readable ones behind them, so that they can be
+arrays of a packed layer are plain bytes followed by some readable ones, so that they can be
 stored, loaded and mapped as they are.
 """
 

@@ -132,7 +132,7 @@ class FusedAttention(nn.Module):
             turn(joined, cosines, sines, queries + keys)
         plain = self.config._attn_implementation == "sdpa" and attention_mask is None
         if place is not None and plain and shape[1] == 1:
-            # One token sees all before it: no mask, and none of the wrapper's questions.
+            # One token sees all before it: no mask, and none of the wrapper's checks.
             return self.o_proj(place.attend(joined, queries, dim, self.scaling)), None
         key, value = heads[:, queries : queries + keys], heads[:, queries + keys :]
         if place is not None and place.rooms is not None:
@@ -163,7 +163,7 @@ def attention_of(implementation: str) -> Callable[..., tuple[Tensor, Tensor | No
 def place_for(
     cache: Any, index: int, joined: Tensor, cosines: Tensor
 ) -> DensePlace | SparsePlace | None:
-    """Where new tokens go without a copy of the others; None where the usual way is to be taken."""
+    """Where new tokens go without a copy of the others; None where the usual path applies."""
     if joined.dtype is not torch.bfloat16 or cosines.dtype is not torch.bfloat16:
         return None
     from tilewright.kernels.caches import room_in  # needs Transformers

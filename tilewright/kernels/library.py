@@ -243,7 +243,7 @@ def _quotas() -> list[float]:
 
 
 def checked_threads(threads: int | None) -> int:
-    """The number of threads to use, all if None; what is out of range is refused."""
+    """The number of threads to use, all if None; one out of range is refused."""
     shares_pool()
     if threads is None:
         return default_threads()
@@ -253,11 +253,11 @@ def checked_threads(threads: int | None) -> int:
 
 
 HUGE_PAGE = 2 << 20  # bytes, on x86-64 and most of AArch64
-SLACK = 64  # bytes that a kernel may read behind the last one
+SLACK = 64  # bytes that a kernel may read past the last one
 
 
 def weight_bytes(count: int) -> NDArray[np.uint8]:
-    """``count`` zero bytes, with ``SLACK`` readable ones behind them.
+    """``count`` zero bytes, followed by ``SLACK`` readable ones.
 
     Large arrays begin on a 2 MiB boundary and ask for pages of that size: a stream of weights
     then needs one address translation where it would need 512.
@@ -285,7 +285,7 @@ def as_weight_bytes(array: NDArray) -> NDArray:
 
 
 def with_slack(array: NDArray) -> NDArray[np.uint8]:
-    """The bytes of an array of :func:`weight_bytes`, and the readable ones behind them."""
+    """The bytes of an array of :func:`weight_bytes`, and the readable ones after them."""
     flat = array.reshape(-1).view(np.uint8)
     return np.lib.stride_tricks.as_strided(flat, (len(flat) + SLACK,), (1,))
 

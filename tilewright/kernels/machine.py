@@ -16,7 +16,7 @@ from tilewright.kernels.library import available_paths, processors
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A machine and its programs, as far as the system tells."""
+    """A machine and its programs, as reported by the system."""
 
     processor: str
     family_model_stepping: tuple[int, ...]  # empty on other processors than x86
@@ -71,7 +71,7 @@ def _caches() -> list[str]:
             )
             found.append(f"L{level} {kind.lower()} {size}")
         except OSError:
-            pass  # some systems keep these to themselves
+            pass  # some systems do not report these
     return found
 
 

@@ -59,7 +59,7 @@ class Multiplier:
         c_deca: CDecaWeights | None = None,
         c_coded: CCodedWeights | None = None,
     ):
-        self.product = CProduct()  # what all products with this matrix have in common
+        self.product = CProduct()  # shared by all products with this matrix
         if c_weights is not None:
             self.product.weights = pointer(c_weights)
         if c_deca is not None:
@@ -76,7 +76,7 @@ class Multiplier:
         raise NotImplementedError
 
     def default_order(self, batch: int, path: Path) -> Order:
-        """What ``multiply`` does when it is not told: tiles for large batches, where there is AMX.
+        """The default order of ``multiply``: tiles for large batches, where there is AMX.
 
         The order decides a bf16 result's last bits, so it never depends on the threads.
         """

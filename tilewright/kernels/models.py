@@ -82,7 +82,7 @@ def sparsify(
 
 
 def _note(model: nn.Module) -> None:
-    """Let ``save_pretrained`` of a model of Transformers write what ``from_pretrained`` needs."""
+    """Let ``save_pretrained`` of Transformers write all that ``from_pretrained`` needs."""
     config = getattr(model, "config", None)
     if config is None or not hasattr(model, "save_pretrained"):
         return

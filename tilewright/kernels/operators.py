@@ -1,7 +1,7 @@
 """Operators of PyTorch on the kernels: linear layers, norms and rotary positions; extra ``torch``.
 
 Each is registered with ``torch.library`` and has a form for shapes alone, so that ``torch.compile``
-and ``torch.export`` see one operator and no Python behind it. Called directly, as a model in eager
+and ``torch.export`` see one operator and no Python in it. Called directly, as a model in eager
 mode does, a layer skips the dispatcher: at batch 1 no tensor is copied on the way to a kernel.
 """
 
@@ -83,7 +83,7 @@ def linear(
 ) -> Tensor:
     """``x`` times a packed matrix; ``parts`` are its arrays, in the order of their form.
 
-    ``gated``: outputs are gates and values by turns, 16 of each, and silu(gate) * value is given.
+    ``gated``: outputs are gates and values in turn, 16 of each; returns silu(gate) * value.
     """
     key = parts[-1]
     found = _prepared.get(key)

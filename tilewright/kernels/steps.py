@@ -55,7 +55,7 @@ def clocked() -> Iterator[Clocks]:
 
 
 def clocks_of_all() -> int | None:
-    """Where the library adds up the time of its parts, while somebody wants to know."""
+    """Address where the library adds up the time of its parts; None unless clocked."""
     return None if _clocks is None else addressof(_clocks.inside)
 
 
@@ -87,7 +87,7 @@ class Plan:
         self.features = self.layers[0].out_features
 
     def usable(self) -> bool:
-        """Whether all is packed and of bf16, and nobody listens to a part or has replaced it."""
+        """Whether all is packed and of bf16, and no part has hooks or is replaced."""
         return (
             all(type(layer) is SparseLinear for layer in self.layers)
             and all(norm.weight.dtype is torch.bfloat16 for norm in self.norms)
@@ -123,7 +123,7 @@ class Plan:
 
 
 def step(layer: Any, hidden: Tensor, cache: Any, angles: tuple[Tensor, Tensor]) -> Tensor | None:
-    """The hidden states after one token of ``layer``; None where it has to go the usual way.
+    """The hidden states after one token of ``layer``; None where it has to take the usual path.
 
     ``hidden`` is (sequences, 1, features). Nothing has been done where None is returned.
     """

@@ -1,12 +1,11 @@
 """One token of a model of LLaMA's kind through all decoder layers, in one call of the library.
 
 A team of threads stays together from the first layer to the last, so that neither Python nor the
-start of a team stands between two products. Attention is the library's own, in fp32 with a softmax
+start of a team comes between two products. Attention is the library's own, in fp32 with a softmax
 in float64; its last bits are not PyTorch's. All else is as layer by layer
-(``tilewright.kernels.steps``), where a token goes that cannot go here: behind ``MOST_TOKENS``
-others, in a cache of another kind, past a module that somebody listens to, or with more threads
-than there are processors, which would wait for each other at every turn. Needs the optional extra
-``torch``.
+(``tilewright.kernels.steps``), which takes the tokens that cannot go here: after ``MOST_TOKENS``
+others, in a cache of another kind, through a module with hooks, or with more threads than there
+are processors, which would wait for each other at every turn. Needs the optional extra ``torch``.
 """
 
 # Annotations stay text, so that the documentation can be built where PyTorch is not installed.
@@ -85,8 +84,8 @@ class Stack:
             description.key_room, description.value_room = (r.data_ptr() for r in place.rooms)
             description.room = place.rooms[0].shape[2]
             pointer(made)[0] = description
-        # The descriptions have addresses; all that could make them wrong is looked at before
-        # every token: modules that others replaced, weights that were loaded, listeners.
+        # The descriptions hold addresses; whatever could invalidate them is checked before every
+        # token: replaced modules, loaded weights, hooks.
         self.prepared = [plan.prepared for plan in self.plans]
         self.owners, self.names, self.found = zip(*self._watched(), strict=True)
         modules = [*layers, *(part for plan in self.plans for part in plan.parts)]
@@ -139,7 +138,7 @@ class Stack:
 
 
 def together(places: list[DensePlace]) -> Tensor:
-    """The rooms of all layers in one: (keys and values by turns, sequences, heads, room, dim).
+    """The rooms of all layers in one: (keys and values in turn, sequences, heads, room, dim).
 
     Views of all of them are then made at once. Tokens move there once for each time a cache grows.
     """

@@ -31,11 +31,11 @@ class SparseLinear(nn.Module):
     Parameters
     ----------
     form:
-        How weights are kept, see ``tilewright.kernels.forms``.
+        How weights are stored, see ``tilewright.kernels.forms``.
     parts:
         The packed arrays by name, as tensors of bytes.
     gated:
-        Outputs are gates and values by turns, 16 of each: silu(gate) * value is given.
+        Outputs are gates and values in turn, 16 of each; returns silu(gate) * value.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ def prune(weight: Tensor, sparsity: float) -> Tensor:
 
 
 def joined(matrices: Sequence[NDArray[np.uint16]], gated: bool) -> NDArray[np.uint16]:
-    """Several matrices one below the other; a gated pair by turns, 16 rows of each."""
+    """Several matrices one below the other; a gated pair alternates, 16 rows of each."""
     tensors = [torch.from_numpy(bits.view(np.int16)) for bits in matrices]
     rows, inputs = tensors[0].shape
     if gated:

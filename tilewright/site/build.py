@@ -50,7 +50,7 @@ def build_site(
     named = json.dumps([str(Path(design).absolute()) for design in designs])
     options = ["-q", "-j", "auto", *(("-W", "--keep-going") if strict else ())]
     options += [] if with_api else ["-D", "with_api=0"]
-    # Beside its output Sphinx leaves what it has parsed and executed.
+    # Next to its output Sphinx leaves its caches.
     with replace_directory(folder) as fresh, tempfile.TemporaryDirectory() as room:
         built = Path(room) / "site"
         command = [sys.executable, "-m", "sphinx", *options, "-d", f"{room}/parsed"]

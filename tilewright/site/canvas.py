@@ -21,7 +21,7 @@ SERIES = [f"#0708{k:02x}" for k in range(8)]
 _PAGE_COLOURS = {INK: "currentColor", LINE: "var(--line)"} | {
     colour: f"var(--series-{k})" for k, colour in enumerate(SERIES)
 }
-MOST_TICKS = 12  # whose numbers stand side by side
+MOST_TICKS = 12  # whose numbers fit side by side
 
 
 class Canvas(NamedTuple):

@@ -1,4 +1,4 @@
-"""Pictures of README.md: drawings of the site that stand alone, and a terminal.
+"""Pictures of README.md: standalone drawings of the site, and a terminal.
 
 ``python -m tilewright.site.gallery docs/gallery`` writes them again; with ``--terminal`` also the
 terminal, which takes a minute, as a language model runs for it.

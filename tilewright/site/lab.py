@@ -209,7 +209,7 @@ def _answers(name: str) -> list[LlmResult]:
 
 
 def page_data(lab: Lab) -> dict[str, Any]:
-    """Return everything that the page knows of a lab, as JSON data."""
+    """Return the page's data on a lab, as JSON data."""
     data = {
         "axes": lab.axes,
         "start": lab.start,

@@ -68,7 +68,7 @@ def plot_sweep(found: Sequence[Answer], points: Sequence[Point], path: Path) -> 
 
 
 def check_plot(path: Path) -> None:
-    """Refuse a kind of file that cannot be drawn, before anything is worked out."""
+    """Refuse a kind of file that cannot be drawn, before anything is computed."""
     if path.suffix not in SUFFIXES:
         raise CommandError(f"a plot is {', '.join(SUFFIXES)}, not {path.name!r}")
 

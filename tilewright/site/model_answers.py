@@ -1,7 +1,7 @@
 """Answers of cycle models that the site and ``tilewright claims`` need.
 
 They ship with the package. ``python -m tilewright.site.model_answers`` computes all of them;
-after a change of the models, until that has been run, they are computed where they are needed.
+after a change of the models, until it is rerun, they are computed on demand.
 """
 
 from tilewright.base.files import write_atomic

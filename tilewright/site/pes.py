@@ -90,7 +90,7 @@ def statements() -> Table:
 
 
 def survivals() -> dict[str, Table]:
-    """Statements and orders of two PEs by what they are to survive: another node, or wires.
+    """Statements and rankings of two PEs by the change they survive: another node, or wires.
 
     Orders that are the same in every column are left out.
     """

@@ -107,7 +107,7 @@ def scatter(
                 label=group,
             )
         axes.set(xscale="log", yscale="log", xlabel=x_label, ylabel=y_label)
-        axes.margins(x=0.09)  # room for words beside the outermost points
+        axes.margins(x=0.09)  # room for labels at the outermost points
         axes.grid(True, which="major", color=LINE, linewidth=0.6)
         finish(figure, axes, [axes.xaxis, axes.yaxis])
         label_points(axes, [point for points in groups.values() for point in points])

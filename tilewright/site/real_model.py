@@ -13,7 +13,7 @@ from tilewright.site.timeline import draw
 from tilewright.studies.measured import load_measured
 from tilewright.studies.model_record import NAMES
 
-# What the cycles of a record's row are from; none depends on a value.
+# Source of the cycles in a record's row; none depends on a value.
 KINDS = {"run": "the golden machine", "counted": "its clock, without values"}
 RTL_RECORDS = {"Harmonia": "harmonia_token", "Anda": "anda_token"}
 UNITS = ("load", "store", "gemm", "vector", "convert")

@@ -12,7 +12,7 @@ from tilewright.site.plots import Series, bars, curves, scatter
 
 GB, MILLION = 1e9, 1e6
 MACHINE = "xeon-amx-16"  # whose measurements are shown
-# Weights of a rival, and those of ours with as many bits or fewer.
+# A rival's weights, and those of ours with as many bits or fewer.
 PEERS = {"bf16": "sparse bf16", "q8_0": "sparse int8", "q4_0": "sparse mxfp4"}
 PEERS |= {"int8": "sparse int8", "int4": "sparse mxfp4"}
 OPENVINO_LAYERS = 8  # of decoder layers, whose linear layers it ran

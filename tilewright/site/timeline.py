@@ -3,8 +3,8 @@
     python -m tilewright.site.timeline docs/harmonia-timeline.svg
 
 The program is that of a decoded token of SmolLM2 on Harmonia, as ``tilewright compile`` writes it,
-and the cycles are those of one of its layers; when instructions begin and end says the cycle model
-that benches hold against the RTL, cycle for cycle.
+and the cycles are those of one of its layers; instructions begin and end as in the cycle model,
+which benches check against the RTL, cycle for cycle.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """Record of the energy of a whole DECA PE: its netlist under the bench's core and memory.
 
-Tiles follow each other as fast as the PE takes them, with their lines there in time and every
-row read: full activity. Weights are those of a language model, quantised and pruned by golden's
-compressor; every row that comes out is compared with golden's, and the cycles with its model.
+Tiles follow each other as fast as the PE takes them, with their lines on time and every row
+read: full activity. The weights are a language model's, quantised and pruned by golden's
+compressor; every row of output is compared with golden's, and the cycles with its model.
 
     python -m tilewright.studies.deca_energy
 
@@ -75,7 +75,7 @@ IDLE = "idle"
 
 @dataclass(frozen=True)
 class Case:
-    """A scheme and what stands in its codes.
+    """A scheme and the content of its codes.
 
     ``real``: quantised weights; ``random``: any bits; ``zero``: the code 0. Bitmasks and scales
     are those of the weights for all three.
@@ -113,8 +113,8 @@ GOAL = Goal.FASTEST  # the netlist that meets the paper's clock
 PERIOD = 400.0  # ps: the paper's 2.5 GHz, tilewright/claims/deca.toml
 PREFETCH = 2  # tiles ahead
 SEED = 6
-# Tiles before those that count, so that both loaders and the pipeline are full; those that count;
-# tiles behind them, so that the loaders still have work. There are weights for all of them.
+# Tiles before the counted ones, so that both loaders and the pipeline are full; counted ones;
+# tiles after them, so that the loaders still have work. There are weights for all of them.
 BEFORE, COUNTED, BEHIND = 4, 16, 4
 IDLE_CYCLES = 100
 SUMS = ("total", "least")
@@ -194,7 +194,7 @@ class CountingCore(Core):
     clock: NetlistBench
 
     def count_tiles(self, jobs: list[TileJob], before: TileJob | None) -> Activity:
-        """Run all tiles, ``before`` being the last one run; what those that count have done."""
+        """Run all tiles, ``before`` being the last one run; the activity of the counted ones."""
         self.start_after, self.stop_after = jobs[BEFORE - 1], jobs[BEFORE + COUNTED - 1]
         run_program(self.run(jobs, before=before))
         return self.activity

@@ -159,7 +159,7 @@ def _like_the_record(params: MachineParams, technology: Technology) -> Iterator[
     """Parts of the published size, scaled by the bits of their registers and operations.
 
     Memories are those of the design itself. The longest path is the published one: it is in parts
-    that no size changes much.
+    that hardly depend on size.
     """
     published = resolve(params.block)
     record = load_system(params.block, technology.name)
@@ -196,7 +196,7 @@ class Contents:
 
     @classmethod
     def of(cls, params: BlockParams) -> "Contents":
-        """Count what the RTL of a block has, as often as each module occurs."""
+        """Count the RTL of a block, each module as often as it occurs."""
         own: dict[str, int] = {}
         cells: dict[str, Counter[str]] = {}
         for module, body in _MODULE.findall(to_rtlil(params, memory_macros=True)):

@@ -1,4 +1,4 @@
-"""A C header for who drives an accelerator: sizes, codes, and how a program or a tile is run.
+"""A C header to drive an accelerator: sizes, codes, and how a program or a tile is run.
 
 It includes the header of registers and fields that PeakRDL writes
 (``tilewright.studies.registers``). It is C11 and C++, and takes a pointer to the accelerator's

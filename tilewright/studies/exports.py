@@ -2,7 +2,7 @@
 
 LLMServingSim 2 takes a model on a system as a profile bundle, one table for each kind of kernel.
 Times are microseconds of one layer, or of the whole model for the output head. Our model's one time
-for all small kernels of a layer stands at ``rotary_emb``, which a layer runs once. So do norms,
+for all small kernels of a layer is at ``rotary_emb``, which a layer runs once. So do norms,
 rotations and conversions where an accelerator's programs have times for them; elsewhere they take
 none, nor does the sampler. Mixed passes are the sum of their prompt and their tokens.
 
@@ -105,7 +105,7 @@ def serving_sim_files(
 
 
 def _check(model: LlmShape) -> None:
-    """Refuse what LLMServingSim has no architecture for."""
+    """Refuse models without an architecture in LLMServingSim."""
     e = model.experts
     require(
         model.latent is None,
@@ -147,7 +147,7 @@ def _dense(
 
 
 def _attention(run: Callable[..., LlmResult], layers: int) -> Iterator[tuple[int | float, ...]]:
-    """Every chunk of a prompt after every history, alone and beside sequences that decode."""
+    """Every chunk of a prompt after every history, alone and together with decoding ones."""
     chunks: dict[tuple[int, int], float] = {(0, 0): 0.0}
     for chunk in _doubling(16, MOST_TOKENS, 4):
         for history in (0, *_doubling(256, LONGEST, 4)):
@@ -183,7 +183,7 @@ ACCUMULATOR_BITS = 32
 
 
 def zigzag_hardware(machine: Accelerator) -> dict[str, Any]:
-    """Return what ``hardware.yaml`` says."""
+    """Return the content of ``hardware.yaml``."""
     deep = _sizes(machine)[2]
     return {
         "name": machine.name,
@@ -254,7 +254,7 @@ def _memory(
     *,
     shared: bool = False,
 ) -> dict[str, Any]:
-    """One memory; a read or a write is of ``width`` bits, which is what a cycle moves."""
+    """One memory; a read or a write is of ``width`` bits, those moved in a cycle."""
     wide = max(1, round(width))
     reading, writing = [], []
     for operand in operands:

@@ -1,4 +1,4 @@
-"""Records of what simulations measured: ``tilewright/studies/records/*.json``."""
+"""Records of measurements in simulation: ``tilewright/studies/records/*.json``."""
 
 import json
 from dataclasses import asdict, is_dataclass

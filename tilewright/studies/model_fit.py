@@ -146,7 +146,7 @@ def _deviation(claim: Claim) -> float:
 
 @cache
 def left_out_record() -> tuple[LeftOut, ...]:
-    """Return what the last run of ``--leave-one-out`` found."""
+    """Return the results of the last run of ``--leave-one-out``."""
     rows = json.loads(RECORD.read_text(encoding="utf-8"))["figures"]
     return tuple(LeftOut(**{**row, "rests_on_it": tuple(row["rests_on_it"])}) for row in rows)
 

@@ -75,7 +75,7 @@ Record = dict[str, Any]
 
 
 def predicted_cycles(context: int, phase: str, on: str = "harmonia") -> int:
-    """What ``tilewright llm`` predicts for one sequence, with weights and head of 4 bits."""
+    """The prediction of ``tilewright llm`` for one sequence, weights and head of 4 bits."""
     work = Pass(Batch(((1, context),)), None if phase == "prefill" else 1)
     machine = machine_for(on)
     lengths = machine.about().get("mantissas")
@@ -195,7 +195,7 @@ def _quantised(model: Model, plan: Plan, group: int = GROUP) -> tuple[Model, Wei
 
 
 def agreement(on: str) -> Record:
-    """Tokens, logits and perplexity of the machine and of the engine, which knows no machine."""
+    """Tokens, logits and perplexity of the machine and of the engine, which models no machine."""
     model = load_model(MODEL)
     assert model.tokenizer is not None
     options = Options(target=on, context=SCORED + 16)

@@ -1,4 +1,4 @@
-"""A prompt and what follows it on a CPU with AMX and a DECA at every core."""
+"""A prompt and its continuation on a CPU with AMX and a DECA at every core."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -181,7 +181,7 @@ class CpuSession:
         self.session = Session(self.model, DecaFormat(self.model, self.matrices))
 
     def check(self, tokens: int) -> None:
-        """Refuse what exceeds the model's context."""
+        """Refuse tokens beyond the model's context."""
         if tokens < 1:
             raise CommandError(f"tokens must be at least 1, not {tokens}")
         end, longest = len(self.prompt) + tokens - 1, self.model.config.max_position_embeddings
@@ -196,7 +196,7 @@ class CpuSession:
         for name in self.model.layers[0].linears:
             matrix = self.matrices[f"layers.0.{name}"]
             tick(name)
-            # Of the upper row of tiles as many as there are, which a matrix of that shape has.
+            # Tiles of the upper row, at most as many as a matrix of that shape has.
             width = tile_columns(matrix.scheme.config)
             count = min(RTL_TILES, -(-matrix.shape[1] // width))
             part = CompressedMatrix(

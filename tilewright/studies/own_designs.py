@@ -70,7 +70,7 @@ class OwnDesigns:
 
     def pe_rows(self) -> list[dict[str, Any]]:
         """Return some of our PEs and these, in the technology and at the clock of all."""
-        # Imported here: records of PEs are needed only where somebody brings one.
+        # Imported here: records of PEs are needed only where one is given.
         from tilewright.studies.pe.compare import compare_in
         from tilewright.synth.technology import load_technology
 
@@ -79,7 +79,7 @@ class OwnDesigns:
 
 
 def read_designs(names: Sequence[str]) -> OwnDesigns:
-    """Read all of them, so that what is wrong with one is said before any work is done."""
+    """Read all of them, so that errors in one are reported before any work is done."""
     accelerators, formats, pes = [], [], []
     for name in names:
         path = Path(name)

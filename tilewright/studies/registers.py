@@ -1,4 +1,4 @@
-"""Registers of an accelerator as SystemRDL, and what PeakRDL makes of it: IP-XACT, C headers."""
+"""Registers of an accelerator as SystemRDL, and PeakRDL's output from it: IP-XACT, C headers."""
 
 import json
 from collections.abc import Iterable, Iterator

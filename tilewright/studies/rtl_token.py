@@ -97,7 +97,7 @@ def case_folder(target: str) -> Path:
 def run_tokens(folder: Path, prompt: str, tokens: int) -> dict[str, Any]:
     """Run a compiled model on golden and on the Verilog of its block.
 
-    What differs between the two raises ``CheckError``. Everything in the record but the simulator,
+    A difference between the two raises ``CheckError``. Everything in the record but the simulator,
     its cycles and its seconds is golden's too.
     """
     compiled = open_folder(folder)

@@ -1,7 +1,7 @@
 """The kernels of ``tilewright.torch.fused``, in Triton's language; imported where it is installed.
 
-Each program converts whole groups that lie side by side. Inputs arrive as bit patterns. Roundings
-to nearest add and take away 1.5 times the power of two whose last bit is worth 1, which rounds as
+Each program converts whole adjacent groups. Inputs arrive as bit patterns. Roundings
+to nearest add and subtract 1.5 times the power of two whose last bit is worth 1, which rounds as
 IEEE does; everything else is exact, or a division that IEEE rounds.
 """
 

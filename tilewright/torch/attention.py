@@ -1,9 +1,9 @@
 """Harmonia's attention for models of Transformers, through its attention interface.
 
-Query t of a sequence meets the keys and values as Harmonia's cache holds them after t + 1 tokens,
-which is how ``tilewright.golden.harmonia.cached_attention`` measures: whole matrices with masks,
-whatever number of tokens comes at a time. Sequences of a batch begin at position 0: left padding
-would count as tokens of the windows.
+Query t of a sequence attends to keys and values as Harmonia's cache holds them after t + 1 tokens,
+as ``tilewright.golden.harmonia.cached_attention`` measures: whole matrices with masks, however
+many tokens arrive at a time. Sequences of a batch begin at position 0: left padding would count
+as tokens of the windows.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _converted(config: HarmoniaConfig, values: Tensor, bits: int) -> Tensor:
 
 
 def shared_heads(x: Tensor, share: int) -> Tensor:
-    """A key head for each of the query heads that meet it."""
+    """A key head for each of the query heads that share it."""
     return x if share == 1 else x.repeat_interleave(share, 1)
 
 
@@ -118,7 +118,7 @@ def key_scores(
 def _weighted_values(
     config: HarmoniaConfig, weights: Tensor, v: Tensor, position: Tensor, share: int
 ) -> Tensor:
-    """Weights times the values that each query finds; its own group is unfinished."""
+    """Weights times the values that each query sees; its own group is unfinished."""
     group, seen = config.group, v.shape[2]
     token = torch.arange(seen, device=v.device)
     end = (token // group + 1) * group  # of a token's group

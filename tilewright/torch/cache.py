@@ -18,7 +18,7 @@ from tilewright.torch.attention import CONVERTED, channel_offsets
 from tilewright.torch.config import HarmoniaConfig
 from tilewright.torch.convert import Tensor, block_parts, power_of_two, to_block_float
 
-STORED_BITS = 7  # the longest mantissa that a byte holds beside its sign
+STORED_BITS = 7  # the longest mantissa that a byte holds with its sign
 
 
 class HarmoniaCache(Cache):

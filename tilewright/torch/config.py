@@ -119,7 +119,7 @@ class AndaConfig(_Config):
     Parameters
     ----------
     qkv, o, u, d
-        Mantissa bits, 1..16, of what enters the projections of queries, keys and values, the
+        Mantissa bits, 1..16, of inputs of the projections of queries, keys and values, the
         output projection of attention, the up (and gate) and the down projection.
     group
         Activations that share an exponent.
@@ -171,7 +171,7 @@ class HarmoniaConfig(_Config):
     key_bits, value_bits
         Mantissa bits of keys and values, recent ones first.
     offset_channels
-        Channels of K, of each head, whose offset is taken away online.
+        Channels of K, of each head, whose offset is subtracted online.
     attention_only
         Leave the linear modules as they are.
     site_bits
@@ -205,7 +205,7 @@ class HarmoniaConfig(_Config):
         for bits in self.bits:
             BlockFormat(group=self.group, mantissa_bits=bits)
         _check_weights(self)
-        self.cache  # noqa: B018  refuses what is no cache
+        self.cache  # noqa: B018  refuses an invalid cache
 
     @cached_property  # made before a graph is traced
     def cache(self) -> CacheParams:
@@ -300,7 +300,7 @@ class FormatConfig(_Config):
             if isinstance(chosen, type):
                 object.__setattr__(self, name, name_of(chosen))
         super().__post_init__()
-        self._operands  # noqa: B018  refuses what is no format
+        self._operands  # noqa: B018  refuses an invalid format
 
     @cached_property  # a file is read once
     def _operands(

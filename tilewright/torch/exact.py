@@ -98,7 +98,7 @@ def _fused(product: Tensor, total: Tensor) -> Tensor:
     """An exact float64 product plus a float32, rounded once to float32, subnormals to zero."""
     wide = total.double()
     near = product + wide
-    # What float64 lost (Knuth's two-sum); its sign tells on which side of ``near`` the sum lies.
+    # The part lost (Knuth's two-sum); its sign tells on which side of ``near`` the sum lies.
     other = near - product
     lost = (product - (near - other)) + (wide - other)
     bits = near.view(torch.int64)

@@ -21,7 +21,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 class MiniFloat(NamedTuple):
     """Elements of few bits under a power-of-two scale: the formats of the OCP specification."""
 
-    last: float  # what the last bit is worth beside the leading one
+    last: float  # weight of the last bit over that of the leading one
     smallest: float  # normal number
     largest: float
     power: int  # exponent of the largest one

@@ -67,7 +67,7 @@ def perplexity(
 ) -> float:
     """exp of the mean negative log-likelihood of a text, in sequences of ``window`` tokens.
 
-    Each begins at position 0 with a token that is given; what fills no window is left out.
+    Each begins at position 0 with a token that is given; an incomplete window is left out.
     ``batch`` sequences go through the model together.
     """
     tokens = torch.as_tensor(ids, dtype=torch.long)
@@ -101,14 +101,14 @@ def loglikelihoods(
     Context and continuation are encoded together, and the tokens beyond the context's own count
     as the continuation. ``first`` is put before every request (a model's start token); of longer
     requests than ``longest`` tokens the beginning is cut. With ``together``, requests of like
-    length go through the model at a time, filled up at their ends to at most that many tokens.
+    length go through the model at a time, padded at their ends to at most that many tokens.
     """
     asked = [_request(number, encode, pair, first, longest) for number, pair in enumerate(requests)]
     results: dict[int, Likelihood] = {}
     for batch in _batches([len(ids) for ids, _ in asked], together):
         width = max(len(asked[k][0]) for k in batch)
         begin = min(len(asked[k][0]) - asked[k][1] for k in batch)  # of the first continuation
-        # What fills up a request comes after it, where a causal model does not see it.
+        # Padding follows a request, where a causal model does not see it.
         losses, hits = token_losses(
             model,
             [asked[k][0] + [asked[k][0][-1]] * (width - len(asked[k][0])) for k in batch],

@@ -81,7 +81,7 @@ class FormatLinear(torch.nn.Linear):
         return straight_through(input, found) if self.format.straight_through else found
 
     def converted_weight(self, dtype: torch.dtype | None = None) -> Tensor:
-        """The weights that the product meets, in its dtype: float32 if none is given."""
+        """The weights of the product, in its dtype: float32 if none is given."""
         weight = self.weight if self.rows is None else self.weight * self.rows[:, None]
         form, kind = self.format.weight, dtype or torch.float32
         if form is None or self.baked:

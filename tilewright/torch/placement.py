@@ -1,8 +1,8 @@
 """Modules whose weights ``accelerate`` keeps elsewhere and brings for each call.
 
-A model that exceeds a GPU's memory is spread so: a hook on the module brings its weights, calls
-what was the module's ``forward`` when the hook came, and takes the weights away again. In between
-the module has a weight without content.
+A model that exceeds a GPU's memory is spread so: a hook on the module loads its weights, calls the
+module's ``forward`` as of the time of hooking, and unloads the weights again. In between the module
+has a weight without content.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 
 def weight_of(module: Any) -> torch.Tensor:
-    """The weight of a module, or what its hook would bring; without content if nobody has it."""
+    """The weight of a module, or the one its hook would load; without content if there is none."""
     weight: torch.Tensor = module.weight.detach()
     if weight.is_meta:
         for hook in _hooks(module):
@@ -24,7 +24,7 @@ def weight_of(module: Any) -> torch.Tensor:
 
 
 def device_of(model: Any) -> torch.device:
-    """Where a module computes, or a model what it is given."""
+    """The device on which a module computes, or a model its input."""
     for parameter in model.parameters():
         if not parameter.is_meta:
             return torch.device(parameter.device)

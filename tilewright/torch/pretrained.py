@@ -21,7 +21,7 @@ METHOD = "tilewright"
 
 
 class TilewrightConfig(QuantizationConfigMixin):
-    """What ``quantize_`` takes, as a quantisation configuration of Transformers.
+    """Arguments of ``quantize_`` as a quantisation configuration of Transformers.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class TilewrightConfig(QuantizationConfigMixin):
         self.settings = dict(settings) if isinstance(settings, Mapping) else settings.as_dict()
         self.modules = dict(modules or {})
         self.skip = list(skip)
-        self.format  # noqa: B018  refuses what is none
+        self.format  # noqa: B018  refuses invalid ones
 
     @property
     def format(self) -> Config:

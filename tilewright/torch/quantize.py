@@ -43,7 +43,7 @@ def quantize_(
         An ``AndaConfig``, ``HarmoniaConfig``, ``DecaConfig`` or ``FormatConfig``; or a ``Recipe``,
         which refuses a model that it was not made for.
     modules
-        Kinds (qkv, o, u, d) of modules by the last part of their names, beside those known.
+        Kinds (qkv, o, u, d) of modules by the last part of their names, besides those known.
     skip
         Last parts of names of modules that stay as they are. The head always does.
     bake

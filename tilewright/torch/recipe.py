@@ -1,4 +1,4 @@
-"""A record of what was done to a model: small, readable, and enough to do it again.
+"""A record of the changes to a model: small, readable, and enough to repeat them.
 
 A recipe names the configuration and every module with its shape, so that it refuses a model it was
 not made for. Files end in ``.toml`` or ``.json``.
@@ -24,7 +24,7 @@ class RecipeError(ValueError):
 
 @dataclass(frozen=True)
 class Recipe:
-    """What ``quantize_`` did."""
+    """The changes that ``quantize_`` made."""
 
     model: str  # class of the model
     config: Config
@@ -45,7 +45,7 @@ class Recipe:
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> "Recipe":
-        """The recipe of plain data; refuses what is none."""
+        """The recipe of plain data; refuses invalid data."""
         if data.get("recipe") != VERSION:
             raise RecipeError(f"recipe must be {VERSION}, not {data.get('recipe')!r}")
         try:

@@ -6,7 +6,7 @@ even out a group's magnitudes keep more of the small ones. They are folded on th
 conversion of the weights, so the model's parameters stay as they are and ``restore_`` takes the
 factors out again.
 
-Factors are learned layer by layer, so that what attention adds to the output of the layer changes
+Factors are learned layer by layer, so that attention's contribution to the layer's output changes
 least when Q and K are converted; P and V do not depend on them and stay exact. Conversion is a
 staircase whose steps move with the factors: there is no gradient. Each step tries a random change
 of a head's factors and keeps it if the error falls; heads do not depend on each other and learn at
@@ -126,7 +126,7 @@ def _recorded(model: Any, sequences: Sequence[Sequence[int]]) -> dict[torch.nn.M
 
 
 class _Layer:
-    """One layer: the error of converted Q and K in what attention adds to the layer's output.
+    """One layer: the error of converted Q and K in attention's contribution to its output.
 
     ``output`` is the output projection, ``seen`` are queries, keys and values of each sequence.
     """

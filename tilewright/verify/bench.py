@@ -87,7 +87,7 @@ class TimedBench(StreamBench[P]):
 
     @abstractmethod
     def cycles(self, params: P, columns: PortColumns) -> NDArray[np.int64]:
-        """Compute when each result is given, counted from the first word, if nobody ever waits."""
+        """Compute when each result is given, counted from the first word, without stalls."""
 
 
 class _Fields(dict[str, NDArray]):

@@ -9,8 +9,8 @@ from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor, pack
 class Host:
     """Drives all inputs and takes all outputs of a block; a part of the bench.
 
-    ``stall`` is the probability that a side waits, per cycle and port. Subclasses say what happens
-    to words: :meth:`_came`, :meth:`_went`, :meth:`_answer`.
+    ``stall`` is the probability that a side waits, per cycle and port. Subclasses handle the
+    words: :meth:`_came`, :meth:`_went`, :meth:`_answer`.
     """
 
     def __init__(self, clock: Harness, params: Any, *, stall: float = 0.0, seed: int = 1):

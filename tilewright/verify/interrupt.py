@@ -8,8 +8,8 @@ DONE, ERROR = (1 << k for k in range(len(INTERRUPT_FIELDS)))
 class InterruptModel:
     """Bits of INTERRUPT and INTERRUPT_ENABLE that are surely set, and those that may be.
 
-    The host says when it writes and when it is answered, and when work begins and when it has seen
-    it end: in between, the bits may have either value. :meth:`check` is for every cycle.
+    The host reports when it writes and is answered, and when work begins and is seen to end: in
+    between, the bits may have either value. :meth:`check` is called in every cycle.
     """
 
     def __init__(self) -> None:

@@ -56,6 +56,6 @@ def load() -> Job:
 
 
 def report(**numbers: Any) -> None:
-    """Hand ``numbers`` to whoever started the simulation; ``cases``, ``cycles`` and ``seconds``
+    """Report ``numbers`` to the caller of the simulation; ``cases``, ``cycles`` and ``seconds``
     (of the clocked part alone) are what ``tilewright simulate`` prints."""
     Path(os.environ["TILEWRIGHT_REPORT"]).write_text(json.dumps(numbers))

@@ -28,7 +28,7 @@ class NetlistBench(Harness):
     """Clock and reset of a netlist; toggles count from :meth:`count` until :meth:`counted`.
 
     A payload that is not valid stays as it was: the random bits that a bench puts there would cost
-    energy that no neighbour of a real block has it spend.
+    energy that a real neighbour would not.
     """
 
     def __init__(self, netlist: Netlist):
@@ -73,14 +73,14 @@ class NetlistBench(Harness):
         self._counters, self._cycles = self._simulator.counters(), 0
 
     def counted(self) -> Activity:
-        """What has been counted; from now on nothing is."""
+        """Return the counted activity and stop counting."""
         activity = self._simulator.activity(self._counters, self._cycles)
         self._counters = self._ignored
         return activity
 
 
 class _Edge:
-    """Awaited, the clock has gone on by a cycle."""
+    """Awaitable that advances the clock a cycle."""
 
     def __init__(self, bench: NetlistBench):
         self.bench = bench

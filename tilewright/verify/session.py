@@ -1,4 +1,4 @@
-"""One cocotb test of a system: its job, its clock, and its share of what the simulation reports."""
+"""One cocotb test of a system: its job, its clock, and its share of the simulation's report."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterator

@@ -106,7 +106,7 @@ class IntInt(ProcessingElement):
     def datapath(self, m: Module, valid: Value) -> None:
         p, beat = self.params, self.i.p
         products = tree_sum([a * w for a, w in zip(beat.activation, beat.weight, strict=True)])
-        # Scale and flag of a group wait beside its sum.
+        # A group's scale and flag wait with its sum.
         _, scale, last = self.registered(
             m, "ended", valid & beat.group_end, scale=beat.scale, last=beat.last
         )

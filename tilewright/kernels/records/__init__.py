@@ -58,7 +58,7 @@ def token_summary(record: dict[str, Any]) -> list[TokenResult]:
 class LayerResult:
     """One kernel on one layer of the bench, compared with a plain read and stock PyTorch.
 
-    ``in_model`` is its time where a small operator of PyTorch follows each call and nobody rests,
+    ``in_model`` is its time where a small operator of PyTorch follows each call without a rest,
     as in a model; the other times are of the kernel alone. None where PyTorch did not run.
     """
 

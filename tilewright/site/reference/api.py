@@ -1,8 +1,8 @@
 """The API pages of the documentation: one page per package, one section per module.
 
-Only what a module defines itself is shown, under its one name; what a package's ``__init__`` offers
-again stands where it is defined. Sources are read and not imported, so that an optional extra that
-is missing costs no page. Docstrings are read later, by Sphinx's autodoc.
+Only a module's own definitions are shown, under their one name; re-exports of a package's
+``__init__`` where they are defined. Sources are read and not imported, so that a missing optional
+extra costs no page. Docstrings are read later, by Sphinx's autodoc.
 """
 
 import ast
@@ -59,7 +59,7 @@ def api_pages(packages: list[str]) -> dict[str, str]:
 
 
 def write_api_pages(packages: list[str], folder: Path) -> None:
-    """Write the pages into ``folder``; pages of packages that are gone go too."""
+    """Write the pages into ``folder``; pages of removed packages are deleted."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = {folder / f"{name}.md": text for name, text in api_pages(packages).items()}
     for path in set(folder.iterdir()) - set(pages):

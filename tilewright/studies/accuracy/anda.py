@@ -1,4 +1,4 @@
-"""Anda's search on a subject, and what the lengths it finds mean on the accelerator."""
+"""Anda's search on a subject, and the effect of its lengths on the accelerator."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ Watch = Callable[[Trial], None]
 
 @dataclass(frozen=True)
 class Validation:
-    """The result of a search on a text that it has not seen."""
+    """The result of a search on an unseen text."""
 
     reference: float
     perplexity: float

@@ -121,8 +121,8 @@ def extended_search(
     """Algorithm 1 with a length for each site; ``goal`` is computed, moved or both.
 
     It searches down from ``starts``; the published ones are uniform.
-    A price is taken in shares of full precision's. Lengths that a goal has no price for still
-    count a little, or the search would not know which way is down.
+    A price is taken in shares of full precision's. Lengths without a price in a goal still
+    count a little, or the search would have no direction.
     """
     prices = Prices(subject.shape)
     full = prices.full

@@ -1,6 +1,6 @@
 """The committed results: ``tilewright/studies/accuracy/records/*.json``, and how each is made.
 
-A record names its subject (model, weights, text, windows), what computed it and the command that
+A record names its subject (model, weights, text, windows), its engine and the command that
 makes it again. Every perplexity in it is also in the log that the command writes, if it writes one.
 """
 
@@ -38,8 +38,8 @@ class Quiz:
     """Facts placed early and asked for late, in one sequence: does a shortened cache find them?
 
     It begins with sentences that give names a number each, goes on with prose, and ends with the
-    same sentences in another order. A model that looks back finds each number's digits; how likely
-    it finds them, and how often they are its first choice, shows what the cache still holds.
+    same sentences in another order. A model that looks back finds each number's digits; their
+    likelihood, and how often they are its first choice, shows what the cache still holds.
     """
 
     def __init__(self, tokens: NDArray[np.int64], answers: NDArray[np.bool_], count: int):

@@ -80,7 +80,7 @@ class Evaluations:
 DEFAULT_TEXT = f"prose of the Python {sys.version_info.major}.{sys.version_info.minor} reference"
 DEVICES = ("cpu", "cuda")
 
-WEIGHT_BITS, WEIGHT_GROUP = 4, 128  # what all the papers start from
+WEIGHT_BITS, WEIGHT_GROUP = 4, 128  # starting point of all papers
 SCALE_TOKENS = 2048  # of calibration text that scales of weights are searched on
 WEIGHTS = {  # how the weights are made -> in words
     "nearest": f"int{WEIGHT_BITS}, groups of {WEIGHT_GROUP}, rounded to nearest",
@@ -126,7 +126,7 @@ class Subject:
         self.evaluations = Evaluations(None, asdict(self.identity))
 
     def remember(self, path: Path | None) -> None:
-        """From now on log perplexities in this file, and take those that it has already."""
+        """Log perplexities in this file from now on, and reuse those in it."""
         self.evaluations = Evaluations(path, asdict(self.identity))
 
     def measure(

@@ -1,8 +1,7 @@
 """Model files as the commands see them: named tensors, read a few rows at a time.
 
 One module per file format, each with ``open_tensors(path)``: a context manager that yields the
-tensors. They are imported when a file asks for them, so a missing optional package matters only
-then.
+tensors. They are imported on demand, so a missing optional package matters only then.
 """
 
 from collections.abc import Callable, Iterator

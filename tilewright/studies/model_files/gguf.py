@@ -1,6 +1,6 @@
 """Models in GGUF files, through the optional ``gguf`` package; quantised tensors count as float32.
 
-Only tensors are read; what else a GGUF file says about the model is ignored.
+Only tensors are read; all other metadata of a GGUF file is ignored.
 """
 
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ class PackedSize:
 
 @dataclass(frozen=True)
 class PackedFile:
-    """What :func:`pack_model` has written."""
+    """The output of :func:`pack_model`."""
 
     output: Path
     bytes: int

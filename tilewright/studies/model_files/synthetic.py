@@ -1,7 +1,7 @@
-"""A model made up on the spot: normally distributed weights, the same for the same seed.
+"""A synthetic model: normally distributed weights, the same for the same seed.
 
 ``synthetic:ROWSxCOLUMNS[:SEED]`` is a matrix ``weight`` and a vector ``norm``. Rows are made when
-they are read, so its size is no matter of memory or disk.
+they are read, so its size costs neither memory nor disk.
 """
 
 import re
@@ -21,7 +21,7 @@ SPREAD = 0.02  # standard deviation, as in the linear layers of a language model
 
 @contextmanager
 def open_tensors(text: str) -> Iterator[Tensors]:
-    """Open a model that is made up on the spot, as ``text`` says."""
+    """Open the synthetic model that ``text`` describes."""
     parsed = re.fullmatch(r"synthetic:(\d+)x(\d+)(?::(\d+))?", text)
     if parsed is None:
         raise CommandError(f"{text}: expected synthetic:ROWSxCOLUMNS[:SEED]")

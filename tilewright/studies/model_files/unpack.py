@@ -20,7 +20,7 @@ from tilewright.studies.model_files import Tensor, Tensors, open_model
 
 @dataclass(frozen=True)
 class UnpackedTensor:
-    """One tensor of a packed file, and what packing did to it.
+    """One tensor of a packed file, and its errors from packing.
 
     Errors are None without a reference and for a tensor that was not compressed; ``snr_db`` is also
     None where nothing was lost.
@@ -36,7 +36,7 @@ class UnpackedTensor:
 
 @dataclass(frozen=True)
 class UnpackedFile:
-    """What :func:`unpack_model` has read, and written if it was given an ``output``."""
+    """The file that :func:`unpack_model` has read, and written if given an ``output``."""
 
     input: Path
     output: Path | None

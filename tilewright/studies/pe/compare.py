@@ -1,7 +1,7 @@
-"""Processing elements side by side: from their records, beside the papers' statements.
+"""Processing elements compared by their records, with the papers' statements.
 
-Which of those, and which orders among PEs, are the same in every technology, and which with wires,
-is worked out from the comparisons, not written down.
+Which of those, and which rankings of PEs, hold in every technology, and which hold with wires, is
+derived from the comparisons, not written down.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -66,7 +66,7 @@ class Measured:
 
     @property
     def layout_um2(self) -> float | None:
-        """Of the layout's cells, repair and clock tree among them."""
+        """Area of the layout's cells with repair and clock tree."""
         return None if self.laid_out is None else self.laid_out.cells_um2
 
     @property
@@ -83,7 +83,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper and what the records say."""
+    """A statement of a paper and the result from the records."""
 
     name: str
     stated: float
@@ -102,13 +102,13 @@ class Claim:
 
     @property
     def shown(self) -> str:
-        """What the paper says, as a table shows it."""
+        """The paper's value, as a table shows it."""
         return f"< {self.stated:.2f}" if self.upper_bound else f"{self.stated:.2f}"
 
 
 @dataclass(frozen=True)
 class Decompression:
-    """All of DECA, per lane: what its lanes in the comparison leave out is in it."""
+    """All of DECA, per lane, with the parts that its lanes in the comparison omit."""
 
     spec: str
     lanes: int
@@ -144,7 +144,7 @@ class Conclusion:
 
 @dataclass(frozen=True)
 class Survival:
-    """What is said of the PEs in one technology, and whether it is so in the others."""
+    """Conclusions about the PEs in one technology, and whether they hold in the others."""
 
     claims: tuple[Conclusion, ...]
     area_efficiency: tuple[Conclusion, ...]  # of every pair of PEs
@@ -157,7 +157,7 @@ class PEComparison:
 
     comparisons: tuple[Comparison, ...]  # one per technology
     survival: Survival | None  # None where there is one technology
-    wires_by_technology: dict[str, Survival]  # what wires leave true, where PEs are laid out
+    wires_by_technology: dict[str, Survival]  # with wires, where PEs are laid out
 
 
 def compare(
@@ -255,7 +255,7 @@ def _recorded(spec: str, technology: Technology) -> dict[str, Any]:
 
 
 def layout_of(spec: str, technology: str) -> LaidOut | None:
-    """Return what the record of a PE's layout says, None where it has none."""
+    """Return the figures of a PE's layout record, None where it has none."""
     record = _layout_records().get((resolve(spec).slug, technology))
     if record is None:
         return None

@@ -51,8 +51,8 @@ from tilewright.synth.technology import Technology, load_technology
 ENERGY = "energy"  # the kind of record
 CLOCK_MHZ = 285  # of every system in Anda's comparison: tilewright/claims/anda.toml
 
-# What the comparison shows, in its order; the first is what all others are normalised to. Baselines
-# are in the arrangement that the rule of ``points`` takes, with operands outside.
+# PEs of the comparison, in its order; all others are normalised to the first. Baselines have the
+# arrangement that the rule of ``points`` selects, with operands outside.
 PES = {
     "FP-FP": "pe_fp_fp,adder=carry_save",
     "FP-FP discrete": "pe_fp_fp:discrete",
@@ -87,7 +87,7 @@ def is_fresh_energy(spec: str, technology: Technology, *, gating: bool = True) -
 
 
 def made_with(technology: str) -> dict[str, Any]:
-    """Return what decides the energy of a PE beside its RTL: cells, flow, tools, data."""
+    """Return what decides the energy of a PE besides its RTL: cells, flow, tools, data."""
     return {
         "liberty_sha256": sha256(to_liberty(load_technology(technology))),
         "flow_sha256": flow_sha256(technology),
@@ -145,7 +145,7 @@ def make_records(
 def record_jobs(
     specs: Sequence[str], technologies: Sequence[Technology], *, only_stale: bool = False
 ) -> list[tuple[str, Technology, bool]]:
-    """List what :func:`update_records` has to do; ``specs`` are by default all PEs compared.
+    """List the jobs of :func:`update_records`; ``specs`` are by default all PEs compared.
 
     Every PE with clock gates and without; a block that is no PE is refused.
     """

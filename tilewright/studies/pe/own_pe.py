@@ -1,7 +1,7 @@
 """A PE of the user's own, as Verilog: area, delay and energy by the flow and data of ours.
 
 The top module takes ``clk``, the operands ``a`` (activations) and ``b`` (weights), element 0 in the
-low bits, and if it likes ``rst``, ``valid`` (always 1), ``start`` (with the first ``macs`` operands
+low bits, and optionally ``rst``, ``valid`` (always 1), ``start`` (with the first ``macs`` operands
 of a dot product), ``first`` (in the first cycle of any ``macs`` operands), ``a_scale`` and
 ``b_scale``. As many operands as the ports are wide come at a time, each for an equal share of the
 ``cycles``. Outputs have any names and are not checked.
@@ -118,7 +118,7 @@ def _run(
 
 
 def _lanes(pe: OwnPE, netlist: Netlist, operands: tuple[NumberFormat, NumberFormat]) -> int:
-    """Return how many operands come at a time; what does not fit together is refused."""
+    """Return how many operands come at a time; mismatches are refused."""
     inputs = netlist.inputs
     other = [name for name in inputs if name not in (*MARKS, *OPERANDS)]
     if other or not {"clk", "a", "b"} <= inputs.keys():

@@ -2,10 +2,10 @@
 
 A *point* is a PE with a number of pipeline stages, a style of adders and a kind of accumulator;
 none of these changes a bit or the throughput. The rule by which a comparison takes one of them was
-fixed before the points were measured, but for one of FIGNA that a trial had shown: of those that
-meet the papers' clock, mapped for area as all PEs are, the one with the least product of area and
-energy of a multiply-add on real data. It is applied with operand registers inside the PEs and with
-those outside, each for itself.
+fixed before the points were measured, except one of FIGNA seen in a trial: among those that meet
+the papers' clock, mapped for area as all PEs are, the one with the least product of area and
+energy of a multiply-add on real data. It is applied separately with operand registers inside the
+PEs and outside.
 """
 
 import json
@@ -24,7 +24,7 @@ from tilewright.studies.sweeps.sweep import Failure, Job, Result, failures_of, r
 from tilewright.synth.record import RECORDS, table_path
 
 TECHNOLOGY = "asap7"
-# Of each baseline: its block with what makes it this one, and the stages that it can have.
+# Each baseline: its block with the parameters that select it, and its possible stages.
 BASELINES = {
     "FP-FP": ("pe_fp_fp", range(1, 5)),
     "FP-INT": ("pe_fp_int", range(2, 7)),
@@ -44,7 +44,7 @@ class Point:
     registered: bool  # operands inside
     stages: int
     adder: str
-    bounded: bool  # an accumulator without what sums cannot be
+    bounded: bool  # no logic for impossible sums
     spec: str
     area_um2: float
     delay_ps: float
@@ -77,8 +77,8 @@ def point_specs() -> Iterator[tuple[str, BlockParams, str]]:
 def renew_points(**options: Any) -> tuple[Failure, ...]:
     """Measure every point and write the record; return those that failed.
 
-    ``options`` are those of :func:`tilewright.studies.sweeps.sweep.run_jobs`; what earlier runs
-    found on the same sources is not measured again. A wrong result on a netlist is a failure.
+    ``options`` are those of :func:`tilewright.studies.sweeps.sweep.run_jobs`; results of
+    earlier runs on the same sources are reused. A wrong result on a netlist is a failure.
     """
     wanted = [(name, Job(spec, TECHNOLOGY, energy=True)) for name, _, spec in point_specs()]
     jobs = [job for _, job in wanted]

@@ -1,4 +1,4 @@
-"""Functional coverage of the simulated DECA PE: all combinations of what a tile can be and meet.
+"""Functional coverage of the simulated DECA PE: all combinations of tiles and events.
 
 A combination that was not reached is a hole, and fails the run.
 """

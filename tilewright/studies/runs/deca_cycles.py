@@ -1,4 +1,4 @@
-"""Cycles per tile of the simulated DECA PE beside the model, the formula and the record."""
+"""Cycles per tile of the simulated DECA PE against the model, the formula and the record."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""A GEMM with compressed weights: DECA in simulation gives the tiles, golden AMX multiplies.
+"""A GEMM with compressed weights: simulated DECA gives the tiles, golden AMX multiplies.
 
 The matrix is packed as a core would lay it out, its tiles stream through both loaders of the PE,
-and the GEMM with what comes out is compared with golden's, bit for bit.
+and the GEMM on their output is compared with golden's, bit for bit.
 """
 
 import tempfile
@@ -61,7 +61,7 @@ MEMORY = DecaMemory()
 
 @dataclass(frozen=True)
 class GemmRun:
-    """A compressed matrix that went through the simulated PE, and the GEMM with what came out."""
+    """A compressed matrix that went through the simulated PE, and the GEMM on its output."""
 
     block: str
     scheme: str
@@ -126,7 +126,7 @@ def run_matrix(
     memory: DecaMemory = MEMORY,
     simulation: Simulation = DEFAULT,
 ) -> GemmRun:
-    """Stream ``matrix`` through the PE and multiply what comes out with (columns, N) activations.
+    """Stream ``matrix`` through the PE and multiply its output with (columns, N) activations.
 
     ``density`` is only noted in the result.
     """

@@ -1,8 +1,8 @@
 """The weights of a real decoder layer through the simulated DECA PE.
 
-Each projection is packed in each scheme, streamed through the loaders of the PE, and the tiles that
-come out are multiplied with the activations that the projection meets in real text; the GEMM is
-compared with golden's, bit for bit.
+Each projection is packed in each scheme, streamed through the loaders of the PE, and the resulting
+tiles are multiplied with the projection's activations on real text; the GEMM is compared with
+golden's, bit for bit.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ TOKENS = 16  # columns of a matrix unit's tile
 
 @dataclass(frozen=True)
 class WeightScheme:
-    """A compression scheme of ``tilewright pack`` and the share of weights that it keeps."""
+    """A compression scheme of ``tilewright pack`` and the share of weights that it stores."""
 
     name: str
     density: float | None = None  # all

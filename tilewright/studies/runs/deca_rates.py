@@ -30,7 +30,7 @@ LONG = 50_000  # tiles that repay the time of an optimising compiler
 
 @dataclass(frozen=True, kw_only=True)
 class StreamRun:
-    """One stream on the simulated Verilog, beside the golden model."""
+    """One stream on the simulated Verilog and on the golden model."""
 
     block: str
     case: StreamCase
@@ -56,7 +56,7 @@ class StreamRun:
 
 
 def model_stream(params: DecaParams, case: StreamCase) -> StreamTimes:
-    """Return what the golden model says about a case."""
+    """Return the golden model's times for a case."""
     tiles = tiles_in_order(params, make_tiles(case), case.base, case.alignment)
     run = stream_by_tepls if isinstance(params, DecaTeplParams) else stream_by_stores
     return run(params, tiles, case.memory, case.core, case.degree)
@@ -65,7 +65,7 @@ def model_stream(params: DecaParams, case: StreamCase) -> StreamTimes:
 def measure_streams(
     block: str, cases: Sequence[StreamCase], *, simulation: Simulation = DEFAULT
 ) -> list[StreamRun]:
-    """Run the cases one after the other in one simulation, and the model beside it."""
+    """Run the cases one after the other in one simulation, and on the model."""
     params = resolve(block)
     if not isinstance(params, DecaParams) or type(params) not in (DecaParams, DecaTeplParams):
         raise CommandError(f"deca.stream runs on a block deca or deca_tepl, not {params.block}")
@@ -160,7 +160,7 @@ def rate_cases(tiles: int = TILES, seed: int = 1) -> dict[str, tuple[str, str, S
     }
     for scheme in PLAIN:
         found[f"hbm {scheme}"] = ("deca_tepl", scheme, case(scheme, Integration()))
-    for scheme in PLAIN[:2]:  # those whose tiles come faster than the paper's queue looks ahead
+    for scheme in PLAIN[:2]:  # those whose tiles outpace the lookahead of the paper's queue
         stream = case(scheme, Integration())
         stream = replace(stream, core=replace(stream.core, registers=DEEP))
         found[f"hbm deep {scheme}"] = (f"deca_tepl,tepl_entries={DEEP}", scheme, stream)
@@ -187,7 +187,7 @@ def measure_rates(tiles: int = TILES, simulation: Simulation = DEFAULT) -> tuple
             rates[name] = _rate(name, cases[name][1], run)
 
     with progress("deca.rates", len(groups)) as tick:
-        # Each block is compiled by its first simulation; those that follow run side by side.
+        # Each block is compiled by its first simulation; later ones run in parallel.
         first = {cases[names[0]][0]: names for names in reversed(groups)}
         for block, names in first.items():
             tick(block, steps=0)
@@ -241,5 +241,5 @@ def _rate(name: str, scheme: str, run: StreamRun) -> Rate:
 
 
 def as_record(rates: tuple[Rate, ...], command: str, seed: int) -> dict[str, Any]:
-    """Return what the record holds."""
+    """Return the content of the record."""
     return {"command": command, "seed": seed, "rates": rates}

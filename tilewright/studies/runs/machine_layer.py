@@ -35,7 +35,7 @@ Part = TypeVar("Part")
 def read_layer(
     model: str, layer: int, count: int, *, tokens: int = CALIBRATION_TOKENS, seed: int = 1
 ) -> tuple[dict[str, Module], Attention]:
-    """Return the operands that a decoder layer meets in real text.
+    """Return the operands of a decoder layer on real text.
 
     They are its linear modules for the last ``count`` of ``tokens`` tokens, and its attention for
     all of them.

@@ -35,7 +35,7 @@ RECORD = "paper_sizes"
 CLOCKS = {"harmonia": 300e6, "anda": 285e6}
 # A channel of HBM2 brings 32 GB/s: of 128 bytes a cycle, 7 in 8 cycles at 285 MHz, 5 in 6 at 300.
 HBM2 = {"anda": (7, 8), "harmonia": (5, 6)}
-HBM2_SECONDS = 150e-9  # until its lines come
+HBM2_SECONDS = 150e-9  # until its lines arrive
 PROJECTION = {"tokens": 1, "inputs": 4096, "outputs": 1024}  # a slice of Llama-2-7B's
 MANTISSA = 7  # bits of Anda's activations
 
@@ -65,7 +65,7 @@ class SizedRun:
 
 
 def run_case(name: str, case: Case, *, seed: int = 1) -> SizedRun:
-    """Run a case; what is not as golden has it raises ``CheckError``."""
+    """Run a case; a difference from golden raises ``CheckError``."""
     params: Any = resolve(case.block)
     clock = CLOCKS[params.block]
     programs, memory = case.work(params, np.random.default_rng(seed))

@@ -49,7 +49,7 @@ class Simulation:
 
         ``cases``, ``stalls`` and ``exhaustive`` are those of :class:`tilewright.verify.job.Job`;
         ``task`` is JSON data that the bench finds in its environment. ``optimize`` is an option of
-        the compiler behind Verilator. A test that fails raises ``CheckError`` with its text.
+        Verilator's C++ compiler. A test that fails raises ``CheckError`` with its text.
         """
         result = run_bench(
             block_verilog(block),

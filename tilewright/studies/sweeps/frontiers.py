@@ -74,7 +74,7 @@ class Design:
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One design of a frontier beside the others of its technology."""
+    """One design of a frontier and its place in its technology."""
 
     technology: str
     spec: str

@@ -1,4 +1,4 @@
-"""What benches of programs need from Anda; ``tests.py`` has cocotb tests of its own."""
+"""Anda's part of the benches of programs; ``tests.py`` has cocotb tests of its own."""
 
 from tilewright.golden.params.anda_machine import INSTRUCTION_FIELDS
 from tilewright.verify.anda_machine import errors, programs

@@ -99,7 +99,7 @@ def last_rows(params: AndaParams) -> list[Instruction]:
 
 
 def check_word(params: AndaParams, word: int) -> Error:
-    """Golden's word on a word."""
+    """Golden's verdict on a word."""
     return check(params, Formats(), decode(word))
 
 

@@ -12,8 +12,8 @@ from tilewright.verify.session import Session, system_test
 async def subnormal_reciprocals(s: Session) -> None:
     """1/x of every finite x from 2^14 on, and of -x.
 
-    These are the shifted results of the approximation, of which a few lie in the middle between
-    two values; random programs seldom have one.
+    These are the shifted results of the approximation, a few of which are halfway between two
+    values; random programs seldom have one.
     """
     params, b = s.params, Builder(s.params)
     large = np.arange(0x7400, 0x7C00, dtype=np.uint16)

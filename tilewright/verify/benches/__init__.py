@@ -10,7 +10,7 @@ __all__ = ["BENCHES", "bench_of", "cocotb_tests", "register", "stream_bench_of"]
 
 P = TypeVar("P", bound=BlockParams)
 
-# Memories have what earlier tests left: programs of errors store rows that nobody wrote, and so
+# Memories have what earlier tests left: programs of errors store unwritten rows, and so
 # run before whole models.
 _PROGRAMS = tuple(f"machine.{name}" for name in ("errors", "registers", "streams", "models"))
 # Names, not classes: a simulation of one block does not import the benches of all the others.

@@ -254,7 +254,7 @@ def plane_beats(numerics: AndaNumerics, rng: Generator, cases: int, rows: int) -
     joined = {name: np.concatenate(parts) for name, parts in beats.items()}
     for flag in ("first", "last"):
         joined[f"{flag}_group"] = joined.pop(flag).astype(np.uint8)
-    # Only the sign beat speaks of its group; the others may say anything.
+    # Only the sign beat describes its group; the others may hold anything.
     later = np.ones(len(joined["mantissa"]), bool)
     later[np.cumsum([0, *(len(m) for m in beats["mantissa"][:-1])])] = False
     joined["mantissa"] = np.where(later, rng.integers(0, 32, later.size), joined["mantissa"])

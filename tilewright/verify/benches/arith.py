@@ -178,7 +178,7 @@ class FloatAddBench(StreamBench[FloatAddParams]):
 class FloatConvertBench(StreamBench[FloatConvertParams]):
     """Bench of the format conversion: corners, uniform patterns, midpoints, ends of the range.
 
-    Behind them every NaN of one bit, where there is room.
+    Then every NaN of one bit, where there is room.
     """
 
     def stimulus(self, params: FloatConvertParams, rng: Generator, cases: int) -> PortColumns:

@@ -244,7 +244,7 @@ class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams
     def dot_products(self, params: HarmoniaPeParams, tensors: Tensors, variant: str) -> DotProducts:
         """Encode both operands in groups of 32, as the mode says.
 
-        In M8M8 each group comes twice. Sums go to the sub-PEs in order, steps in beats. Where a
+        In M8M8 each group is sent twice. Sums go to the sub-PEs in order, steps in beats. Where a
         mode multiplies mantissas with mantissas, the weights stand in for the second activation.
         """
         mode, group = Mode(variant), params.group
@@ -315,7 +315,7 @@ def _block(
         values = np.hstack([values, junk.astype(values.dtype)])
     else:
         values = groups.T.reshape(beats, params.lanes)
-    # Only the first beat speaks of its block; the others may say anything.
+    # Only the first beat describes its block; the others may hold anything.
     said = rng.integers(0, 2, (2, beats))
     said[:, 0] = spatial, short
     return {"spatial": said[0], "short": said[1], "values": values}
@@ -344,7 +344,7 @@ def _applied(params: HarmoniaOffsetParams, rng: Generator, beats: int, kind: int
         values = np.where(rng.random(values.shape) < 0.2, longest, values)
     return {
         "learn": np.zeros(beats, int),
-        "first": rng.integers(0, 2, beats),  # means nothing here
+        "first": rng.integers(0, 2, beats),  # ignored here
         "last": rng.integers(0, 2, beats),
         "channel": rng.integers(0, params.channels // params.width, beats) * params.width,
         "values": values,

@@ -57,7 +57,7 @@ BF16_POWERS = (-60, 48)
 
 
 class FpFpBench(PEBench[FpFpParams]):
-    """Bench of FP-FP: floats of all sizes, small products beside large operands."""
+    """Bench of FP-FP: floats of all sizes, small products among large ones."""
 
     def stimulus(self, params: FpFpParams, rng: Generator, cases: int) -> PortColumns:
         weight = floats(rng, cases, params.lanes)
@@ -121,7 +121,7 @@ class AlignedBench(PEBench[A]):
         )
         mantissa[rng.random(cases) < 0.2] = top
         sign = np.where(rng.random((cases, 1)) < 0.3, rng.integers(0, 2), rng.integers(0, 2, shape))
-        # Any bits where no group ends: they must not matter.
+        # Any bits where no group ends; they are ignored.
         ends = flags(params, rng, cases, every=self.weight_beats(params))
         exponent = np.where(
             ends["group_end"], rng.integers(1, 30, cases, endpoint=True), rng.integers(0, 32, cases)

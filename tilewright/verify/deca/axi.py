@@ -193,7 +193,7 @@ tiles_with_stalls = host_test(0.4)(tiles_of_many_configurations)
 
 @host_test(0.1)
 async def registers_are_the_map(host: Host) -> None:
-    """Every register of the map can be read, what the map says can be written, nothing else."""
+    """Every register of the map can be read, only those that the map says can be written."""
     known = addresses(PARAMS.registers)
     for address in range(0, AXI_TOUT, WORD_BYTES):
         _, answer = await host.read(address)

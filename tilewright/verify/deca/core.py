@@ -18,7 +18,7 @@ Row = tuple[int, int, TileJob | None]  # TOut, row, its tile; None: it must be e
 class Core(Host):
     """Gives tiles to the loaders and checks their results.
 
-    Tiles go to their loaders in order; results are compared with what they must be, and a
+    Tiles go to their loaders in order; results are compared with the expected ones, and a
     mismatch raises with the tile, the row and both values in hexadecimal. A core that stalls also
     reads the rows of a tile in any order. Results are counted in ``coverage``.
     """
@@ -142,7 +142,7 @@ class Core(Host):
         self.drivers[f"command{k}"].send([pack_word(self.ports["command0"], job.fields)])
 
     async def finish(self) -> None:
-        """Until every tile that was given is read."""
+        """Wait until every given tile is read."""
         await self.until(lambda: self.quiet)
 
     @property
@@ -186,7 +186,7 @@ class Core(Host):
     # Squash.
 
     def state(self, k: int) -> Squash:
-        """State of the oldest tile of loader ``k``, as far as a core can tell."""
+        """State of the oldest tile of loader ``k`` as a core sees it."""
         if any(t == k for t, _, _ in (*self.wanted, *self.reading)):
             return Squash.ROWS
         if self.monitors[f"done{k}"].waiting:
@@ -219,7 +219,7 @@ class Core(Host):
             self._count(self.waiting[k][0], state)
 
     def _drop(self) -> None:
-        """The cycle with the squash is over: forget what it has dropped."""
+        """After the cycle of the squash: forget what it dropped."""
         k = self.squashing.bit_length() - 1
         self.dut.squash.value = self.squashing = 0
         self._must_take = k

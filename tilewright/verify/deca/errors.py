@@ -1,4 +1,4 @@
-"""Tiles that cannot be right end with their error; the tiles around them are unaffected."""
+"""Invalid tiles end with their error; the tiles around them are unaffected."""
 
 from itertools import product
 
@@ -23,7 +23,7 @@ DENSE = TileConfig(code_bits=8)
 
 
 def bad_format_words() -> list[int]:
-    """Configuration words that mean nothing, each for one reason."""
+    """Invalid configuration words, each for one reason."""
     at, shift = 0, {}
     for field in CONFIG_FIELDS:
         shift[field.name] = at

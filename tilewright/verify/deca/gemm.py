@@ -1,4 +1,4 @@
-"""Streams the tiles of a matrix through the PE and writes down the results.
+"""Streams the tiles of a matrix through the PE and records the results.
 
 ``TILEWRIGHT_TASK`` names the folder with ``matrix.npz``; ``tiles.npy`` goes there.
 """

@@ -8,7 +8,7 @@ from tilewright.golden.params.deca import DecaParams
 
 
 class Store:
-    """Bytes from a line on that things are put into; what lies between them is random."""
+    """Bytes from a line on, into which contents are put; the gaps are random."""
 
     def __init__(self, params: DecaParams, rng: Random, base: int = 0):
         self.line_bytes, self.rng, self.base = params.line_bytes, rng, base
@@ -28,7 +28,7 @@ class Store:
         return address
 
     def line(self, number: int) -> bytes:
-        """A line, all ones where there is nothing."""
+        """A line, all ones where it is empty."""
         start = number * self.line_bytes - self.base
         if not 0 <= start < len(self.content):
             return b"\xff" * self.line_bytes

@@ -159,7 +159,7 @@ async def contexts_change_in_mid_stream(s: Session) -> None:
 
 @tile_test
 async def stray_answers_are_noted(s: Session) -> None:
-    """An answer to no request, or a second one to a request, is noted and harms nothing."""
+    """An answer to no request, or a second one to a request, is noted and harmless."""
     jobs = make_jobs(s, TileConfig(code_bits=8, sparse=True), 4)
     core = await s.core(latency=(1, 30))
     for tag in (3, 3 | 1 << (PARAMS.tag_bits - 1)):

@@ -16,7 +16,7 @@ PER_CONFIG = 25  # squashes until the next configuration
 
 @tile_test
 async def squash_at_any_time(s: Session) -> None:
-    """The loader is free at once, the other one notices nothing, no answer goes astray.
+    """The loader is free at once, the other one is unaffected, no answer goes astray.
 
     Two tiles are in flight on each loader; one or both are lost with a squash.
     """

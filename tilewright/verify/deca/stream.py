@@ -30,7 +30,7 @@ TASK = json.loads(os.environ["TILEWRIGHT_TASK"])
 
 
 class StreamHost(Host):
-    """A core that has nothing else to do than to use tiles in program order."""
+    """A core that does nothing but use tiles in program order."""
 
     def __init__(self, clock: Harness, memory: BelowL2, jobs: list[TileJob]):
         super().__init__(clock, PARAMS, memory, Random(1))  # type: ignore[arg-type]

@@ -77,14 +77,14 @@ class Tepl:
 class TeplCore(Host):
     """Dispatches the tiles of a program, and others while it is on a wrong path.
 
-    With probability ``mispredict`` a TEPL is dispatched after a branch that goes wrong: it and all
-    that follow are for tiles of no meaning, until some cycles later a flush names it and the
-    program goes on from there. Besides, in each cycle with probability ``interrupt`` a flush names
-    any TEPL that is not committed, or the next one. A TEPL is dispatched without its metadata with
-    probability ``ASLEEP``. What is flushed must leave no trace; what is committed has written
-    golden's rows, in order, into its register, or ended with its error and not written the last
-    one. Where nothing is flushed, lines tell in which order a loader got its TEPLs: the oldest that
-    was ready first.
+    With probability ``mispredict`` a TEPL is dispatched after a mispredicted branch: it and all
+    that follow are for meaningless tiles, until some cycles later a flush names it and the program
+    resumes there. Besides, in each cycle with probability ``interrupt`` a flush names any TEPL
+    that is not committed, or the next one. A TEPL is dispatched without its metadata with
+    probability ``ASLEEP``. A flushed TEPL must leave no trace; a committed one has written golden's
+    rows, in order, into its register, or ended with its error and not written the last one.
+    Without a flush, the lines show in which order a loader got its TEPLs: the oldest ready one
+    first.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class TeplCore(Host):
 
     @property
     def next(self) -> int:
-        """Number of the TEPL that is dispatched next."""
+        """Number of the next TEPL to dispatch."""
         return self.flying[-1].number + 1 if self.flying else self.first + len(self.committed)
 
     async def run(self, program: list[TileJob], strangers: list[TileJob]) -> None:
@@ -195,7 +195,7 @@ class TeplCore(Host):
             self._flushed()
 
     def _flushed(self) -> None:
-        """It and all younger ones are gone, also what was on offer."""
+        """Drop it and all younger ones, also the one on offer."""
         assert self.flushing is not None
         dropped = [t for t in self.flying if t.number >= self.flushing]
         for tepl in dropped:
@@ -229,8 +229,8 @@ class TeplCore(Host):
     def _asked(self, loader: int, line: int) -> None:
         """A loader, which works in the order of issue, begins a TEPL with the first line of data.
 
-        None that is younger, and was not ready before that one, may be there already. A line that
-        several TEPLs need, for a length is wrong, says nothing.
+        No younger one that was not ready earlier may have begun before it. A line that several
+        TEPLs need, because a length is wrong, proves nothing.
         """
         found = [t for t in self.flying if line in t.lines]
         if len(found) != 1 or line != found[0].job.fields["data_base"] // self.params.line_bytes:

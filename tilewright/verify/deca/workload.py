@@ -110,8 +110,8 @@ def random_tiles(
 ) -> CompressedTiles:
     """Tiles of any codes and scales.
 
-    Of a share ``clustered`` of the tiles the nonzeros of some range lie side by side, so that
-    vector operations are full or empty.
+    In a share ``clustered`` of the tiles the nonzeros of some range are adjacent, so that vector
+    operations are full or empty.
     """
     shape = (count, config.elements)
     mask = rng.random(shape) < density if config.sparse else np.ones(shape, bool)

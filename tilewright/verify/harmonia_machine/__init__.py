@@ -1,4 +1,4 @@
-"""What benches of programs need from Harmonia; ``tests.py`` has cocotb tests of its own."""
+"""Harmonia's part of the benches of programs; ``tests.py`` has cocotb tests of its own."""
 
 from tilewright.golden.params.harmonia_machine import INSTRUCTION_FIELDS
 from tilewright.verify.harmonia_machine import errors, programs

@@ -133,7 +133,7 @@ def last_rows(params: HarmoniaParams) -> list[Instruction]:
 
 
 def check_word(params: HarmoniaParams, word: int) -> Error:
-    """Golden's word on a word."""
+    """Golden's verdict on a word."""
     return check(params, decode(word))
 
 

@@ -55,7 +55,7 @@ class Writer:
     def __init__(self, builder: Builder, choose: Random, rng: np.random.Generator):
         self.b, self.choose, self.rng = builder, choose, rng
         self.params = builder.params
-        self.lines: dict[Memory, int] = {}  # where rows of each memory are kept
+        self.lines: dict[Memory, int] = {}  # where rows of each memory are stored
 
     def rows(self, memory: Memory) -> int:
         return min(FILLED, self.params.depth(memory))

@@ -70,9 +70,9 @@ async def external_memory_accesses(s: Session) -> None:
 
 @system_test
 async def scaled_sums_beside_ties(s: Session) -> None:
-    """Sums of 24 bits times scales of 11 that lie in the middle of two fp16 values, or beside it.
+    """Sums of 24 bits times scales of 11, halfway between two fp16 values or just off it.
 
-    There a product that is wrong in any bit is rounded the wrong way; of random ones hardly any.
+    There any wrong bit of a product changes its rounding; in random ones hardly any does.
     """
     params, choose = s.params, Random(s.job.seed)
     elements = 3  # of a sum

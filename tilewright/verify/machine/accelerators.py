@@ -62,7 +62,7 @@ class BenchSide:
     wrong_programs: Callable[[Any], dict[str, tuple[list, Error]]]
     last_rows: Callable[[Any], list]  # a program whose ranges end where the memories do
     instruction_fields: Mapping[Any, Sequence[Field]]
-    check_word: Callable[[Any, int], Error]  # golden's word on a word
+    check_word: Callable[[Any, int], Error]  # golden's verdict
     ends: Callable[[Any], tuple[int, ...]]  # sizes of the memories
     kinds_of_errors: int  # that random words must have
 

@@ -1,7 +1,7 @@
-"""Accelerators behind AXI, between models of AXI that are not ours (``cocotbext-axi``).
+"""Accelerators behind AXI, between third-party models of AXI (``cocotbext-axi``).
 
-GEMMs and stops run as they do on the accelerator's own ports: memory, status and what golden counts
-are golden's. Both sides of every AXI channel pause at random.
+GEMMs and stops run as they do on the accelerator's own ports: memory, status and golden's counters
+match golden. Both sides of every AXI channel pause at random.
 """
 
 import time
@@ -252,7 +252,7 @@ async def high_addresses(dut: Any) -> None:
 
 @cocotb.test
 async def registers_are_the_map(dut: Any) -> None:
-    """Every register of the map can be read, what the map says can be written, nothing else."""
+    """Every register of the map can be read, only those that the map says can be written."""
     host = await _host(dut, np.zeros((64, PARAMS.line_bytes), np.uint8), 0.0, JOB.seed)
     known = addresses(PARAMS.registers)
     last = INSTRUCTION_BASE + 16 * PARAMS.instructions - 8
@@ -267,7 +267,7 @@ async def registers_are_the_map(dut: Any) -> None:
 
 @cocotb.test
 async def refused_accesses(dut: Any) -> None:
-    """Unknown and read-only registers, and writes of a part of one; what follows is answered."""
+    """Unknown and read-only registers, and partial writes; later accesses are answered."""
     host = await _host(dut, np.zeros((64, PARAMS.line_bytes), np.uint8), 0.0, JOB.seed)
 
     async def write_of_a_part() -> AxiResp:

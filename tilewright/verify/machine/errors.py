@@ -52,7 +52,7 @@ async def random_words(s: Session) -> None:
         word = _random_word(own.instruction_fields, own.ends(params), choose)
         error = own.check_word(params, word)
         if error is Error.NONE:
-            continue  # what right instructions do is tested elsewhere
+            continue  # valid instructions are tested elsewhere
         status = await host.run_program([word])
         got = (status.error, status.instruction)
         assert got == (error, 0), f"{word:#034x}: got {got}, expected {error!r} at 0"

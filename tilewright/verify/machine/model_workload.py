@@ -1,7 +1,7 @@
 """Compiled programs of small language models: prompts, tokens and batches, with their memories.
 
-A case is a program in external memory, which holds the whole model and what earlier steps left in
-the caches. These steps run on the golden machine.
+A case is a program in external memory, which holds the whole model and the caches after earlier
+steps. These steps run on the golden machine.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Runs one program and writes down what it left.
+"""Runs one program and records its results.
 
 ``TILEWRIGHT_TASK`` has the folder with ``task.npz`` (memory, program), the memory's latency, and
 the line from which the program streams, if it is not to be loaded into the instruction memory;

@@ -1,7 +1,7 @@
 """Programs from external memory: loops, lengths, late and bad lines, and the watchdog.
 
 Programs are random: vector operations and moves, within loops or not, longer than the instruction
-memory; every one of them halts as golden's does, and without stalls in as many cycles.
+memory; each halts as on golden, and without stalls in as many cycles.
 """
 
 from random import Random

@@ -55,7 +55,7 @@ def empty_memory(params: Any) -> np.ndarray:
 def stopping_programs(
     params: Any, table: str, changed: Mapping[str, tuple[Any, str, int]], harmless: str
 ) -> Programs:
-    """Programs of ``table``; instructions with a wrong field; words that are none; no halt.
+    """Programs of ``table``; instructions with a wrong field; invalid words; no halt.
 
     A line of the table is ``what is wrong | error | instruction / instruction``. ``changed`` has an
     instruction, a field and its wrong value; ``harmless`` is an instruction.

@@ -33,8 +33,8 @@ from tilewright.verify.simulators.verilog import block_verilog
 
 SOURCES = sorted((Path(__file__).parent / "src").iterdir())
 RUNTIME = ("verilated", "verilated_threads")
-# Nothing is undefined in Verilog that Amaranth writes, so that values of no consequence may be
-# whatever is quickest.
+# Nothing is undefined in Verilog that Amaranth writes, so don't-care values may be whatever is
+# quickest.
 VERILATOR_FLAGS = (
     *("--cc", "--no-timing", "-Mdir", "objects"),
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"),

@@ -1,4 +1,4 @@
-"""What the C++ host must know of an accelerator, as a header written from its parameters."""
+"""A header for the C++ host of an accelerator, written from its parameters."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -86,5 +86,5 @@ def _wires(port: Port) -> str:
 
 
 def _wire(port: Port, part: str) -> str:
-    """Verilator's spelling: it keeps two underscores for itself."""
+    """Verilator's spelling: it reserves two underscores."""
     return f"{port.name}__{part}".replace("__", "___05F")

@@ -1,4 +1,4 @@
-"""Modules of emitted Verilog, as text: their ports, their instances, what their wires depend on.
+"""Modules of emitted Verilog, as text: their ports, instances and wire dependencies.
 
 Read as Yosys writes it: one statement a line, a declaration for every wire, and no logic but in
 ``assign``. A wire counts as a whole: one bit of it that depends on an input lets all of it depend.

@@ -1,4 +1,4 @@
-"""Paths through the logic of modules: what passes from inputs to outputs within a cycle."""
+"""Paths through the logic of modules, from inputs to outputs within a cycle."""
 
 from dataclasses import dataclass
 from functools import cache

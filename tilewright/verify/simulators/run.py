@@ -1,4 +1,4 @@
-"""One bench on one simulator: build or reuse, run, read what cocotb and the bench reported."""
+"""One bench on one simulator: build or reuse, run, read the reports of cocotb and the bench."""
 
 import json
 import os

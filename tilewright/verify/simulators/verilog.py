@@ -27,7 +27,7 @@ def _write(folder: Path, spec: str, sources: list[str]) -> None:
     # A process of its own reads the files as they are, whatever this one imported before.
     command: list[str | Path] = [sys.executable, "-m", emitted.__name__, spec, folder]
     run_program(command, folder, {"PYTHONPATH": import_path()})
-    # What that process has imported decides what it wrote.
+    # Its output depends on what that process imported.
     written_from = (folder / KEY_FILE).read_text()
     if verilog_sources() != sources or written_from != content_key(sources):
         raise BuildError(

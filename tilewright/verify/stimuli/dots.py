@@ -15,7 +15,7 @@ from tilewright.golden.vectors import corners
 
 BENCH_BEATS = 4  # beats of every dot product that the benches send
 FP16_ONE = FP16.bias << FP16.mantissa_bits
-# Of whole significands as integers: from the smallest subnormal to the largest number.
+# Powers of integer significands: from the smallest subnormal to the largest number.
 FP16_POWERS = (FP16.min_exponent - FP16.mantissa_bits, FP16.max_exponent - FP16.mantissa_bits)
 
 
@@ -98,7 +98,7 @@ def take_back(rng: Generator, columns: Columns, sign: int, scale_fraction: int) 
     first = np.arange(0, len(columns["last"]) - BENCH_BEATS + 1, 4 * BENCH_BEATS)
     short = first[rng.random(len(first)) < 0.5]
     changed["scale"][short] -= changed["scale"][short] & scale_fraction
-    # Where no group ended the exponent could be anything; now it counts.
+    # Where no group ended the exponent was arbitrary; now it counts.
     exponent = changed["exponent"][first]
     field = exponent % 32
     changed["exponent"][first] = exponent - field + np.clip(field, 1, 30)
@@ -254,7 +254,7 @@ def put_alone(
     """Return ``columns`` where lone products are the only ones of their dot products.
 
     ``words`` are columns of the beats that end their groups; a word of an operand that every lane
-    has goes to one of them. ``empty`` is what all other beats of these dot products say.
+    has goes to one of them. ``empty`` is the content of all other beats.
     """
     changed = {name: values.copy() for name, values in columns.items()}
     beats = (np.unique(lone.result) * BENCH_BEATS)[:, np.newaxis] + np.arange(BENCH_BEATS)
