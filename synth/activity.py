@@ -1,9 +1,9 @@
-"""How often every net of a mapped netlist toggles on a workload.
+"""Toggle counts of every net of a mapped netlist on a workload.
 
 The netlist is evaluated cell by cell without delays, so a net toggles at most once a cycle: there
-are no glitches. A net's value is an integer with one bit per stream, so that many independent
-streams of data go through at once. Memory macros hold a word for every address in every stream.
-Registers behind a clock gate move only in the streams in which its enable is 1.
+are no glitches. A net's value is an integer with one bit per stream, so many independent streams of
+data are simulated at once. Memory macros hold a word for every address in every stream. Gated
+registers change only in the streams in which the enable of their gate is 1.
 """
 
 import re
@@ -26,20 +26,20 @@ class UnsupportedCellError(ValueError):
 
 @dataclass(frozen=True)
 class Activity:
-    """What happened while counting."""
+    """Counts of a simulation."""
 
     streams: int
     cycles: int  # of one stream
     toggles: dict[Net, int]  # over all streams
     results: dict[str, list[Beat]]  # every beat of every output port, counted or not
-    # Reads and writes of each memory macro over all streams; a part of a word is part of a write.
+    # Reads and writes of each memory macro over all streams; a partial write counts in part.
     accesses: dict[str, tuple[float, float]] = field(default_factory=dict)
-    # Clock pulses that each clock gate let through, over all streams.
+    # Clock pulses that each clock gate passed, over all streams.
     pulses: dict[str, int] = field(default_factory=dict)
 
 
 class Simulator:
-    """A netlist that runs cycle by cycle, all state 0 at first, and counts where it is told to."""
+    """Cycle-by-cycle simulator of a netlist with toggle counters; all state starts at 0."""
 
     def __init__(self, netlist: Netlist, streams: int = 1):
         self.netlist, self.streams = netlist, streams
@@ -49,17 +49,17 @@ class Simulator:
         next(self._machine)
 
     def counters(self) -> list[int]:
-        """New ones, all zero, for :meth:`step`."""
+        """Fresh zero counters for :meth:`step`."""
         return [0] * self._program.counters
 
     def step(self, values: Mapping[str, Sequence[int]], counters: list[int]) -> dict[str, Beat]:
-        """One clock cycle with these values of all input ports; those of the output ports."""
+        """Run one cycle with the input ports at ``values``; return the output ports'."""
         return self._machine.send((self._program.flat(values), counters))
 
     def activity(
         self, counters: list[int], cycles: int, results: dict[str, list[Beat]] | None = None
     ) -> Activity:
-        """What ``counters`` have counted in ``cycles`` cycles."""
+        """Activity from ``counters`` after ``cycles`` cycles."""
         nets = self._program.nets
         toggles = dict(zip(nets, counters[: len(nets)], strict=True))
         accesses, pulses = self._program.accesses(counters), self._program.pulses(counters)
@@ -69,7 +69,7 @@ class Simulator:
 def measure(
     netlist: Netlist, streams: int, inputs: Mapping[str, Sequence[Beat]], counted: range
 ) -> Activity:
-    """Send ``inputs`` (port to beats) through and count while the first port is at ``counted``.
+    """Simulate ``inputs`` (port to beats), counting while the first port is at ``counted``.
 
     Streams run in step: the handshake of the block must not depend on its data, and its outputs are
     always ready. Ends when every beat is taken and nothing has come out for DRAIN cycles.
@@ -116,7 +116,7 @@ def measure(
 def _quiet(
     netlist: Netlist, inputs: Mapping[str, Sequence[Beat]], rst: int
 ) -> dict[str, Sequence[int]]:
-    """Values of all input ports while nothing is offered; payloads stay at the last beat."""
+    """Idle values of all input ports; payloads stay at the last beat."""
     values: dict[str, Sequence[int]] = {p: [0] * len(nets) for p, nets in netlist.inputs.items()}
     return values | {f"{p}__payload": beats[-1] for p, beats in inputs.items()} | {"rst": [rst]}
 
@@ -128,7 +128,7 @@ def _uniform(port: str, wire: str, value: int, ones: int) -> bool:
 
 
 class _Program:
-    """The netlist as Python: a generator that takes a cycle's inputs and gives its outputs."""
+    """The netlist as Python: a generator that maps a cycle's inputs to its outputs."""
 
     def __init__(self, netlist: Netlist):
         self.netlist = netlist
@@ -143,7 +143,7 @@ class _Program:
         self.memories = [
             (i, parse_macro(i.cell.name)) for i in netlist.instances if i.cell.memory_bits
         ]
-        # Places of the registers behind each gate, and of those behind none.
+        # Indices of the registers on each gate, and of the ungated ones.
         self.gates = {gate.name: (gate, list[int]()) for gate in netlist.clock_gates.values()}
         self.ungated: list[int] = []
         for k, gate in enumerate(gate_of_each(netlist, netlist.registers)):
@@ -151,10 +151,7 @@ class _Program:
 
     @property
     def counters(self) -> int:
-        """How many a running program needs.
-
-        One a net, two a memory (reads, parts written), one a clock gate.
-        """
+        """Number of counters: one per net and clock gate, two per memory (reads, parts written)."""
         return len(self.nets) + 2 * len(self.memories) + len(self.gates)
 
     def accesses(self, counters: list[int]) -> dict[str, tuple[float, float]]:
@@ -196,7 +193,7 @@ class _Program:
             f"{port!r}: [{', '.join(map(_name, nets))}]"
             for port, nets in self.netlist.outputs.items()
         )
-        # A next state is made of nets and the state itself, so they may move one after the other.
+        # A next state depends on nets and the state itself, so states may update one by one.
         following = [
             _expression(state.data, instance, _state_names(k, state))
             for k, (instance, state) in enumerate(self.registers)
@@ -268,7 +265,7 @@ def _access(
     read_enable: list[int],
     read_address: list[int],
 ) -> None:
-    """One clock edge of a macro: words by address, and the word that was read last."""
+    """Clock edge of a macro; ``memory`` is words by address and the word last read."""
     words, last = memory
     (enable,) = read_enable
     count[place] += enable.bit_count()
@@ -290,20 +287,20 @@ def _access(
 
 
 def _chosen(address: int, bits: list[int], streams: int) -> int:
-    """Those of ``streams`` in which the address lines hold ``address``."""
+    """Subset of ``streams`` whose address lines hold ``address``."""
     for k, bit in enumerate(bits):
         streams &= bit if address >> k & 1 else ~bit
     return streams
 
 
 def _enable(gate: Instance) -> str:
-    """Python of what the latch of a clock gate has taken before the clock rises."""
+    """Python for the latched enable of a clock gate at the rising edge."""
     assert gate.cell.state is not None
     return _expression(gate.cell.state.data, gate, {})
 
 
 def _flip_flop(instance: Instance) -> tuple[Instance, State]:
-    """The instance with its state, if it is a plain flip-flop."""
+    """The instance and its state; refuse all but plain ones."""
     cell, state = instance.cell, instance.cell.state
     if (
         state is None
@@ -319,12 +316,12 @@ def _flip_flop(instance: Instance) -> tuple[Instance, State]:
 
 
 def _state_names(k: int, state: State) -> dict[str, str]:
-    """What the functions of flip-flop ``k`` call its state and the complement of it."""
+    """Names of flip-flop ``k``'s state and its complement in the cell's functions."""
     return {state.names[0]: f"s{k}", state.names[1]: f"(ones ^ s{k})"}
 
 
 def _expression(function: str, instance: Instance, names: dict[str, str]) -> str:
-    """Python of a cell's function over nets."""
+    """A cell's function as Python over nets."""
 
     def operand(match: re.Match[str]) -> str:
         token = match[0]

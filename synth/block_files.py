@@ -1,4 +1,4 @@
-"""A block as files that other tools take: Verilog, payloads, interface, FuseSoC core, waivers."""
+"""A block as files for other tools: Verilog, payloads, interface, FuseSoC core, waivers."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tilewright.synth.emit import LINT_WAIVERS, core_file, interface, package, t
 
 @dataclass(frozen=True)
 class BlockFiles:
-    """Where the files of one block are; the waivers serve all blocks of a folder.
+    """Paths of the files of a block; the waivers serve all blocks of a folder.
 
     A block without streams has no ``package``.
     """

@@ -1,6 +1,6 @@
-"""Verilog of a technology's cells, by their functions alone, so that a netlist can be simulated.
+"""Functional Verilog models of a technology's cells, for simulating netlists.
 
-No delays: a netlist with these models behaves cycle for cycle as the block it was made from.
+No delays: a netlist with these models matches its block cycle for cycle.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from tilewright.synth.technology import Cell, State, Technology
 
 
 def cell_models(technology: Technology, names: Iterable[str]) -> str:
-    """Modules for the cells and memory macros called ``names``."""
+    """Modules of the cells and memory macros ``names``."""
     return "\n".join(
         _module(technology.cells[name])
         if name in technology.cells
@@ -49,7 +49,7 @@ def _storage(state: State) -> list[str]:
         forced.append((clock.verilog, data))
         data, assignment = "", "="
     else:
-        # Conditions that act at once are named signals: an edge needs one.
+        # Asynchronous conditions are named signals: an edge needs one.
         lines += [f"  wire force{k} = {condition};" for k, (condition, _) in enumerate(forced)]
         edges = [f"posedge force{k}" for k in range(len(forced))]
         lines.append(f"  wire clock = {clock.verilog};")

@@ -1,8 +1,8 @@
-"""Clock gates: enables of registers that stop the clock instead of choosing the old value.
+"""Clock gates: register enables that stop the clock instead of selecting the old value.
 
-Registers that share an enable share gates, which Yosys's ``clockgate`` puts in. It gives each group
-one gate; a group is then divided so that no gated clock is slower than ``SLOWEST`` slews of the
-technology's ideal clock. Flip-flops are timed with the slew that their gate gives them.
+Registers that share an enable share gates, which Yosys's ``clockgate`` inserts. It gives each group
+one gate; a group is then split so that no gated clock's slew exceeds ``SLOWEST`` times that of the
+technology's ideal clock. Flip-flops are timed with the slew of their gate.
 """
 
 import re
@@ -12,25 +12,25 @@ from typing import NamedTuple
 
 from tilewright.synth.technology import Cell, Technology
 
-# Registers that share an enable before it becomes a gate. Idle, a gate costs the energy of about
-# one flip-flop, and its area is that of two to four multiplexers: from four bits on it saves both.
+# Fewest registers on an enable that becomes a gate. An idle gate costs the energy of about one
+# flip-flop, and its area is that of two to four multiplexers: from four bits on it saves both.
 MIN_GROUP = 4
 
 # Slew of a gated clock over that of the ideal clock, an inverter's with a fan-out of four. Steeper
 # clocks take more gates, each with a clock pin of its own; at 2 a gate drives 50 flip-flops in
-# ASAP7, which become 6 ps slower by it.
+# ASAP7 and slows them by 6 ps.
 SLOWEST = 2.0
 
 
 class GateChoice(NamedTuple):
-    """A gating cell and the flip-flops that one may drive."""
+    """A gating cell and how many flip-flops it may drive."""
 
     cell: Cell
     registers: int
 
 
 def find_clock_gate(technology: Technology) -> GateChoice | None:
-    """The cell that needs the least area for each flip-flop that it may drive, if there is any."""
+    """The cell of least area per flip-flop that it may drive; None without one."""
     pins = [
         cell.inputs[cell.clock_pin]
         for cell in technology.cells.values()
@@ -77,9 +77,9 @@ def gate_modules(cell: Cell) -> str:
 
 
 def gate_commands(cell: Cell, min_group: int) -> Sequence[str]:
-    """Yosys commands that put the cell in front of registers with enables.
+    """Yosys commands that insert the cell before registers with enables.
 
-    A synchronous reset must act on a register that is not enabled, so enables include it first.
+    A synchronous reset must act on a disabled register too, so enables first include it.
     """
     gate = cell.clock_gate
     assert gate is not None, f"{cell.name} is no clock gate"
@@ -102,10 +102,9 @@ _CONNECT = re.compile(r"^    connect (\S+) (.+)$", re.MULTILINE)
 
 
 def divide_groups(rtlil: str, choice: GateChoice) -> str:
-    """RTLIL behind ``clockgate`` with no more registers on a gate than it may drive.
+    """Split the groups of ``clockgate`` so that no gate drives more than it may.
 
-    Gates are called after the first of their registers, and the registers of a gate have names
-    next to each other.
+    Gates are named after the first of their registers, which are neighbours in the order of names.
     """
     return _MODULE.sub(lambda module: _divided(module[0], choice), rtlil)
 
@@ -152,5 +151,5 @@ def _divided(module: str, choice: GateChoice) -> str:
 
 
 def _natural(name: str) -> list[str | int]:
-    """For an order in which bit 2 comes before bit 10."""
+    """Sort key that puts bit 2 before bit 10."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

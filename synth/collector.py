@@ -8,8 +8,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Of new objects between two looks at the youngest; Python's own is some hundred. The oldest are
-# looked at a hundred times less often, so that what is left in cycles goes in the end.
+# New objects between collections of the youngest; Python's default is some hundred. The oldest are
+# collected a hundred times less often, so garbage in cycles is freed in the end.
 THRESHOLD = 50_000
 
 

@@ -1,7 +1,7 @@
-"""How far a compact cell table is from the full library it was made from.
+"""Deviation of a compact cell table from its full library.
 
 The reference designs are synthesised with the default goal in both, everything else equal; the
-record has the ratios compact over full. Two libraries lead the mapper to two netlists, which may
+record has the ratios compact to full. Two libraries lead the mapper to two netlists, which may
 differ more than the libraries do, so the compact netlist is also timed with the full tables.
 """
 
@@ -29,9 +29,9 @@ def technology_deviation(
     dont_use: Sequence[str] = (),
     done: Callable[[str], None] = lambda design: None,
 ) -> dict[str, Any]:
-    """The compact table ``name`` against the full Liberty files ``paths``.
+    """Compare the table ``name`` with the full Liberty files ``paths``.
 
-    ``done`` is told each design as it is finished.
+    ``done`` is called with each finished design.
     """
     compact = load_technology(name)
     full = read_liberty(paths, dont_use=dont_use, like=compact)

@@ -1,7 +1,7 @@
 """``python -m tilewright.synth.digests`` renews the committed digests of RTLIL.
 
-``tilewright.synth.record.rtlil_sha256`` takes them where they are of the present sources, so that
-who asks whether records are old need not elaborate every block.
+``tilewright.synth.record.rtlil_sha256`` uses them while the sources are unchanged, so a check for
+stale records need not elaborate every block.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ from tilewright.synth.record import (
 
 
 def recorded() -> dict[str, tuple[str, bool]]:
-    """Blocks that have a record, with memories as macros or not, by the names of their RTLIL."""
+    """Recorded blocks, and whether their memories are macros, by the names of their RTLIL."""
     kinds = ((SYNTHESIS, True), (LAYOUT, True), (FPGA, False))
     return {
         rtlil_name(record["spec"], memory_macros=macros): (record["spec"], macros)
@@ -32,7 +32,7 @@ def recorded() -> dict[str, tuple[str, bool]]:
 
 
 def write_digests(path: Path = DIGESTS) -> None:
-    """Elaborate every block that has a record, and write the digests of all."""
+    """Elaborate every block that has a record, and write all digests."""
     digests = {
         name: sha256(to_rtlil(resolve(spec), memory_macros=macros))
         for name, (spec, macros) in sorted(recorded().items())

@@ -10,7 +10,7 @@ from pathlib import Path
 from tilewright.base.cache import content_key, sources_of
 from tilewright.golden.params.resolve import registered_modules, resolve
 
-# What decides the Verilog of a block, beside its parameters.
+# Modules that decide the Verilog of a block.
 SOURCES = (
     "tilewright.golden.params",
     "tilewright.hw",

@@ -1,12 +1,12 @@
 """Energy of a mapped netlist on a workload: internal, switching, clock and leakage.
 
-- internal: what a cell uses itself, per transition of an output and of a flip-flop's data pins,
+- internal: what a cell itself uses, per transition of an output and of a flip-flop's data pins,
   from its table
 - switching: half C V^2 per transition of a net; C is the pins it drives, what a port drives, and
   its wire
 - clock: per flip-flop and clock pulse that reaches it, its internal energy without a change and
-  twice half C V^2 of its clock pin and wire; the same per clock gate and cycle, and what a pulse
-  that passes adds inside the gate; there is no clock tree
+  twice half C V^2 of its clock pin and wire; the same per clock gate and cycle, and what each
+  passed pulse adds inside the gate; there is no clock tree
 - memory: of macros, per read and per write, from the technology's model; their clock pins count
   as those of flip-flops
 - leakage: of every cell, over the clock period
@@ -38,10 +38,10 @@ class Energy:
     clock: float
     memory: float
     leakage: float
-    # Of ``clock``, what flip-flops use in cycles in which they change: all that would be left if
-    # each one's clock stood still in all others. Real clock gates save less, and cost themselves.
+    # Part of ``clock`` that flip-flops use in cycles in which they change: all that would be left
+    # if each one's clock stopped in all others. Real clock gates save less and use energy too.
     needed_clock: float
-    # They sum to the whole; "" is the top, where its input nets count too. Parts have none again.
+    # They sum to the whole; "" is the top, with its input nets. Parts have no parts.
     parts: dict[str, "Energy"]
 
     @property
@@ -50,7 +50,7 @@ class Energy:
 
     @property
     def least(self) -> float:
-        """The total with no more than ``needed_clock``."""
+        """The total with ``needed_clock`` as ``clock``."""
         return self.total - self.clock + self.needed_clock
 
     @property
@@ -66,10 +66,10 @@ def energy_of(
     part_of: Sequence[str] | None = None,
     wire: float | None = None,
 ) -> Energy:
-    """Of the counted cycles at a clock of ``period`` ps, an average over the streams.
+    """Mean energy per stream in the counted cycles, at a clock of ``period`` ps.
 
-    ``part_of`` names the part of each instance, by default one for all; ``wire`` is the fF of the
-    connection to one sink, by default as estimated.
+    ``part_of`` names the part of each instance, by default one for all; ``wire`` is the fF of a
+    connection to one sink, by default estimated.
     """
     if wire is None:
         wire = wire_capacitance(netlist, technology)
@@ -100,7 +100,7 @@ def energy_of(
             # Macros are clocked in every cycle.
             needed = clock if cell.memory_bits else max(changes.values()) * once
         if cell.clock_gate is not None:
-            # The gated net has its energy at the flip-flops, and no toggles.
+            # The gated net counts at the flip-flops, and has no toggles.
             passed = activity.pulses[instance.name] / activity.streams
             clock += 2 * passed * cell.energy.get(cell.clock_gate.gated, 0.0)
         reads, writes = activity.accesses.get(instance.name, (0.0, 0.0))
@@ -131,7 +131,7 @@ def _energy(sums: Sequence[float], parts: dict[str, Energy]) -> Energy:
 
 
 def net_loads(netlist: Netlist, technology: Technology, wire: float) -> defaultdict[Net, float]:
-    """fF on each net: pins, what an output port carries, and ``wire`` for each of these."""
+    """Load of each net in fF: pins, output ports, and ``wire`` for each of these."""
     loads: defaultdict[Net, float] = defaultdict(float)
     for instance in netlist.instances:
         for pin, capacitance in instance.cell.inputs.items():
@@ -143,7 +143,7 @@ def net_loads(netlist: Netlist, technology: Technology, wire: float) -> defaultd
 
 
 def wire_capacitance(netlist: Netlist, technology: Technology) -> float:
-    """fF of the connection to one sink."""
+    """Wire capacitance per sink, in fF."""
     cells = max(2, sum(not instance.cell.memory_bits for instance in netlist.instances))
     pitch = ((netlist.area - netlist.memory_area) / cells / UTILISATION) ** 0.5
     return connection_length(cells) * pitch * technology.wire_capacitance

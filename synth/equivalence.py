@@ -1,17 +1,17 @@
-"""Proof that a mapped netlist does what its RTL says, with ABC's combinational check.
+"""Proof by ABC's combinational check that a mapped netlist implements its RTL.
 
-Both sides are cut at their registers, which synthesis leaves with their names: a register is an
-input (what it holds) and an output (what it will hold). RTL and netlist are equivalent when outputs
-and next states agree for all inputs and all states. The RTL side is Yosys's own reading of it into
-gates, without optimisation across registers and without ABC; the netlist side is the functions of
-the technology's cells. What registers hold before the first reset is not compared.
+Both sides are cut at their registers, whose names synthesis keeps: a register is an input (its
+state) and an output (its next state). RTL and netlist are equivalent when outputs and next states
+agree for all inputs and all states. The RTL side is Yosys's own reading of it into gates, without
+optimisation across registers and without ABC; the netlist side is the functions of the technology's
+cells. Register values before the first reset are not compared.
 
-Memory macros are cut in the same way: their inputs are outputs here, what they read is an input.
+Memory macros are cut in the same way: their inputs become outputs, their read data inputs.
 
-A clock gate is a latch that is open while the clock is 0 and an AND behind it, so a register behind
-it is clocked exactly at those edges before which the enable was 1. For the proof such a register
-holds what it had where the enable is 0; its clock must come from one gate, and that one's from a
-port, or the netlist is refused.
+A clock gate is a latch, open while the clock is 0, followed by an AND, so a gated register is
+clocked exactly at those edges before which the enable was 1. In the proof such a register holds its
+value where the enable is 0; its clock must come from one gate, and that one's from a port, or the
+netlist is refused.
 """
 
 import json
@@ -54,7 +54,7 @@ class Equivalence:
 
     @property
     def as_dict(self) -> dict[str, Any]:
-        """As records and ``synth --json`` have it."""
+        """Form in records and ``synth --json``."""
         return {**vars(self), "verdict": self.verdict.value}
 
 
@@ -79,11 +79,11 @@ class _Logic:
 
 
 def check_equivalence(rtlil: str, netlist: Netlist, seconds: int | None = None) -> Equivalence:
-    """Whether ``netlist`` is equivalent to the module of its name in ``rtlil``.
+    """Compare ``netlist`` with the module of its name in ``rtlil``.
 
     ABC may take ``seconds`` of processor time, by default a minute and one more per 500 cells, with
-    the RTL as generic gates, and ten at most with the RTL as it is: what that proves, it proves
-    soon. What was found is cached by content.
+    the RTL as generic gates, and ten at most with the RTL as it is, where proofs are found quickly
+    or not at all. Results are cached by content.
     """
     if seconds is None:
         seconds = 60 + len(netlist.instances) // 500
@@ -129,7 +129,7 @@ def _check(
 
 def _compare(folder: Path, seconds: int) -> Verdict:
     abc = str(Path(pyosys.__file__).with_name("yosys-abc"))
-    # Processor time: on a busy machine the same is proved.
+    # Processor time: a busy machine proves the same.
     limited = f'ulimit -t {seconds}; exec "$0" -c "cec rtl.blif netlist.blif"'
     done = subprocess.run(
         ["sh", "-c", limited, abc], cwd=folder, capture_output=True, text=True, check=False
@@ -145,7 +145,7 @@ def _compare(folder: Path, seconds: int) -> Verdict:
     raise RuntimeError(f"abc ended in an unknown way: {(done.stdout + done.stderr)[-500:]}")
 
 
-# Word-level optimisation comes first, as in the flow: it removes the same registers. The second
+# Word-level optimisation first, as in the flow: it removes the same registers. The second
 # reading shares the flow's `synth`, which turns sums into compressor trees: for sums of many terms,
 # where no proof is found between trees of different shape.
 _PLAIN = ("proc", "flatten", "opt -full", "wreduce", "peepopt", "opt -full", "memory_map")
@@ -235,7 +235,7 @@ def _ports(inputs: dict[str, list[Net]], outputs: dict[str, list[Net]]) -> _Logi
 def _cut_flip_flop(
     logic: _Logic, instance: Instance, state: State, nets: dict[str, str], gate: Instance | None
 ) -> None:
-    """The register is the bit that comes in as data, whatever the cell stores."""
+    """The register is the bit at the data input, whatever the cell stores."""
     name = _register(instance.name)
     data = next(pin for pin in parse_function(state.data).pins if pin not in state.names)
     inverted = not _rises_with(state.data, data)
@@ -276,7 +276,7 @@ def _row(function: str, nets: dict[str, str], net: str) -> tuple[list[str], str,
 
 
 def _register(cell: str) -> str:
-    """The signal that a flip-flop is called after; the flow adds ``$_KIND_``."""
+    """The signal that a flip-flop is named after; the flow adds ``$_KIND_``."""
     return cell.partition("$_")[0]
 
 

@@ -1,8 +1,8 @@
 """A design of many equal modules, each mapped once, expanded into arrays over all its cells.
 
-Whole accelerators have millions of cells, of which most are copies: what
-:mod:`tilewright.synth.netlist` keeps as objects is kept here as numbers in arrays, so that static
-timing of the whole (:mod:`tilewright.synth.whole_timing`) takes seconds and little memory.
+Whole accelerators have millions of cells, most of them copies: the objects of
+:mod:`tilewright.synth.netlist` are numbers in arrays here, so that static timing of the whole
+(:mod:`tilewright.synth.whole_timing`) takes seconds and little memory.
 """
 
 from bisect import bisect_right
@@ -43,7 +43,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a module occurs, with the first of its nets, pins and ends in the whole."""
+    """A module's occurrence, with its first net, pin and end in the whole."""
 
     path: str  # as ``array.element_3``; of the whole ``""``
     part: _Part
@@ -54,7 +54,7 @@ class _Place:
 
 @dataclass
 class Expanded:
-    """Every cell of a design: its input pins, its arcs, what must arrive in time.
+    """Every cell of a design: input pins, arcs, and pins with a setup time.
 
     Pins are numbered over the whole design; ``pin_net`` says what each is connected to. Arcs are
     columns of a pin, the net that it leads to and a kind (an index of ``kinds``).
@@ -81,7 +81,7 @@ class Expanded:
     places: list[_Place]  # of the modules, in the order of their nets, pins and ends
 
     def net_name(self, net: int) -> str:
-        """The signal on ``net`` with the path of its module; without a name its module's path."""
+        """The signal on ``net`` with its module's path; the path alone if it has no name."""
         k = bisect_right(self.places, net, key=lambda place: place.net) - 1
         if k < 0 or net >= self.named_nets:
             return ""  # a constant, or a net that a buffer drives
@@ -97,7 +97,7 @@ class Expanded:
 def expand(
     modules: Mapping[str, Any], top: str, technology: Technology, macros: Mapping[str, Cell]
 ) -> Expanded:
-    """All cells of ``top``, from the modules that Yosys's ``write_json`` has."""
+    """All cells of ``top``, from the modules in Yosys's ``write_json``."""
     known = {**technology.cells, **macros}
     kinds = [(arc, cell.name) for cell in known.values() for arc in cell.arcs]
     first_kind = dict[str, int]()
@@ -126,7 +126,7 @@ def expand(
                     number[k] = outer
                 elif number[k] != outer:
                     same.append((int(number[k]), outer))
-        # Nets that came from outside leave a number unused, so that names are found by the first.
+        # Nets from outside leave a number unused, so that names are found by the first.
         free = number < 0
         number[free] = net + np.flatnonzero(free)
         places.append(_Place(path, own, net, pin, end))
@@ -185,7 +185,7 @@ def _read_part(
                 arcs[group].append((at[arc.source], number(wiring[arc.target]), kind))
         outputs = [number(wiring[pin]) for pin in cell.outputs if pin in wiring]
         driven += [(net, cell.max_load or default_strength) for net in outputs]
-        # The flow calls registers after the signals they hold, plus ``$_KIND_``.
+        # The flow names registers after their signals, plus ``$_KIND_``.
         own_name = instance.partition("$_")[0]
         if cell.state is not None and cell.clock_gate is None:
             for net in outputs:

@@ -33,7 +33,7 @@ from tilewright.synth.yosys import SynthesisError, without_banner, yosys_files
 
 
 class Goal(Enum):
-    """What the recipe strives for."""
+    """Objective of the recipe."""
 
     AREA = "area"
     BALANCED = "balanced"
@@ -45,7 +45,7 @@ DEFAULT_GOAL = Goal.AREA
 
 # ABC scripts. All start by removing redundancy; `dc2` alone may make chains of parallel-prefix
 # adders, `dc2 -l` keeps the number of levels. `buffer` splits large fan-outs, `upsize` and `dnsize`
-# choose drive strengths against the timing tables; a second round finds what the first one left.
+# choose drive strengths against the timing tables; a second round finds what the first missed.
 _START = "strash; &get -n; &fraig -x; &put; scorr"
 _SIZE = "upsize; dnsize"
 _MAPPING = {
@@ -72,17 +72,17 @@ class Synthesis:
 
     @property
     def area_by_part(self) -> dict[str, float]:
-        """Empty where no part can be told."""
+        """Area by part; empty if unknown."""
         return area_by_part(self.netlist, self.part_of)
 
     @property
     def longest(self) -> TimingPath | None:
-        """None for a block that is only wires and constants."""
+        """Longest path; None for wires and constants alone."""
         return max(self.paths.values(), key=lambda path: path.delay, default=None)
 
     @property
     def delay(self) -> float:
-        """Of the longest path, in ps: the least clock period where there are registers."""
+        """Longest path, in ps; the least clock period where there are registers."""
         return self.longest.delay if self.longest else 0.0
 
 
@@ -99,9 +99,9 @@ def synthesise(
     """Map the module ``top`` of the RTLIL text ``rtlil``.
 
     With ``keep_hierarchy`` nothing is optimised across the modules of the design, which costs area
-    and delay but tells the area of each part exactly. With ``gating``, enables that ``min_group``
-    or more registers share become clock gates, if the technology has cells for that; without, they
-    are multiplexers in front of the registers.
+    and delay but gives exact areas of the parts. With ``gating``, enables that ``min_group`` or
+    more registers share become clock gates, if the technology has cells for that; without, they are
+    multiplexers in front of the registers.
     """
     groups = min_group if gating else None
     found = _map(rtlil, top, technology, goal, keep_hierarchy, groups, ["flatten", *_WRITE])
@@ -118,7 +118,7 @@ def synthesise(
 
 
 def map_modules(rtlil: str, top: str, technology: Technology) -> dict[str, list[Cell | str]]:
-    """What each module of a design consists of, for the least area, each module by itself.
+    """Contents of each module of a design, each mapped by itself for the least area.
 
     Cells, macros and the names of other modules. For a design of thousands of equal parts: a part
     is mapped once, and nothing is flattened. Enables become clock gates.
@@ -152,9 +152,9 @@ def _map(
     min_group: int | None,
     finish: Sequence[str],
 ) -> dict[str, str]:
-    """Map ``top`` to cells; the netlist as ``finish`` writes it, in both its forms.
+    """Map ``top`` to cells; return the netlist in both forms ``finish`` writes.
 
-    Enables of ``min_group`` registers become clock gates, with None no enable does.
+    Enables of ``min_group`` registers become clock gates; none do with None.
     """
     files = {"top.il": rtlil, "macros.v": "".join(map(macro_port_module, find_macros(rtlil)))}
     start = [
@@ -233,9 +233,9 @@ def synthesise_for_clock(
     keep_hierarchy: bool = False,
     gating: bool = True,
 ) -> Synthesis:
-    """The first goal, from the smallest on, whose longest path fits ``period`` (ps).
+    """Map for the first goal, smallest area first, that meets ``period`` (ps).
 
-    Where none fits, the one with the shortest path.
+    If none does, return the fastest result.
     """
     tried = []
     for goal in Goal:
@@ -259,7 +259,7 @@ _MAP_FULL_ADDERS = (
 
 
 def _with_full_adders(found: Mapping[str, str], adder: FullAdder) -> dict[str, str]:
-    """Files for turning every full adder found in the gates into a full-adder cell.
+    """Files that turn every full adder found in the gates into a full-adder cell.
 
     ABC then sees the cells' pins as inputs and outputs of what it maps, so it does not weigh paths
     through them; the timing afterwards does.

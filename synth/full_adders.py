@@ -1,10 +1,9 @@
 """The full-adder cell of a technology, and which adders take their operands inverted.
 
-Some cells give their results inverted. A full adder of inverted bits gives inverted bits, so a cell
-whose results are both inverted needs no inverter behind it if another full adder takes these bits
-as they come, and gives true ones. Adders choose one after the other, operands before results, what
-leaves fewer inverters in front of them; that is not the best there is for all of them together, but
-near it in trees.
+Some cells invert their results. A full adder of inverted bits gives inverted bits, so a cell that
+inverts both results needs no inverters if the next full adder takes these bits as they are, and
+gives true ones. Adders choose one by one, operands before results, what leaves fewer inverters at
+their inputs; that is not the best for all of them together, but near it in trees.
 """
 
 import json
@@ -29,7 +28,7 @@ class FullAdder(NamedTuple):
 
 
 def find_full_adder(technology: Technology) -> FullAdder | None:
-    """The smallest that the technology has."""
+    """The technology's smallest full adder."""
     roles = {
         _SUM: ("Y", False),
         _SUM ^ _ALL: ("Y", True),
@@ -55,7 +54,7 @@ _TRUE_FROM_GATE = 0.5
 
 
 class _Operand(NamedTuple):
-    """Where a bit comes from: ``result``, or the inverse of it, of ``adder`` if that is one."""
+    """Source of a bit: ``result`` or its inverse, of ``adder`` unless that is None."""
 
     adder: str | None
     result: _Bit
@@ -63,14 +62,14 @@ class _Operand(NamedTuple):
 
 
 def inverted_adders(design: str) -> set[str]:
-    """Names of the ``$fa`` cells that take inverted operands; ``design`` as Yosys writes JSON."""
+    """Names of the ``$fa`` cells that take inverted operands; ``design`` is Yosys's JSON."""
     modules = json.loads(design)["modules"].values()
     return {name for module in modules for name in _of_module(module["cells"])}
 
 
 def _of_module(cells: dict[str, Any]) -> set[str]:
     operands = _operands(cells)
-    # Lists: a set of names has another order in every process.
+    # Lists: the order of a set differs between processes.
     order = TopologicalSorter(
         {name: [x.adder for x in given if x.adder] for name, given in operands.items()}
     )
@@ -91,7 +90,7 @@ def _of_module(cells: dict[str, Any]) -> set[str]:
 
 
 def _operands(cells: dict[str, Any]) -> dict[str, list[_Operand]]:
-    """Of every full adder, looking through inverters."""
+    """Operands of each full adder, through inverters."""
     adders = {n: c["connections"] for n, c in cells.items() if c["type"] == "$fa"}
     giver = {pins[port][0]: name for name, pins in adders.items() for port in ("X", "Y")}
     gates = [c["connections"] for c in cells.values() if c["type"] == "$_NOT_"]

@@ -26,7 +26,7 @@ class Function:
 
 @cache
 def parse_function(text: str) -> Function:
-    """``text`` as a function; a text that is not one is refused."""
+    """Parse ``text``; anything but a function is refused."""
     parser = _Parser(text)
     verilog, evaluate = parser.alternatives()
     if parser.token:

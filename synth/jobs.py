@@ -1,7 +1,7 @@
-"""Synthesis jobs: a block in the cells of a technology; which need to run, and their results.
+"""Synthesis jobs, each a block in the cells of a technology: planning and running them.
 
 :func:`every_request` and :class:`Request` say what is wanted, :func:`plan` makes jobs of it, and
-:func:`run_jobs` runs them side by side. Writing records is left to the caller.
+:func:`run_jobs` runs them in parallel. Writing records is left to the caller.
 """
 
 import re
@@ -66,7 +66,7 @@ class Job:
 
     @property
     def committed_record(self) -> dict[str, Any] | None:
-        """The record of the block, if there is one."""
+        """The block's committed record, or None."""
         return find_record(self.params, self.technology.name, self.goal, gating=self.gating)
 
     def synthesise(self) -> Synthesis:
@@ -80,7 +80,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What one job gave."""
+    """Result of a job."""
 
     job: Job
     synthesis: Synthesis
@@ -94,9 +94,9 @@ class JobResult:
 
 
 def every_request(goal: Goal | None = None) -> list[Request]:
-    """Return every preset of the stream and arithmetic blocks, and what else has a record.
+    """Return every preset of the stream and arithmetic blocks, and all else with a record.
 
-    With a ``goal`` only the presets, for that goal.
+    With a ``goal``, only the presets for that goal.
     """
     blocks = (*STREAM_BLOCKS, *ARITH_BLOCKS)
     names = [f"{block.block}:{preset}" for block in blocks for preset in block.PRESETS]
@@ -137,7 +137,7 @@ def plan(
 def require_full_adder(rtlil: str, technology: Technology, goal: Goal) -> None:
     """Refuse a library without a full adder for the goal that is about full adders.
 
-    Gates in their place would give an area that says nothing about the library.
+    Gates instead would give an area that says nothing about the library.
     """
     wanted = goal is Goal.AREA and _ARITHMETIC.search(rtlil) is not None
     if wanted and technology.liberty and find_full_adder(technology) is None:
@@ -166,7 +166,7 @@ def run_jobs(
     *,
     workers: int = WORKERS,
 ) -> Iterator[JobResult]:
-    """Yield the results of the jobs, in order, computed side by side.
+    """Yield the results of the jobs, in order, computed in parallel.
 
     ``prover``, such as :func:`prove`, compares each netlist with its RTL.
     """
@@ -177,7 +177,7 @@ def run_jobs(
         proof = prover(job, synthesis) if prover is not None else None
         return JobResult(job, synthesis, proof, perf_counter() - start)
 
-    # Threads suffice: the work is in Yosys processes, which an interrupt reaches as it reaches us.
+    # Threads suffice: the work is in Yosys processes, which an interrupt reaches too.
     pool = ThreadPoolExecutor(workers)
     try:
         pending = [pool.submit(work, job) for job in jobs]

@@ -1,9 +1,9 @@
 """Liberty text of a technology, as Yosys and ABC read it, and its place in the cache.
 
-Every timing table has three slews and three loads. An arc of the compact tables is a plane, which
-any two would give back exactly to a reader that interpolates linearly; but ABC's mapper works at
-the slew a third into the axis, which must be a typical one, and takes the slope of the delay from
-the first load to the last but one.
+Every timing table has three slews and three loads. An arc of the compact tables is a plane, for
+which two of each would be exact under linear interpolation; but ABC's mapper works at the slew a
+third into the axis, which must be a typical one, and takes the slope of the delay from the first
+load to the last but one.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _SENSE = {"+": "positive_unate", "-": "negative_unate", "*": "non_unate"}
 
 
 def to_liberty(technology: Technology, *, gates: bool = False) -> str:
-    """The whole library without weak cells; clock gates, which no mapper takes, with ``gates``."""
+    """The library without weak cells; ``gates`` adds clock gates, which no mapper uses."""
     low, high = technology.slew_thresholds
     lines = [
         f"library ({technology.name}) {{",
@@ -54,7 +54,7 @@ def to_liberty(technology: Technology, *, gates: bool = False) -> str:
 
 
 def cached_liberty(technology: Technology) -> Path:
-    """A file with :func:`to_liberty`'s text, in the user's cache under a name of its content."""
+    """A file with :func:`to_liberty`'s text, in the user's cache, named by its content."""
     text = to_liberty(technology)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     path = cache_folder("liberty") / f"{technology.name}-{digest}.lib"

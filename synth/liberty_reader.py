@@ -2,7 +2,7 @@
 
 Cells that gate a clock (``latch_posedge`` and ``latch_posedge_precontrol``) are read too. Left out:
 power, noise, wire loads, scan, tri-state and other special cells, conditional arcs beyond their
-worst case. What cannot be read or is needed and missing is refused in one line.
+worst case. Unreadable or missing data is refused in one line.
 """
 
 import gzip
@@ -33,7 +33,7 @@ _SPECIAL = frozenset({"bus", "bundle", "statetable", "test_cell"})
 
 @dataclass
 class Group:
-    """``kind (names) { attributes; groups }``; attribute values are the text as it stands."""
+    """``kind (names) { attributes; groups }``; attribute values are verbatim text."""
 
     kind: str
     names: tuple[str, ...]
@@ -88,7 +88,7 @@ def read_liberty(
     dont_use: Sequence[str] = (),
     like: Technology | None = None,
 ) -> Technology:
-    """The technology of the files' cells together.
+    """One technology from the cells of all files.
 
     Inputs are driven by the smallest buffer (or inverter), outputs carry four of its inputs, the
     clock has the slew of an inverter driving four of its kind; ``like`` gives another technology's
@@ -170,7 +170,7 @@ _GATES = ("latch_posedge", "latch_posedge_precontrol")
 
 
 def _clock_gate(group: Group, scale: _Scale) -> Cell | None:
-    """A cell that gates a clock, without its setup time; None if it is none of the kinds known."""
+    """A cell that gates a clock, without its setup time; None if its kind is unknown."""
     if group.attributes.get("clock_gating_integrated_cell") not in _GATES:
         return None
     roles = {
@@ -338,7 +338,7 @@ def _setup(group: Group, scale: "_Scale", clock_slew: float) -> dict[str, float]
             if not timing.attributes.get("timing_type", "").startswith("setup_"):
                 continue
             for table in (*timing.of_kind("rise_constraint"), *timing.of_kind("fall_constraint")):
-                # Both axes are slews, so the second one is scaled as time here.
+                # Both axes are slews, so the second is scaled as time too.
                 surface = _table(table, _TimeOnly(scale))
                 value = surface.at(clock_slew, clock_slew)
                 found[pin.names[0]] = max(value, found.get(pin.names[0], value))
@@ -373,7 +373,7 @@ def _truth(cell: Cell) -> int:
 
 
 def _require_functions(cell: Cell, name: str) -> None:
-    """Every function can be read and is one of the cell's own inputs, or of its state."""
+    """Refuse a function that is unreadable or not of the cell's own inputs or state."""
     known = {*cell.inputs, *(cell.state.names if cell.state else ())}
     for pin, text in cell.outputs.items():
         try:

@@ -93,9 +93,9 @@ def macro_cell(macro: MemoryMacro, technology: Technology) -> Cell:
 
 
 def memory_entries(counts: Mapping[str, int], technology: Technology) -> dict[str, dict[str, Any]]:
-    """What is known about the macros among the cells of ``counts``, for records.
+    """Record entries of the macros among the cells of ``counts``.
 
-    ``published_size`` tells whether the model interpolates between published macros there.
+    ``published_size`` tells whether the model interpolates between published macros.
     """
     memory, entries = technology.memory, {}
     for name, count in counts.items():
@@ -121,7 +121,7 @@ def _bits(port: str, bits: int) -> list[str]:
 
 
 def _launch(edge: Edge, access_time: float) -> Edge:
-    """Unloaded, the word is there at the access time; a load slows it as it would the driver."""
+    """Unloaded, data arrives at the access time; a load delays it as it would the driver."""
     delay, slew = edge.delay, edge.slew
     slope = delay.at(0.0, 1.0) - delay.at(0.0, 0.0)
     return Edge(
@@ -136,7 +136,7 @@ def macro_port_module(macro: MemoryMacro) -> str:
 
 
 def macro_model(macro: MemoryMacro) -> str:
-    """What the macro does, in Verilog, for simulation of netlists."""
+    """Behavioural Verilog of the macro, for simulating netlists."""
     parts = macro.width // macro.granularity
     body = f"""\
   reg [{macro.width - 1}:0] words [0:{macro.depth - 1}];

@@ -1,7 +1,7 @@
 """Area of a design module by module: equal modules are mapped once, and cached by content.
 
 Nothing is flattened, shared between modules or timed, as in :mod:`tilewright.synth.system`. For
-many variants of one design: what a parameter does not touch is mapped for the first of them only.
+many variants of one design: modules that a parameter does not touch are mapped only once.
 """
 
 import re
@@ -41,7 +41,7 @@ def read_modules(rtlil: str) -> dict[str, Module]:
 
 
 def area_by_modules(rtlil: str, top: str, technology: Technology) -> Area:
-    """Area of ``top`` with everything in it."""
+    """Area of ``top`` and all its contents."""
     modules = read_modules(rtlil)
     own_area = {
         text: _own_area(text, technology)
@@ -59,7 +59,7 @@ def area_by_modules(rtlil: str, top: str, technology: Technology) -> Area:
 
 
 def _own_area(text: str, technology: Technology) -> Area:
-    """Of a module without its parts. Gates are cached; memories are added by the model of today."""
+    """Area of a module without its parts. Gates are cached, memories use the current model."""
 
     def make() -> dict[str, Any]:
         everything = map_modules(text, "top", technology)["top"]
@@ -84,7 +84,7 @@ def _own_area(text: str, technology: Technology) -> Area:
 
 
 def _alone(body: str, bodies: Mapping[str, str]) -> Module:
-    """The module as ``top``, its parts and their ports numbered, its other names counted afresh."""
+    """The module as ``top``, its parts and their ports numbered, its other names renumbered."""
     parts = [kind for kind, _, _ in _CELL.findall(body) if kind in bodies]
     place = {kind: k for k, kind in enumerate(dict.fromkeys(parts))}
     ports = {kind: _PORT.findall(bodies[kind]) for kind in place}
@@ -106,7 +106,7 @@ def _alone(body: str, bodies: Mapping[str, str]) -> Module:
 
 
 def _black_box(place: int, ports: list[tuple[str, str, str]]) -> str:
-    """A module of which only the ports are known."""
+    """A module with its ports alone."""
     wires = [
         f"  wire width {width} {direction} {k} {_port_name(k)}\n"
         for k, (width, direction, _) in enumerate(ports)
@@ -124,7 +124,7 @@ def _port_name(k: int) -> str:
 
 
 def _counted_afresh(text: str) -> str:
-    """Numbers that Amaranth gives to names depend on the whole design: here, on the module."""
+    """Renumber within the module: Amaranth's numbers of names depend on the whole design."""
     fresh: dict[str, str] = {}
 
     def name(match: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.synth.technology import Cell, Technology
 from tilewright.synth.yosys import SynthesisError
 
-# Yosys's own cells that are left when a library has nothing for them.
+# Yosys's own cells, left where a library has no match.
 _GENERIC = {
     "$_DFF_P_": "a flip-flop on the rising clock edge",
     "$_DFF_N_": "a flip-flop on the falling clock edge",
@@ -65,7 +65,7 @@ class Netlist:
 
     @property
     def clock_gates(self) -> dict[Net, Instance]:
-        """Every clock gate, by the net of the clock that it lets through."""
+        """Every clock gate, by the net of its gated clock."""
         return {
             instance.pins[instance.cell.clock_gate.gated]: instance
             for instance in self.instances
@@ -74,7 +74,7 @@ class Netlist:
 
     @property
     def gated_bits(self) -> int:
-        """Registers behind a clock gate."""
+        """Number of gated registers."""
         gates = self.clock_gates
         return sum(r.pins.get(r.cell.clock_pin or "") in gates for r in self.registers)
 
@@ -90,7 +90,7 @@ class Netlist:
 def read_netlist(
     text: str, top: str, technology: Technology, macros: Mapping[str, Cell] | None = None
 ) -> Netlist:
-    """From Yosys's ``write_json``; every cell must be of ``technology`` or one of ``macros``."""
+    """Read Yosys's ``write_json``; every cell must be in ``technology`` or ``macros``."""
     module = json.loads(text)["modules"][top]
     cells = {**technology.cells, **(macros or {})}
     unknown = sorted({c["type"] for c in module["cells"].values()} - cells.keys())
@@ -122,7 +122,7 @@ def pins_of(cell: Cell, connections: dict[str, list[Net]]) -> dict[str, Net]:
 
 
 def no_cell_for(kinds: Sequence[str], technology: Technology) -> SynthesisError:
-    """The refusal of a technology that lacks cells of Yosys's ``kinds``."""
+    """Error for a technology that lacks cells of Yosys's ``kinds``."""
     wanted = ", ".join(_GENERIC.get(kind, kind) for kind in kinds)
     return SynthesisError(f"{technology.name} has no cell for {wanted}")
 
@@ -143,9 +143,9 @@ def net_names(module: dict[str, Any]) -> dict[Net, str]:
 
 
 def gate_of_each(netlist: Netlist, instances: Sequence[Instance]) -> list[Instance | None]:
-    """The clock gate in front of each of the instances; None where the clock is a port.
+    """The clock gate of each instance; None where the clock is a port.
 
-    A clock that comes from anything else is refused, and so is one that passes two gates.
+    Any other clock is refused, and so is one through two gates.
     """
     gates = netlist.clock_gates
     ports = {net for nets in netlist.inputs.values() for net in nets}
@@ -166,7 +166,7 @@ def gate_of_each(netlist: Netlist, instances: Sequence[Instance]) -> list[Instan
 
 
 def in_signal_order(netlist: Netlist) -> list[Instance]:
-    """The combinational instances, each after every one that drives it."""
+    """The combinational instances, each after all that drive it."""
     combinational = [i for i in netlist.instances if i.cell.state is None]
     driver = {
         instance.pins[pin]: k

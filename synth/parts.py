@@ -1,9 +1,9 @@
-"""Area of the parts of a block, the modules of its design, also where synthesis has merged them.
+"""Area of the parts of a block, the modules of its design, even where synthesis has merged them.
 
-A register or a memory keeps the name it had, so its part is known, and a clock gate is called after
-a register of its own. Gates of a flattened netlist have lost their names: one counts for the part
-of the register, memory or port that it reaches through the fewest gates, in doubt for the part
-whose name comes first.
+Registers and memories keep their names, so their parts are known, and a clock gate is named after
+one of its registers. Gates of a flattened netlist have lost their names: each counts for the part
+of the register, memory or port that it reaches through the fewest gates; ties go to the part whose
+name sorts first.
 """
 
 import re
@@ -39,7 +39,7 @@ def part_names(rtlil: str, top: str) -> list[str]:
 def part_of_each(netlist: Netlist, parts: list[str], *, flattened: bool) -> list[str]:
     """The part, one of ``parts``, that each instance belongs to; ``""`` is the top itself.
 
-    All are of the top where nothing tells a part: flattened, with no register or memory in any.
+    All are of the top if it is flattened and no part has a register or memory.
     """
     names = [_part_of(instance.name, parts) for instance in netlist.instances]
     return _spread_to_gates(netlist, names) if flattened and any(names) else names
@@ -58,12 +58,12 @@ def area_by_part(netlist: Netlist, part_of: list[str]) -> dict[str, float]:
 def _part_of(instance: str, parts: list[str]) -> str:
     path = instance.removeprefix("$flatten\\")
     inside = [part for part in parts if path.startswith(f"{part}.")]
-    # Amaranth numbers a module whose name a signal has too.
+    # Amaranth numbers a module named like a signal.
     return re.sub(r"\$\d+", "", max(inside, key=len, default=""))
 
 
 def _spread_to_gates(netlist: Netlist, names: list[str]) -> list[str]:
-    """``names`` of the instances, those of gates found from what they drive."""
+    """``names`` of the instances, those of gates taken from their sinks."""
     driver: dict[Net, int] = {}
     reached: dict[int, str] = {}
     sinks: dict[Net, str] = {}

@@ -1,9 +1,9 @@
-"""Records: what synthesis found out about one block in one technology, as committed JSON.
+"""Records: synthesis results of one block in one technology, as committed JSON.
 
 A record holds no time or date, so the same sources and tools write the same bytes. Hashes of the
-RTLIL, of the cells and of the flow tell whether it is still what synthesis would give. Every metric
-knows its unit and its better direction. ``synth/records`` has a table for each kind of record and
-technology, ``KIND.TECHNOLOGY.json``.
+RTLIL, of the cells and of the flow tell whether it is up to date. Every metric has its unit and its
+better direction. ``synth/records`` has a table for each kind of record and technology,
+``KIND.TECHNOLOGY.json``.
 """
 
 import hashlib
@@ -35,15 +35,15 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# What turns RTLIL into figures, apart from the tools: mapping, memories, parts and timing; and
-# figures into energy.
+# Modules that turn RTLIL into figures: mapping, memories, parts and timing; and figures into
+# energy.
 _FLOW = ("flow", "clock_gates", "full_adders", "memory", "parts", "timing")
 _ENERGY = ("activity", "energy")
 
 
 @cache
 def flow_sha256(technology: str) -> str:
-    """Of the flow's code, comments and docstrings left out, of clock gates and of memories."""
+    """Digest of the flow's code, without comments, and of clock gates and memories."""
     table = load_technology(technology)
     data = table.memory, [table.cells[c] for c in table.clock_gates]
     return code_sha256(Path(__file__).parent, _FLOW, repr(data))
@@ -51,7 +51,7 @@ def flow_sha256(technology: str) -> str:
 
 @cache
 def energy_sha256(technology: str) -> str:
-    """Of the code that measures energy, and of the energies in the technology's table."""
+    """Digest of the code that measures energy and of the technology's energies."""
     table = load_technology(technology)
     cells = [(c.name, c.energy, c.input_energy, c.clock_energy) for c in table.cells.values()]
     return code_sha256(Path(__file__).parent, _ENERGY, repr((cells, table.wire_capacitance)))
@@ -59,7 +59,7 @@ def energy_sha256(technology: str) -> str:
 
 @cache
 def code_sha256(folder: Path, modules: Sequence[str], data: str = "") -> str:
-    """The digest of code that makes a record, comments and docstrings left out, and of ``data``."""
+    """Digest of the code of ``modules``, without comments and docstrings, and of ``data``."""
     code = [code_of((folder / f"{module}.py").read_text()) for module in modules]
     return sha256("".join([*code, data]))
 
@@ -76,13 +76,13 @@ def record_name(
     *,
     gating: bool = True,
 ) -> str:
-    """Return what the record of a block is called in the tables; without clock gates apart."""
+    """Return the name of a block's record in the tables; without gating it has its own."""
     goals = [] if goal is DEFAULT_GOAL else [goal.value]
     return ".".join([params.slug, technology, *goals, *([] if gating else ["ungated"])])
 
 
 def table_path(kind: str, technology: str, folder: Path = RECORDS) -> Path:
-    """Return where the records of a kind lie; ``technology`` may be an FPGA."""
+    """Return the path of a kind's records; ``technology`` may be an FPGA."""
     return folder / f"{kind}.{technology}.json"
 
 
@@ -115,7 +115,7 @@ def store_record(
 
 
 def committed_form(record: dict[str, Any]) -> dict[str, Any]:
-    """Return what a table has of a record: no cells by kind, and of the longest path how many."""
+    """Return a record as in tables: no cells by kind, and only the length of the longest path."""
     kept = {key: value for key, value in record.items() if key != "cells_by_kind"}
     if path := kept.get("longest_path"):
         kept["longest_path"] = path | {"cells": len(path["cells"])}
@@ -123,7 +123,7 @@ def committed_form(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def block_record(spec: str, params: BlockParams, rtlil: str, result: Synthesis) -> dict[str, Any]:
-    """What is known about the block ``spec``, its metrics rounded to what they can mean."""
+    """Return the record of the block ``spec``, its metrics rounded to their accuracy."""
     technology, netlist = result.technology, result.netlist
     return {
         "block": params.block,
@@ -165,7 +165,7 @@ def _metrics(result: Synthesis) -> dict[str, dict[str, Any]]:
 
 
 def metric(value: float, unit: str, better: str = "lower") -> dict[str, Any]:
-    """Return a metric as records have it."""
+    """Return a metric as in records."""
     return {"value": value, "unit": unit, "better": better}
 
 
@@ -183,9 +183,9 @@ def _path(result: Synthesis) -> dict[str, Any] | None:
 def store_synthesis(
     record: dict[str, Any], proof: dict[str, Any] | None = None, folder: Path = RECORDS
 ) -> None:
-    """Write a :func:`block_record`, and ``proof``, which says whether the netlist is its RTL.
+    """Write a :func:`block_record`, and ``proof`` of its netlist against its RTL.
 
-    A record of the same netlist keeps how its block is spelt and, without a new one, its proof.
+    A record of the same netlist keeps its block's spelling and, without a new one, its proof.
     """
     technology, gating = record["technology"], record["clock_gating"]
     params, goal = resolve(record["spec"]), Goal(record["goal"])
@@ -199,7 +199,7 @@ def store_synthesis(
 
 
 def load_records(folder: Path = RECORDS, *, gating: bool = True) -> dict[str, dict[str, Any]]:
-    """Return every record of a block by name, of netlists with clock gates or without."""
+    """Return all records of blocks by name, of netlists with clock gates or without."""
     records = load_kind(SYNTHESIS, folder)
     return {name: record for name, record in records.items() if record["clock_gating"] is gating}
 
@@ -228,7 +228,7 @@ def stale_records(
 ) -> dict[str, str]:
     """Records that no longer describe their block, with the command that renews each.
 
-    ``watch`` sees the names of the records as they are looked at, for who wants to show progress.
+    ``watch`` wraps the names of the records as they are checked, to show progress.
     """
     records = load_records(folder, gating=gating)
     return {
@@ -243,9 +243,9 @@ def stale_records(
 def rtlil_sha256(spec: str, *, memory_macros: bool = True) -> str:
     """The digest of a block's RTLIL.
 
-    To elaborate all blocks that have records takes minutes, so the digests are committed beside the
-    sources that they are of. A block without one, or of other sources, is elaborated; the outcome
-    is cached by all sources that decide it.
+    Elaborating all blocks that have records takes minutes, so the digests are committed with the
+    sources. A block without one, or with changed sources, is elaborated; the result is cached by
+    all sources that decide it.
     """
 
     def make() -> str:
@@ -260,13 +260,13 @@ def rtlil_sha256(spec: str, *, memory_macros: bool = True) -> str:
 
 
 def rtlil_name(spec: str, *, memory_macros: bool) -> str:
-    """What the RTLIL of a block is called in ``DIGESTS``."""
+    """Name of a block's RTLIL in ``DIGESTS``."""
     return spec if memory_macros else f"{spec} with its memories"
 
 
 @cache
 def _committed_digests() -> dict[str, str]:
-    """By name; none where they are of other sources than these."""
+    """Digests by name; none if the sources have changed."""
     kept = json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {}
     digests: dict[str, str] = kept["digests"] if kept.get("sources") == rtl_sources() else {}
     return digests
@@ -274,7 +274,7 @@ def _committed_digests() -> dict[str, str]:
 
 @cache
 def rtl_sources() -> str:
-    """All that decides the RTLIL of a block, beside its parameters."""
+    """Digest of all sources that decide the RTLIL of a block."""
     own = ("golden.params", "hw", "synth.emit", "synth.signal_names")
     modules = (*(f"tilewright.{name}" for name in own), *registered_modules())
     return content_key([version("amaranth"), *sources_of(*modules)])

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # (Amaranth writes port signatures as annotations, which are not types.)
-"""Small designs of different character on which cell tables are judged against full libraries."""
+"""Small, varied designs for comparing cell tables with full libraries."""
 
 from amaranth import Array, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring

@@ -1,4 +1,4 @@
-"""Area of whole accelerators, part by part: what is too large to flatten and to time.
+"""Area of whole accelerators, part by part: too large to flatten and to time.
 
 Every module is mapped by itself and counted as often as it occurs, so nothing is shared between
 modules and no path is measured.
@@ -47,9 +47,9 @@ class Area:
 def system_area(
     rtlil: str, top: str, technology: Technology
 ) -> tuple[dict[str, Area], dict[str, int]]:
-    """Area of each module directly inside ``top``, and how many of each macro there are.
+    """Area of each module directly inside ``top``, and the number of each macro.
 
-    What ``top`` adds itself is ``""``.
+    ``""`` is what ``top`` itself adds.
     """
     modules = map_modules(rtlil, top, technology)
     known: dict[str, Area] = {}
@@ -63,7 +63,7 @@ def system_area(
     parts = {"": sum((own(x) for x in modules[top] if isinstance(x, Cell)), Area())}
     for kind in modules[top]:
         if isinstance(kind, str):
-            # Amaranth numbers a module whose name a signal has too.
+            # Amaranth numbers a module named like a signal.
             name = re.sub(r"\$\d+$", "", kind.removeprefix(f"{top}."))
             parts[name] = parts.get(name, Area()) + area(kind)
     return parts, dict(sorted(_macros(modules, top).items()))
@@ -90,7 +90,7 @@ def own(cell: Cell) -> Area:
 
 
 def origin(spec: str, technology: Technology, rtlil: str) -> dict[str, Any]:
-    """Return what a record of a whole accelerator was made from."""
+    """Return the origin of a whole accelerator's record."""
     own_library = bool(technology.liberty)
     return {
         "spec": spec,
@@ -103,7 +103,7 @@ def origin(spec: str, technology: Technology, rtlil: str) -> dict[str, Any]:
 
 
 def system_record(spec: str, technology: Technology) -> dict[str, Any]:
-    """What ``tilewright synth SPEC --system`` writes down."""
+    """Record of ``tilewright synth SPEC --system``."""
     params = resolve(spec)
     rtlil = to_rtlil(params, memory_macros=True)
     parts, macros = system_area(rtlil, params.slug, technology)
@@ -125,8 +125,8 @@ def load_system(spec: str, technology: str, folder: Path = RECORDS) -> dict[str,
 
 # Relative areas of nodes, for comparison with figures of other nodes, from A. Stillmaker and
 # B. Baas, "Scaling equations for the accurate prediction of CMOS device performance from 180 nm to
-# 7 nm", Integration 58 (2017), 74-81, which DECA's paper takes too. 28 nm is interpolated between
-# 32 and 20 nm, in logarithms. No more than an orientation: libraries differ in other ways too.
+# 7 nm", Integration 58 (2017), 74-81, which DECA's paper uses too. 28 nm is interpolated between
+# 32 and 20 nm, in logarithms. Only a rough guide: libraries differ in other ways too.
 _AREA = {130: 1.0, 32: 0.072, 20: 0.033, 16: 0.03, 7: 0.0092}  # relative to 130 nm
 _PLACE = log(32 / 28) / log(32 / 20)  # of 28 nm between 32 and 20
 _AREA[28] = _AREA[32] ** (1 - _PLACE) * _AREA[20] ** _PLACE
@@ -135,7 +135,7 @@ NODES = tuple(sorted(_AREA))  # nm
 
 
 def area_factor(source_nm: int, target_nm: int) -> float:
-    """What an area at ``source_nm`` is multiplied by to compare it with one at ``target_nm``."""
+    """Factor that scales an area at ``source_nm`` to one at ``target_nm``."""
     for nm in (source_nm, target_nm):
         if nm not in _AREA:
             raise ValueError(f"no scaling for {nm} nm; nodes: {', '.join(map(str, NODES))}")

@@ -1,4 +1,4 @@
-"""What synthesis knows about a cell library: areas, functions, pin loads and timing arcs.
+"""Cell libraries as synthesis sees them: areas, functions, pin loads and timing arcs.
 
 A ``Technology`` comes from one of the compact tables in ``synth/tech`` or from a user's Liberty
 files (``tilewright.synth.liberty``). Units everywhere: ps, fF, um2, nW, fJ.
@@ -49,7 +49,7 @@ class Table:
 
 
 def _place(axis: tuple[float, ...], x: float) -> tuple[int, float]:
-    """The interval of ``axis`` to use for ``x`` and the position in it; outside 0..1 beyond."""
+    """Interval of ``axis`` for ``x`` and position in it, outside 0..1 beyond the axis."""
     if len(axis) == 1:
         return 0, 0.0
     k = min(max(bisect_right(axis, x) - 1, 0), len(axis) - 2)
@@ -100,7 +100,7 @@ class State:
 
 @dataclass(frozen=True)
 class ClockGate:
-    """Pins of a cell that lets its clock through or not.
+    """Pins of a clock-gating cell.
 
     It is a latch, open while the clock is 0, and an AND: a whole pulse passes where the enable was
     1 before the rising edge, and nothing otherwise.
@@ -139,12 +139,12 @@ class MemoryModel:
     """Area, timing and energy of SRAM macros with one write and one read port.
 
     Area: either rectangles of bit cells with their edge (``height``, ``width``, in um: edge, step),
-    or a fixed part and so much per bit; a memory is made of registers where that is smaller.
+    or a fixed part plus a part per bit; a memory is made of registers where that is smaller.
 
     Energy of an access: the word line of a row, full swing; the bit lines of all columns of the
-    row, ``swing`` where they are read or only selected along, full swing where they are written;
-    a latch per bit of the word; the address. Deeper memories are banks of the largest published
-    depth, of which one works; what leads to the banks is not counted.
+    row, ``swing`` where they are read or half-selected, full swing where they are written; a latch
+    per bit of the word; the address. Deeper memories are banks of the largest published depth, one
+    of them active; wires to the banks are not counted.
     """
 
     access: tuple[float, float, float]  # ps: clock to data, plus per bit of a macro, per row
@@ -166,7 +166,7 @@ class MemoryModel:
     valid_bits: tuple[int, int]
 
     def area(self, depth: int, bits: int) -> float:
-        """Of ``depth`` words of ``bits`` bits."""
+        """um2 of ``depth`` words of ``bits`` bits."""
         full, rest = divmod(bits, self.max_bits or bits)
         macros = full * self._macro(depth, self.max_bits or bits)
         macros += self._macro(depth, rest) if rest else 0.0
@@ -187,7 +187,7 @@ class MemoryModel:
         return common + small * columns, common + small * (columns - bits) + full * bits
 
     def is_published_size(self, depth: int, bits: int) -> bool:
-        """Whether the model interpolates there, in words and in bits of a word."""
+        """Whether a published range covers the words and the bits of a word."""
         within = ((depth, self.valid_words), (bits, self.valid_bits))
         return all(low <= value <= high for value, (low, high) in within)
 

@@ -1,20 +1,19 @@
 """Static timing of a mapped netlist.
 
-Rising and falling edges are followed apart from every start to every end through the cells' arcs;
-where paths meet, the latest arrival and the slowest slew go on. There are no wires: a net's load
-is its pins, plus the technology's output load where it leaves the block. OpenROAD times what is
-laid out (:mod:`tilewright.synth.layout`).
+Rising and falling edges propagate separately from every start to every end through the cells' arcs;
+where paths join, the latest arrival and the slowest slew go on. There are no wires: a net's load is
+its pins, plus the technology's output load where it leaves the block. OpenROAD times layouts
+(:mod:`tilewright.synth.layout`).
 
 - Inputs start at 0, later by what their load adds to the delay of the driving cell.
 - Registers start at an ideal clock edge, with the clock-to-output arc at the net's load; the data
   must arrive a setup time before the next edge.
-- Clock and reset are ideal: any load, arrival 0, the technology's clock slew. The clock behind a
-  gate arrives at 0 too (a clock tree would balance the gate's delay), with the slew that the gate
-  gives it.
-- The enable of a clock gate must arrive a setup time before the edge, as data of a register.
+- Clock and reset are ideal: any load, arrival 0, the technology's clock slew. A gated clock arrives
+  at 0 too (a clock tree would balance the gate's delay), with the slew of its gate.
+- The enable of a clock gate must arrive a setup time before the edge, like register data.
 
-A netlist is arrays here, and arcs are followed level by level, all of a level at once: whole
-accelerators (:mod:`tilewright.synth.whole_timing`) have millions.
+A netlist is arrays here, and all arcs of a level are followed at once: whole accelerators
+(:mod:`tilewright.synth.whole_timing`) have millions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -96,7 +95,7 @@ class Wired(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Arcs that were followed at once, from one edge to another."""
+    """Arcs followed at once, from one edge to another."""
 
     arcs: Ints
     cause: int
@@ -124,9 +123,9 @@ class _Surfaces:
 
 
 class Arrivals:
-    """When edges arrive at the nets of a network, and how slow they are: ``[edge, net]`` in ps.
+    """Arrival times and slews of edges at the nets of a network: ``[edge, net]`` in ps.
 
-    What never changes has the time ``-inf``.
+    Nets that never change have ``-inf``.
     """
 
     def __init__(self, network: Network, technology: Technology, wired: Wired | None = None):
@@ -139,12 +138,12 @@ class Arrivals:
         self.clear()
 
     def clear(self) -> None:
-        """Nothing arrives anywhere."""
+        """Forget all arrivals."""
         self.time = np.full((2, len(self.network.loads)), -np.inf)
         self.slew = np.zeros((2, len(self.network.loads)))
 
     def _levels(self) -> Iterator[Ints]:
-        """The arcs, those of a level after all that lead to their sources."""
+        """Arcs by level, each after all arcs that lead to its sources."""
         source, target = self.network.through.source, self.network.through.target
         nets = len(self.network.loads)
         by_source = np.argsort(source, kind="stable")
@@ -171,7 +170,7 @@ class Arrivals:
         np.maximum.at(self.slew[edge], nets, slews)
 
     def from_inputs(self, inputs: Mapping[str, Ints]) -> None:
-        """What the ports bring."""
+        """Start at the ports."""
         driver = self.technology.cells[self.technology.drive_cell].arcs[0]
         for port, nets in inputs.items():
             still, first = np.zeros(len(nets)), np.zeros(len(nets), dtype=np.int64)
@@ -186,7 +185,7 @@ class Arrivals:
         self.time[:, CONSTANT] = -np.inf
 
     def from_registers(self) -> None:
-        """What registers and memories give after the edge of the clock."""
+        """Start at registers and memories, after the clock edge."""
         launch, gates, loads = self.network.launch, self.network.gates, self.network.loads
         clock_slew = np.full(len(loads), self.technology.clock_slew)
         gated = np.zeros(len(loads))
@@ -200,7 +199,7 @@ class Arrivals:
         self.time[:, CONSTANT] = -np.inf
 
     def propagate(self) -> Iterator[Passed]:
-        """Follow all arcs, as far as the results are asked for."""
+        """Follow the arcs, lazily, level by level."""
         kinds, target = self.network.through.kind, self.network.through.target
         for level in self.levels:
             sense = self.sense[kinds[level]]
@@ -231,7 +230,7 @@ class Arrivals:
         return time + delay, self.slopes[effect].at(kind, slew, load), delay
 
     def cause(self, net: int, edge: int) -> tuple[int | None, tuple[int, int] | None]:
-        """The kind of arc that made an edge so late, and the net and edge it came from."""
+        """Kind of the arc that sets an arrival, and the net and edge at its source."""
         through, launch = self.network.through, self.network.launch
         best: tuple[float, int, tuple[int, int]] | None = None
         for arc in np.flatnonzero(through.target == net):
@@ -249,7 +248,7 @@ class Arrivals:
     def path(
         self, net: int, edge: int, end: str, setup: float, start_name: Callable[[int], str]
     ) -> TimingPath:
-        """The path that made an edge so late, to the end behind its net."""
+        """Trace the path that sets an arrival, and on to ``end``."""
         delay = float(self.time[edge, net]) + setup
         steps = []
         while True:
@@ -299,7 +298,7 @@ def longest_paths(netlist: Netlist, technology: Technology) -> dict[str, TimingP
 
 
 def numbers_of(network: Network, nets: Iterable[Net]) -> Ints:
-    """Nets as numbers, those without one as the constant."""
+    """Numbers of nets, unknown ones as the constant."""
     return np.array([network.number.get(net, CONSTANT) for net in nets], dtype=np.int64)
 
 
@@ -366,7 +365,7 @@ def network_of(netlist: Netlist, technology: Technology) -> Network:
 
 
 def register_name(instance: Instance, netlist: Netlist) -> str:
-    """The signal a register holds; the flow calls registers after it, plus ``$_KIND_``.
+    """The signal a register holds; the flow names registers so, plus ``$_KIND_``.
 
     A memory macro has its own name.
     """

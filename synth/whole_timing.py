@@ -1,13 +1,12 @@
-"""Static timing of a whole accelerator: the clock that it holds, from its mapped netlist.
+"""Static timing of a whole accelerator: its least clock period, after mapping.
 
 The rules are those of :mod:`tilewright.synth.timing`, which also follows the arcs. Every module is
 mapped by itself, for the least area, so nothing is optimised across modules; and since a module is
-mapped without knowing what it will drive, nets whose load is beyond what the library allows their
-driver get a tree of the library's strongest buffer, as any flow would insert. Clock and reset stay
-ideal.
+mapped without knowing what it will drive, nets with more load than the library allows their driver
+get a tree of the library's strongest buffer, as any flow would insert. Clock and reset stay ideal.
 
-A record is of the first goal of :mod:`tilewright.synth.flow`, tried from the smallest on, whose
-longest path fits the wanted clock, otherwise of the fastest; it has what the other goals came to.
+A record is of the first goal of :mod:`tilewright.synth.flow`, smallest area first, that meets the
+wanted clock, otherwise of the fastest; it also has the results of the others tried.
 """
 
 import json
@@ -43,13 +42,13 @@ from tilewright.synth.timing import (
 )
 from tilewright.synth.yosys import SynthesisError
 
-# The part of its greatest load that a buffer of a tree gets: the more, the slower each, the fewer.
+# Load of a buffer in a tree over its greatest: more makes the buffers slower but fewer.
 FILL = 0.25
 
 
 @dataclass(frozen=True)
 class Buffers:
-    """What :func:`insert_buffers` added."""
+    """Result of :func:`insert_buffers`."""
 
     nets: int  # that were too heavy for their drivers
     cells: int
@@ -170,7 +169,7 @@ def _loads(design: Expanded, technology: Technology) -> Floats:
 
 
 def _groups(weights: list[float], limit: float) -> Iterator[list[int]]:
-    """Neighbours together, as many as a buffer may drive."""
+    """Adjacent pins, as many as a buffer may drive."""
     group: list[int] = []
     total = 0.0
     for k, weight in enumerate(weights):
@@ -259,14 +258,14 @@ class SystemClock:
 
     @property
     def delay(self) -> float:
-        """Of the longest path in ps: the least clock period."""
+        """Longest path in ps: the least clock period."""
         return self.timing.period
 
 
 def netlist_clock(rtlil: str, top: str, technology: Technology, goal: Goal) -> SystemClock:
     """Map every module of ``rtlil`` by itself for ``goal`` and time the whole."""
-    # The steps of ``flow`` without its end, which flattens: of a whole accelerator every module
-    # is read once and expanded as numbers.
+    # The steps of ``flow`` but the last, which flattens: every module of an accelerator is read
+    # once and expanded as numbers.
     found = flow._map(rtlil, top, technology, goal, True, MIN_GROUP, flow._WRITE)
     macros = flow._macro_cells(rtlil, technology)
     design = expand(json.loads(found[flow._JSON])["modules"], top, technology, macros)
@@ -287,7 +286,7 @@ def system_clock(rtlil: str, top: str, technology: Technology, period: float) ->
 
 
 def clock_record(spec: str, technology: Technology, period: float) -> dict[str, Any]:
-    """What ``tilewright synth SPEC --system --clock CLOCK`` writes down."""
+    """Record of ``tilewright synth SPEC --system --clock CLOCK``."""
     params = resolve(spec)
     rtlil = to_rtlil(params, memory_macros=True)
     found = system_clock(rtlil, params.slug, technology, period)

@@ -27,7 +27,7 @@ _PINS, _CONFIG, _BITS = "pins.lpf", "routed.config", "routed.bit"
 
 @dataclass(frozen=True)
 class Bitstream:
-    """What a device is configured with, and the clock that the routed design holds."""
+    """A device's configuration, and the highest clock of the routed design."""
 
     spec: str
     device: Device
@@ -51,9 +51,9 @@ def make_bitstream(
 ) -> Bitstream:
     """The block ``spec`` in its shell as a bitstream of ``device``.
 
-    ``constraints`` (LPF) take the place of those for the board that the shells know. Raises
-    ``SynthesisError`` where the family has no packer here, the design does not fit, or it does not
-    hold the clock: a bitstream that is too slow for its board is not made.
+    ``constraints`` (LPF) replace those for the shells' board. Raises ``SynthesisError`` where the
+    family has no packer here, the design does not fit, or it misses the clock: no bitstream is made
+    that is too slow for its board.
     """
     chosen = find_device(device)
     packer = _PACKERS.get(chosen.family.synthesis)
@@ -66,8 +66,8 @@ def make_bitstream(
     chosen.family.require()
     watch(f"{spec}: mapping")
     shell = shell_of(params, clock_mhz)
-    # Mapped by ABC as it was before ABC9, which knows delays better, but whose result Yosys 0.70
-    # fails to take back from accelerators in their shell (an assertion of its own).
+    # Mapped by plain ABC: ABC9 knows delays better, but Yosys 0.70 fails an assertion when it
+    # reads back the result for accelerators in their shell.
     netlist = map_to_cells(shell.files, SHELL, chosen, " -noabc9")
     watch(f"{spec}: place, route and pack")
     pins = shell.constraints(clock_mhz) if constraints is None else constraints

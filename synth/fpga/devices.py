@@ -1,4 +1,4 @@
-"""FPGAs that a block can be placed on, and which package brings the place-and-route tool of each.
+"""FPGAs that a block can be placed on, and the packages of their place-and-route tools.
 
 The tools are nextpnr, compiled to WebAssembly so that pip installs them on any platform. They are
 an optional extra: without them, only the committed records are shown.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-# A reset of more registers than this, over the wires between cells, takes the place of other nets:
+# A reset of more registers than this, on ordinary routing, crowds out other nets:
 # with 9,200 nextpnr had not routed a block after half an hour; with a buffer it took minutes.
 MOST_LOADS = 8000
 
@@ -18,8 +18,8 @@ MOST_LOADS = 8000
 def open_chain_starts(design: dict[str, Any]) -> bool:
     """Leave the carry input of a chain's first cell open (Nexus).
 
-    Yosys leaves that input open, as the cell ignores it, and ties it to a constant afterwards with
-    everything else that is open. nextpnr takes an open one only.
+    Yosys leaves that input open, as the cell ignores it, and later ties it to a constant with all
+    other open inputs. nextpnr accepts only an open one.
     """
     for module in design["modules"].values():
         cells = module["cells"].values()
@@ -28,16 +28,16 @@ def open_chain_starts(design: dict[str, Any]) -> bool:
         for cell in cells:
             inputs = cell["connections"]
             if cell["type"] == "CCU2" and constant.issuperset(inputs.get("CIN", "-")):
-                # Any other first cell would compute with it.
+                # Any other first cell would use it.
                 assert cell["parameters"]["INIT1"] == "0x00AA", cell["parameters"]
                 del inputs["CIN"], cell["port_directions"]["CIN"]
     return True
 
 
 def buffer_reset(design: dict[str, Any]) -> bool:
-    """Put a reset of very many registers behind a global buffer (ECP5); return whether one was.
+    """Drive a very large reset from a global buffer (ECP5); return whether there is one.
 
-    nextpnr chooses such buffers for clocks alone.
+    nextpnr inserts such buffers for clocks only.
     """
     loads = [
         (count, net, module)
@@ -66,13 +66,13 @@ def buffer_reset(design: dict[str, Any]) -> bool:
 
 
 def _resets(module: dict[str, Any]) -> Counter[int]:
-    """By net that resets registers, how many; a constant is none."""
+    """Number of registers per reset net, without constants."""
     given = (cell["connections"].get("LSR", ["0"])[0] for cell in module["cells"].values())
     return Counter(net for net in given if isinstance(net, int))
 
 
 def _unused(module: dict[str, Any]) -> int:
-    """A number that no net has."""
+    """An unused net number."""
     cells = module["cells"].values()
     bits = (bit for cell in cells for port in cell["connections"].values() for bit in port)
     return 1 + max(bit for bit in bits if isinstance(bit, int))
@@ -87,12 +87,12 @@ class MissingNextpnrError(Exception):
 
 @dataclass(frozen=True)
 class Family:
-    """What the devices of one family have in common.
+    """Common properties of a family's devices.
 
     ``synthesis`` is the command of Yosys, ``finish`` what follows it. The other fields name kinds
     of cells: ``lut``, ``carry``, ``register``, ``block_ram``, ``lut_ram`` and ``multiplier`` as
     Yosys calls them, ``slot`` as nextpnr calls the place that one LUT takes. ``adapt`` changes the
-    mapped netlist in place for nextpnr, and says whether it did.
+    mapped netlist in place for nextpnr; returns whether it did.
     """
 
     package: str  # on the Python package index
@@ -109,12 +109,12 @@ class Family:
 
     @property
     def module(self) -> str:
-        """The name that the package is imported by."""
+        """Import name of the package."""
         return self.package.replace("-", "_")
 
     @property
     def nextpnr_version(self) -> str | None:
-        """Of the installed package; None where it is missing."""
+        """Version of the package; None if not installed."""
         try:
             return version(self.package)
         except PackageNotFoundError:
@@ -181,7 +181,7 @@ _NEXUS = Family(
     slot="OXIDE_COMB",
     adapt=open_chain_starts,
 )
-# Its nextpnr removes registers that nobody reads, unless the cells themselves are kept.
+# Its nextpnr removes unread registers, unless the cells have the attribute ``keep``.
 _GATEMATE = Family(
     package="yowasp-nextpnr-himbaechel-gatemate",
     synthesis="synth_gatemate -luttree -nomx8",
@@ -225,16 +225,16 @@ DEVICES = {
     )
 }
 DEFAULT_DEVICE = "ecp5-85k"
-# A family's name alone is its largest device.
+# A family's name means its largest device.
 LARGEST = {"ecp5": "ecp5-85k", "gatemate": "gatemate-a1", "nexus": "nexus-40k"}
-# Families that nextpnr routes, and why no clock of theirs is told here.
+# Families that nextpnr routes, and why they are not offered.
 NOT_OFFERED = {
     "gowin": "nextpnr's times of a routed design leave most paths out; see docs/physical.md"
 }
 
 
 def find_device(name: str) -> Device:
-    """Return the device called ``name``; another name is refused with those that there are."""
+    """Return the device called ``name``; others are refused with the list of names."""
     reason = NOT_OFFERED.get(name.partition("-")[0])
     if reason is not None:
         raise ValueError(f"{name} is not offered: {reason}; there are {', '.join(DEVICES)}")

@@ -1,9 +1,9 @@
-"""Registers around a block, so that it is timed at its ports and needs two pins of a package.
+"""Registers around a block, so that it is timed at its ports and needs only two pins.
 
 A block has hundreds of ports, a package fewer pins, and a path that begins at a pin belongs to no
-clock. The harness shifts the block's inputs in through one pin and takes its outputs into registers
-that nobody reads, which are kept all the same. It adds one register for each bit of a port and no
-logic: what it adds is told apart by the names of its registers.
+clock. The harness shifts the block's inputs in through one pin and captures its outputs in
+registers that nothing reads but no tool removes. It adds one register per port bit and no logic;
+its registers are told apart by their names.
 """
 
 import re
@@ -32,7 +32,7 @@ def ports_of(rtlil: str, module: str) -> list[Wire]:
 
 
 def connected(rtlil: str, module: str, inputs: str, outputs: str) -> tuple[str, int, int]:
-    """An instance of ``module`` between two vectors, and how many bits each of these has.
+    """An instance of ``module`` between two vectors, and the width of each.
 
     Ports follow each other in the vectors, each with its lowest bit first.
     """

@@ -1,7 +1,7 @@
 """Records of blocks on FPGAs: committed JSON, a table for each device.
 
-A record holds no time or date. It says which RTLIL, flow and tools it was made with, so it can be
-told whether it still describes its block.
+A record holds no time or date. It names the RTLIL, flow and tools it was made with, so that a stale
+one is recognised.
 """
 
 import json
@@ -35,7 +35,7 @@ def _flow_sha256() -> str:
 
 
 def fpga_record(found: Placement) -> dict[str, Any]:
-    """What is known about a placed block, its figures rounded to what they can mean.
+    """Return the record of a placed block, its figures rounded to their accuracy.
 
     Refused where Yosys removed outputs of the block.
     """
@@ -82,8 +82,8 @@ def fpga_record(found: Placement) -> dict[str, Any]:
 def _lost_outputs(found: Placement) -> int:
     """Bits of the block's outputs that Yosys removed from its mapped netlist.
 
-    Where an output is a word of a memory as it is read, Yosys makes the harness's register behind
-    it the memory's own and removes both: what is left is no measure of the block.
+    Where an output is a memory's read data, Yosys merges the harness's register into the memory and
+    removes both: the rest is no measure of the block.
     """
     netlist = json.loads(map_block(found.rtlil, found.params.slug, found.device))
     taken: list[Any] = netlist["modules"][TOP]["netnames"].get(TAKEN, {"bits": []})["bits"]

@@ -1,4 +1,4 @@
-"""A block placed and routed on an FPGA, from its parameters to the clock that it holds.
+"""A block placed and routed on an FPGA, from its parameters to its highest clock.
 
 Yosys maps the block with registers around it (:mod:`tilewright.synth.fpga.harness`) to the family's
 cells: memories to block RAM, products to the multipliers of the DSP slices. nextpnr packs, places
@@ -24,13 +24,13 @@ from tilewright.synth.fpga.devices import DEFAULT_DEVICE, PINS, Device, find_dev
 from tilewright.synth.fpga.harness import GIVEN, TAKEN, TOP, harness_verilog
 from tilewright.synth.yosys import SynthesisError, yosys_files
 
-# A tool's entry point ends the process that calls it, and prints as it goes.
+# A tool's entry point exits its process, and prints as it goes.
 _CHILD = "import sys, {module} as tool; sys.exit(tool.run_{run}(sys.argv[1:]))"
 
 
 @dataclass(frozen=True)
 class Use:
-    """How many places of one kind a design takes, of those that the device has."""
+    """Sites of one kind that a design uses, of those that the device has."""
 
     used: int
     available: int
@@ -70,7 +70,7 @@ class RoutedPath:
 
 @dataclass(frozen=True)
 class RoutedReport:
-    """A routed design: its highest clock, its longest path, and what it uses by kind of place."""
+    """A routed design: its highest clock, its longest path, and its use by kind of site."""
 
     mhz: float
     path: RoutedPath
@@ -84,7 +84,7 @@ def run_nextpnr(device: Device, options: Sequence[str], folder: Path) -> None:
 
 
 def run_tool(device: Device, tool: str, options: Sequence[str], folder: Path) -> None:
-    """Run a tool of the package that the device's family needs; an error is said in one line."""
+    """Run a tool of the package that the device's family needs; errors take one line."""
     done = subprocess.run(
         [sys.executable, "-c", _CHILD.format(module=device.family.module, run=tool), *options],
         stdout=subprocess.PIPE,
@@ -106,8 +106,8 @@ def read_report(
 ) -> RoutedReport:
     """Read nextpnr's JSON report of a design with one clock.
 
-    ``kinds`` are the cells of the netlist, by name; ``signals`` what registers hold whose names do
-    not say it.
+    ``kinds`` maps cells of the netlist by name; ``signals`` maps registers not named after their
+    signals to these.
     """
     clocks = report["fmax"]
     if len(clocks) != 1:
@@ -131,7 +131,7 @@ def read_report(
 def _path(
     steps: list[dict[str, Any]], kinds: Mapping[str, str], signals: Mapping[str, str]
 ) -> RoutedPath:
-    """Join each step through a cell with the step along the wires behind it."""
+    """Join each step through a cell with the following step along wires."""
     found: list[PathStep] = []
     skew = 0.0  # of the clock between both registers, where the tool knows it
     for step in steps:
@@ -150,14 +150,14 @@ def _path(
 
 
 def _kind(name: str, kinds: Mapping[str, str]) -> str:
-    """Of the cell that the netlist has under ``name``, or under what packing made it of."""
+    """Kind of the netlist's cell ``name``, or of the one that packing made it from."""
     while name not in kinds and "$" in name:
         name = name.rpartition("$")[0]
     return kinds.get(name, "")
 
 
 def _register(step: PathStep, signals: Mapping[str, str]) -> str:
-    """The signal that a register holds: Yosys names most after it, with their kind behind."""
+    """The signal that a register holds; Yosys names most after it, plus their kind."""
     if step.name in signals:
         return signals[step.name]
     return step.name.partition(f"_{step.cell}")[0] if step.cell else step.name
@@ -173,8 +173,8 @@ class Placement:
     """A block on one device.
 
     Counts are of the block alone; ``harness_registers`` are the registers around it. ``luts`` and
-    ``carries`` are cells of the mapped netlist, ``report.uses`` what is taken of the device with
-    all that packing added, the harness included.
+    ``carries`` are cells of the mapped netlist, ``report.uses`` sites of the device in use, with
+    what packing added and the harness.
     """
 
     spec: str
@@ -238,8 +238,8 @@ def place_and_route(
 ) -> Placement:
     """Place and route the block ``spec``; by default in the device's slowest speed grade.
 
-    ``watch`` is told what is done next. Raises ``MissingNextpnrError`` where the tool's package is
-    not installed, and ``SynthesisError`` where the block does not fit.
+    ``watch`` is told of each step. Raises ``MissingNextpnrError`` where the tool's package is not
+    installed, and ``SynthesisError`` where the block does not fit.
     """
     chosen = find_device(device)
     grade = chosen.slowest if speed_grade is None else speed_grade
@@ -301,7 +301,7 @@ def _harness_registers(module: dict[str, Any], device: Device) -> int:
 
 
 def _signals(module: dict[str, Any], device: Device) -> dict[str, str]:
-    """What registers hold that are named after nothing in the source."""
+    """Signals of registers that are not named after the source."""
     names: dict[Any, str] = {}
     for name, net in module["netnames"].items():
         if not net.get("hide_name"):

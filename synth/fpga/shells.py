@@ -1,9 +1,9 @@
-"""What stands between a block and the pins of a package in a bitstream.
+"""Shells between a block and the pins of a package in a bitstream.
 
 A block has hundreds of port bits, so none goes to a pin. An accelerator behind AXI gets a memory in
 block RAM and a serial line (:class:`tilewright.hw.soc.serial_system.SerialSystem`). Any other block
-gets a scan chain: its inputs are shifted in, it sees them for one cycle, and what it gave in that
-cycle is shifted out.
+gets a scan chain: inputs are shifted in, it sees them for one cycle, and its outputs of that cycle
+are shifted out.
 
 Pins are those of the ULX3S, a board with an ECP5 of the package CABGA381 and a serial port on USB.
 """
@@ -42,7 +42,7 @@ class Shell:
     sites: dict[str, str]
 
     def constraints(self, mhz: float) -> str:
-        """As nextpnr reads them (LPF); every port is an input or output at 3.3 V."""
+        """LPF text for nextpnr; every port is an input or output at 3.3 V."""
         lines = [f'FREQUENCY PORT "{CLOCK}" {mhz:g} MHZ;']
         for port, site in self.sites.items():
             lines.append(f'LOCATE COMP "{port}" SITE "{site}";')
@@ -51,7 +51,7 @@ class Shell:
 
 
 def shell_of(params: BlockParams, mhz: float) -> Shell:
-    """The shell for a block whose clock pin has ``mhz``."""
+    """The shell of a block clocked at ``mhz``."""
     if not isinstance(params, MachineAxiPorts):
         text = to_rtlil(params)
         files = {"shell.v": scan_verilog(text, params.slug), "top.il": text}
@@ -72,7 +72,7 @@ def scan_verilog(rtlil_text: str, module: str) -> str:
     While ``shift`` is high, ``serial_in`` goes into the chain of inputs, the last port's highest
     bit first, and ``serial_out`` shows the chain of outputs, the first port's lowest bit first.
     When ``apply`` rises, the block sees its inputs for one cycle, and the outputs of that cycle are
-    taken. In every other cycle its inputs are 0, by which streams move nothing.
+    taken. In every other cycle its inputs are 0, so streams stand still.
     """
     instance, given, result = connected(rtlil_text, module, "given", "result")
     given, result = max(1, given), max(1, result)

@@ -1,1 +1,1 @@
-"""Blocks handed over to flows that place and route them, with all that those flows read."""
+"""Handover of blocks to place-and-route flows, with all files that these read."""

@@ -1,4 +1,4 @@
-"""A block as the files of a flow that takes it to a layout: sources, constraints, settings."""
+"""Files that take a block through a layout flow: sources, constraints, settings."""
 
 import json
 from collections.abc import Callable
@@ -19,15 +19,15 @@ from tilewright.synth.technology import Technology, load_technology
 
 Files = dict[str, str | bytes]  # by name, relative to the folder that they go to
 
-# Of the period over the delay of the synthesised block, which excludes wires: a first guess at what
-# wires and their buffers add, to be tightened by the user of the flow.
+# Period over the delay of the synthesised block, which excludes wires: a first guess at what
+# wires and their buffers add, for the user of the flow to tighten.
 WIRE_MARGIN = 1.25
 UTILISATION = 70  # per cent of the core
 
 
 @dataclass(frozen=True)
 class Design:
-    """A block to hand over: its parameters, its technology and the clock period to strive for."""
+    """A block to hand over: its parameters, its technology and its target clock period."""
 
     params: BlockParams
     technology: Technology
@@ -35,12 +35,12 @@ class Design:
 
     @property
     def name(self) -> str:
-        """Of the top module."""
+        """Top module's name."""
         return self.params.slug
 
     @cached_property
     def rtlil(self) -> str:
-        """With memories as instances of macros."""
+        """RTLIL with memories as macros."""
         return to_rtlil(self.params, memory_macros=True)
 
     @cached_property
@@ -162,7 +162,7 @@ def _config_json(design: Design) -> str:
 
 @dataclass(frozen=True)
 class Flow:
-    """What a flow reads; the first technology is the default."""
+    """A flow's inputs; the first technology is the default."""
 
     units: dict[str, str]  # technology -> unit of time in constraints
     configuration: str  # its file
@@ -180,7 +180,7 @@ FLOWS = {
 def flow_files(
     block: str, flow: str, *, technology: str | None = None, period: float | None = None
 ) -> Files:
-    """Return every file that hands ``block`` over to ``flow``, by name.
+    """Return the files that ``flow`` needs for ``block``, by name.
 
     ``technology`` is by default the flow's first, and ``period`` (ps) as in :func:`design_of`.
     """
@@ -216,7 +216,7 @@ def export_block(
     technology: str | None = None,
     period: float | None = None,
 ) -> list[Path]:
-    """Write what hands ``block`` over to ``flow`` into ``folder``, and return the files' paths.
+    """Write the files that ``flow`` needs for ``block`` to ``folder``; return their paths.
 
     Each file is written whole or not at all. ``technology`` is by default the flow's first,
     ``period`` (ps) a quarter more than the delay of the block's committed synthesis record.

@@ -1,8 +1,8 @@
 """Memory macros as other flows see them: LEF and Liberty stubs, and an empty layout.
 
 Area and timing are those of the technology's model of memories (``tilewright.synth.memory``). There
-is no layout: a stub reserves the place of a macro, says where its pins are and how fast it is. For
-a chip, take a macro of a memory compiler of the same pins.
+is no layout: a stub reserves the place of a macro and gives its pins and timing. For a chip, use a
+memory compiler's macro with the same pins.
 """
 
 import struct
@@ -15,7 +15,7 @@ from tilewright.synth.technology import Plane, Technology
 
 @dataclass(frozen=True)
 class PinLayers:
-    """Where pins of a macro lie in a technology; lengths in um."""
+    """Placement of macro pins in a technology; lengths in um."""
 
     pins: str  # the layer of pins, whose wires run horizontally
     pitch: float  # of its tracks
@@ -45,7 +45,7 @@ LAYERS = {
 
 
 def macro_size(macro: MemoryMacro, technology: Technology) -> tuple[float, float]:
-    """Width and height (um): the area of the model, as square as pins and sites let it be."""
+    """Width and height (um): the area of the model, as square as pins and sites allow."""
     layers, area = LAYERS[technology.name], macro_cell(macro, technology).area
     site_width, site_height = layers.site
     # Inputs are on the left edge and outputs on the right, at every other track; a supply pin runs
@@ -113,7 +113,7 @@ def _pin(name: str, direction: str, use: str, layer: str, box: _Box) -> list[str
 
 
 def macro_liberty(macro: MemoryMacro, technology: Technology) -> str:
-    """Timing and pin loads: setup before the clock, data an access time behind it."""
+    """Timing and pin loads: setup before the clock, data an access time after."""
     cell, (low, high) = macro_cell(macro, technology), technology.slew_thresholds
     buses = {**macro.inputs, "read_data": macro.width}
     lines = [
@@ -176,7 +176,7 @@ def macro_liberty(macro: MemoryMacro, technology: Technology) -> str:
 
 
 def macro_gds(macro: MemoryMacro, technology: Technology) -> bytes:
-    """A layout that has the outline alone, for flows that ask for one (GDSII, 1 nm units)."""
+    """A layout of the outline alone, for flows that ask for one (GDSII, 1 nm units)."""
     width, height = (round(1000 * side) for side in macro_size(macro, technology))
     layer, purpose = LAYERS[technology.name].boundary
     corners = (0, 0, 0, height, width, height, width, 0, 0, 0)

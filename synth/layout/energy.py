@@ -1,8 +1,7 @@
 """Energy of a laid-out block on a workload: its own cells, wires and clock tree.
 
-The netlist that OpenROAD leaves is read back and simulated as that of synthesis is. Buffers of the
-clock tree, which the simulation does not know, are taken out of it and counted by the pulses that
-reach them.
+OpenROAD's netlist is read back and simulated like that of synthesis. Buffers of the clock tree,
+which the simulation does not model, are removed and counted by the pulses that reach them.
 """
 
 import json
@@ -45,7 +44,7 @@ def read_layout(layout: Layout) -> LaidOut:
         called: net
         for name, entry in json.loads(written)["modules"][top]["netnames"].items()
         for k, net in enumerate(entry["bits"])
-        # A bus of one wire is called either way.
+        # A one-bit bus has either name.
         for called in ([f"{name}[{k}]"] if len(entry["bits"]) > 1 else [name, f"{name}[0]"])
     }
     wires: dict[Net, float] = defaultdict(float)
@@ -70,7 +69,7 @@ def wire_capacitances(spef: str) -> dict[str, float]:
 
 
 def without_clock_tree(netlist: Netlist, wires: dict[Net, float]) -> LaidOut:
-    """Registers and gates at the clock that buffers repeat to them."""
+    """Bypass the clock tree's buffers to registers and gates."""
     repeaters: dict[Net, list[Instance]] = defaultdict(list)
     for instance in netlist.instances:
         cell = instance.cell
@@ -102,7 +101,7 @@ def energy_laid_out(
 ) -> float:
     """fJ of one stream over the counted cycles, at a clock of ``period`` ps.
 
-    As :func:`tilewright.synth.energy.energy_of`, with the wires and the clock tree that there are.
+    As :func:`tilewright.synth.energy.energy_of`, with the layout's wires and clock tree.
     """
     netlist, half_square = laid.netlist, technology.supply**2 / 2
     total = energy_of(netlist, technology, activity, period, wire=0.0).total

@@ -1,4 +1,4 @@
-"""OpenROAD: where it is, and one step of a layout run by it."""
+"""OpenROAD: finding it, and running one layout step."""
 
 import importlib.util
 import json
@@ -79,7 +79,7 @@ def _run(program: str, argument: str, folder: Path) -> "subprocess.CompletedProc
 
 
 def run_step(engine: Engine, job: dict[str, Any], folder: Path) -> None:
-    """Do one step; its files, OpenROAD's words in ``log.txt`` among them, lie in ``folder``."""
+    """Run one step in ``folder``; its files stay there, OpenROAD's output in ``log.txt``."""
     path = folder / "job.json"
     path.write_text(json.dumps(job | {"out": str(folder)}))
     done = _run(engine.program, str(path), folder)
@@ -90,7 +90,7 @@ def run_step(engine: Engine, job: dict[str, Any], folder: Path) -> None:
 
 
 def reason(log: str, code: int) -> str:
-    """The first error that OpenROAD names, else how it ended."""
+    """OpenROAD's first error, else how it ended."""
     errors = re.findall(r"^\[(?:ERROR|CRITICAL) (\S+)\] (.+)$", log, re.MULTILINE)
     if errors:
         return f"{errors[0][1]} ({errors[0][0]})"

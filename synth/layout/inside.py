@@ -1,8 +1,8 @@
 """One step of a layout, run by OpenROAD's own Python: ``inside.py JOB.json|--version``.
 
-Uses the standard library and ``openroad`` alone: that Python has none of this project's packages.
-A step reads the layout of the step before, if there is one, and writes its own, with the figures
-that are known then.
+Uses the standard library and ``openroad`` alone: that Python has none of this project's packages. A
+step reads the layout of the step before, if there is one, and writes its own, with the figures
+known by then.
 """
 
 import json
@@ -26,7 +26,7 @@ class Flow:
         self.figures: dict[str, float] = {}
 
     def tcl(self, text: str) -> str:
-        """What a command returns; an error of it raises, as it does not of itself."""
+        """Return a command's result; raise its errors, which OpenROAD does not."""
         failed = self.design.evalTclString(f"catch {{{text}}} answer")
         answer = str(self.design.evalTclString("set answer"))
         if failed != "0":
@@ -78,7 +78,7 @@ class Flow:
         self.figures["slack_before"] = self.slack()
         self.floorplan()
         self.supply()
-        # Room beside each cell, which routing and repair take.
+        # Space around each cell for routing and repair.
         padding = "-pad_left 2 -pad_right 2"
         self.tcl("remove_buffers")
         least = float(self.tcl(f"gpl::get_global_placement_uniform_density {padding}"))
@@ -134,7 +134,7 @@ class Flow:
         self.balance_ports()
 
     def floorplan(self) -> None:
-        """A square die at the utilisation that was asked for, memories at its sides."""
+        """A square die at the requested utilisation, memories at its sides."""
         floorplan, technology = self.design.getFloorplan(), self.technology
         site = floorplan.findSite(technology["site"])
         margin = 2 * site.getHeight()
@@ -171,7 +171,7 @@ class Flow:
         for macro in macros:
             master = macro.getMaster()
             if y + master.getHeight() > core.yMax():
-                # Pins are at both sides of a memory: columns have streets between them.
+                # Memories have pins at both sides: columns have channels in between.
                 if at_left:
                     left += width + 8 * halo
                 else:
@@ -202,7 +202,7 @@ class Flow:
         core = self.design.getBlock().getCoreArea()
         side = min(core.dx(), core.dy()) / self.per_um
         for layer, (width, pitch, offset) in supply["straps"].items():
-            # A pair of straps at least, in the smallest die too.
+            # At least a pair of straps, even in a tiny die.
             scale = min(1.0, side / (1.5 * pitch))
             self.tcl(
                 f"add_pdn_stripe -grid grid -layer {layer} -width {width}"
@@ -219,7 +219,7 @@ class Flow:
         self.tcl("check_placement")
 
     def repair(self) -> None:
-        # The worst tenth of the paths that are late: the figure of interest is the worst.
+        # The worst tenth of the failing paths: the figure of interest is the worst.
         self.tcl("repair_timing -setup -repair_tns 10")
         if self.job["clocked"]:
             self.tcl("repair_timing -hold")
@@ -231,7 +231,7 @@ class Flow:
         self.balance_ports()
 
     def balance_ports(self) -> None:
-        """Let the registers before and after the block have its own clock tree's latency."""
+        """Give the registers around the block the latency of its clock tree."""
         if not self.job["clocked"]:
             return
         path = self.out / "latency.txt"
@@ -250,7 +250,7 @@ class Flow:
         return float(self.tcl(f"worst_slack -{kind}"))
 
     def write(self) -> None:
-        """The layout, what is known of it, and its longest path."""
+        """Write the layout, its figures and its longest path."""
         block = self.design.getBlock()
         self.per_um = block.getDbUnitsPerMicron()
         area, insts = 0.0, [i for i in block.getInsts() if not i.getMaster().isFiller()]

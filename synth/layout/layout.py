@@ -1,6 +1,6 @@
 """A block from RTL to a layout: synthesis by our flow, then OpenROAD, step by step.
 
-Each step is cached by all that decides it, so that a run that was stopped goes on where it was.
+Each step is cached by all that decides it, so that a stopped run resumes where it was.
 """
 
 import json
@@ -25,8 +25,8 @@ from tilewright.synth.technology import load_technology
 
 STEPS = ("placed", "cts", "global", "routed")
 UTILISATION = 0.5  # of the core by cells, before repair and the clock tree add to them
-# Of the delay without wires: a clock that is a little too fast makes OpenROAD repair the longest
-# paths as far as it can.
+# Period over the delay without wires: slightly too fast a clock makes OpenROAD repair the
+# longest paths as far as it can.
 EAGERNESS = 0.9
 REPAIRS = 1  # rounds of repair and global routing
 
@@ -45,7 +45,7 @@ class Step:
 
     @property
     def wire_by_layer(self) -> dict[str, float]:
-        """Of the step's last global or detailed route; empty before."""
+        """Lengths (um) in the step's last route; empty before."""
         if self.name == "routed":
             found = re.findall(r"Total wire length on LAYER (\S+) = (\d+) um", self.log)
         else:
@@ -54,7 +54,7 @@ class Step:
 
     @property
     def violations(self) -> int | None:
-        """Of design rules after detailed routing."""
+        """DRC violations after detailed routing."""
         found = re.findall(r"Number of violations = (\d+)", self.log)
         return int(found[-1]) if found and self.name == "routed" else None
 
@@ -88,12 +88,12 @@ class Layout:
         return next(reversed(self.steps.values()))
 
     def period(self, step: str) -> float:
-        """The shortest clock that the longest path after a step allows, skew included."""
+        """Least clock period of the longest path after a step, skew included."""
         return self.clock - self.steps[step].figures["slack"]
 
     @property
     def period_before(self) -> float:
-        """The same by OpenROAD's timing, without wires and clock tree."""
+        """Least period by OpenROAD, without wires and clock tree."""
         return self.clock - self.steps["placed"].figures["slack_before"]
 
 
@@ -130,7 +130,7 @@ def lay_out(
     watch("synthesised")
     design = Design(params, cells, period)
     inputs = [name for name in found.netlist.inputs if name != CLOCK]
-    # OpenROAD's reader of Verilog does not know signed wires.
+    # OpenROAD's Verilog reader does not know signed wires.
     verilog = found.verilog.replace("wire signed ", "wire ")
     common = {
         "technology": {key: value for key, value in table.items() if key != "gds"},
@@ -167,7 +167,7 @@ def lay_out(
     return Layout(spec, params, rtlil, found, period, utilisation, engine.version, library, steps)
 
 
-# Ports have neither clocks nor neighbours here whose hold could be judged.
+# Ports have no clocks or neighbours here whose hold could be checked.
 _HOLD = """\
 set_false_path -hold -from [all_inputs]
 set_false_path -hold -to [all_outputs]

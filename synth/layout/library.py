@@ -1,8 +1,8 @@
 """Libraries that OpenROAD reads for a block: LEF of a technology, Liberty, stubs of memories.
 
-LEF files are taken from where the user says, else from a package, and brought into one form: one
-file of layers, one of the cells that a layout can use. Many sources have a file for each cell, and
-of versions that their own statements do not belong to.
+LEF files come from the user, else from a package, and are brought into one form: one file of
+layers, one of the cells that a layout can use. Many sources have a file for each cell, and
+statements that do not belong to their version.
 """
 
 import importlib.util
@@ -30,7 +30,7 @@ _LAYER = re.compile(r"^\s*LAYER (\S+)\s*$", re.MULTILINE)
 
 @cache
 def layout_table(technology: str) -> dict[str, Any]:
-    """What ``technologies.toml`` has of a technology."""
+    """A technology's entry in ``technologies.toml``."""
     table = tomllib.loads(TABLE.read_text())
     if technology not in table:
         raise CommandError(f"{technology} has no layers here; there are {', '.join(table)}")
@@ -40,7 +40,7 @@ def layout_table(technology: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Library:
-    """Files in a folder whose name is of their content."""
+    """Files in a folder named by their content."""
 
     folder: Path
 

@@ -34,7 +34,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Def:
-    """What a DEF file says of places."""
+    """Placement in a DEF file."""
 
     width: float
     height: float
@@ -43,7 +43,7 @@ class Def:
 
 
 def read_def(text: str) -> Def:
-    """Cells and ports with a place; wires are left out."""
+    """Placed cells and ports; wires are left out."""
     unit = re.search(r"^UNITS DISTANCE MICRONS (\d+) ;", text, re.MULTILINE)
     area = re.search(r"^DIEAREA \( (-?\d+) (-?\d+) \) \( (-?\d+) (-?\d+) \) ;", text, re.MULTILINE)
     if unit is None or area is None:
@@ -76,7 +76,7 @@ def read_def(text: str) -> Def:
 
 
 def _plain(name: str) -> str:
-    """A name without the marks of characters that DEF has other uses for."""
+    """A name without DEF's escape characters."""
     return name.replace("\\", "")
 
 
@@ -98,7 +98,7 @@ def lef_sizes(text: str) -> dict[str, Point]:
 
 
 def path_points(report: str) -> list[str]:
-    """Instances and ports that the data of a reported path passes, in order."""
+    """Instances and ports on a reported data path, in order."""
     data = report.partition("data arrival time")[0]
     found = re.findall(r"[v^] (\S+) \((\S+)\)$", data, re.MULTILINE)
     names = [point if kind in ("in", "out") else point.rpartition("/")[0] for point, kind in found]
@@ -160,7 +160,7 @@ def layout_svg(layout: Layout, width: float = 800.0) -> str:
 
 
 def _kind(placed: Placed, technology: Technology) -> str | None:
-    """None for cells that are no part of the netlist."""
+    """Kind of a cell; None if not in the netlist."""
     cell = technology.cells.get(placed.cell)
     if cell is None:
         return "memory" if placed.cell.startswith("sram") else None

@@ -1,7 +1,7 @@
 """Records of laid-out blocks: committed JSON, a table for each technology.
 
-A record holds no time or date. It says which RTLIL, cells, code and OpenROAD it was made with, so
-it can be told whether it still describes its block.
+A record holds no time or date. It names the RTLIL, cells, code and OpenROAD it was made with, so
+that a stale one is recognised.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,13 +28,13 @@ LAYOUT = "layout"  # the kind of record
 
 @cache
 def layout_sha256() -> str:
-    """Of the code that lays out and measures, and of what it knows of technologies."""
+    """Digest of the code that lays out and measures, and of its technologies."""
     modules = ("inside", "layout", "library", "energy")
     return code_sha256(Path(__file__).parent, modules, TABLE.read_text())
 
 
 def layout_record(layout: Layout, energies: tuple[float, float] | None = None) -> dict[str, Any]:
-    """What is known of a laid-out block, its figures rounded to what they can mean.
+    """Return the record of a laid-out block, its figures rounded to their accuracy.
 
     ``energies`` are fJ per multiply-add before and after layout, for PEs.
     """
@@ -79,7 +79,7 @@ def layout_record(layout: Layout, energies: tuple[float, float] | None = None) -
 
 
 def period_of(record: dict[str, Any]) -> float:
-    """The shortest clock (ps) after the last step of a record."""
+    """Least clock period (ps) after a record's last step."""
     value: float = record["metrics"][f"period_{record['step']}"]["value"]
     return value
 
