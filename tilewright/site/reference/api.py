@@ -13,7 +13,7 @@ import tilewright
 
 ROOT = Path(tilewright.__file__).parent
 
-# Benches of systems read their job or task when they are imported, or share a session that does.
+# Benches of systems read their job or task when they are imported, or run as its session.
 IN_SIMULATOR = re.compile(
     r"= job\.load\w*\(|environ\['TILEWRIGHT_|verify\.(deca\.)?session import|verify import session"
 )

@@ -9,7 +9,8 @@ from tilewright.verify.deca.host import Host
 from tilewright.verify.deca.memory import Memory, Store
 from tilewright.verify.deca.workload import tile_coverage
 
-JOB, tell = job.load(), session.tell
+JOB = job.load()
+tell = session.tell
 PARAMS = JOB.params_as(DecaParams)
 COVERAGE = tile_coverage(JOB.stalls)
 tell(coverage=COVERAGE)
