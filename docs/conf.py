@@ -91,6 +91,7 @@ nitpick_ignore_regex = [
     (r"py:class", r"tilewright\..*\._\w+"),  # private classes in signatures
     (r"py:class", r"tilewright\.compiler\.lowering\s+\.Lowering"),  # broken over two lines
     (r"py:class", r"(?s).*Annotated\[.*"),  # a field and its limits
+    (r"py:func", r"quantise\.quantise"),  # a module's short name, in the package that has it
     (r"py:class", r"Port"),  # in the docstring of ports, which every block inherits
 ]
 toc_object_entries = False  # thousands of them would be copied into each page's navigation

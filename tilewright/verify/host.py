@@ -10,7 +10,7 @@ class Host:
     """Drives all inputs and takes all outputs of a block; a part of the bench.
 
     ``stall`` is the probability that a side waits, per cycle and port. Subclasses handle the
-    words: :meth:`_came`, :meth:`_went`, :meth:`_answer`.
+    words: ``_came``, ``_went``, ``_answer``.
     """
 
     def __init__(self, clock: Harness, params: Any, *, stall: float = 0.0, seed: int = 1):
@@ -70,7 +70,7 @@ class Host:
     # Register accesses of a program.
 
     def request(self, address: int, value: int | None) -> None:
-        """Ask for a register access; :attr:`answers` has its response when it is done."""
+        """Ask for a register access; ``answers`` has its response when it is done."""
         fields = {"address": address, "write": int(value is not None), "data": value or 0}
         self.drivers["mmio_request"].send([pack_word(self.ports["mmio_request"], fields)])
 
