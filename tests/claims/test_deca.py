@@ -1,4 +1,4 @@
-"""DECA's RTL and parameters beside the paper's figures, as docs/results/claims.md has them."""
+"""DECA's RTL and parameters against the paper's figures, as docs/results/claims.md lists them."""
 
 from itertools import product
 from pathlib import Path

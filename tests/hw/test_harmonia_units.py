@@ -23,10 +23,6 @@ SMALL = {
     "harmonia_offset:pipelined": 200,
     "harmonia_array:small": 150,
 }
-BOTH = (
-    *("int8_quantiser:small", "harmonia_converter:small_wide", "harmonia_offset:pipelined"),
-    "harmonia_array:small",
-)
 PAPER = {
     "int8_quantiser:paper": 2000,
     "harmonia_converter:paper": 2000,
@@ -38,12 +34,9 @@ PAPER = {
 
 
 @pytest.mark.parametrize("spec", SMALL)
-def test_small_block_equals_golden(spec):
-    """On Icarus Verilog; one of each kind on both simulators."""
-    options = {"cases": SMALL[spec], "stalls": (0.0, 0.4)}
-    both = spec in BOTH
-    results = run_on_both(spec, **options) if both else [run_passing(spec, "icarus", **options)]
-    assert [result.numbers["cases"] for result in results] == [SMALL[spec]] * len(results)
+def test_small_block_equals_golden_on_both_simulators(spec):
+    for result in run_on_both(spec, cases=SMALL[spec], stalls=(0.0, 0.4)):
+        assert result.numbers["cases"] == SMALL[spec]
 
 
 @pytest.mark.full

@@ -9,7 +9,7 @@ from tilewright.golden.llm.sites import PLAIN
 
 
 def perplexity(model, tokens, fmt=PLAIN, *, window):
-    """Of the engine, in sequences of ``window`` tokens; the rest is left out."""
+    """Perplexity of the engine, in sequences of ``window`` tokens; the rest is left out."""
     ids = np.asarray(tokens)
     windows = ids[: len(ids) // window * window].reshape(-1, window)
     return float(np.exp(np.mean([losses(logits(model, each, fmt), each) for each in windows])))

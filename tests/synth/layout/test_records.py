@@ -1,5 +1,6 @@
 """The committed records of layouts: fresh, consistent, listed where they belong."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tilewright.synth.layout.record import (
     records_table,
     stale_layout_records,
 )
-from tilewright.synth.record import load_kind, table_path
+from tilewright.synth.record import load_kind, load_records, table_path
 from tilewright.synth.technology import TECHNOLOGIES
 
 ALL = load_kind(LAYOUT)
@@ -31,7 +32,7 @@ def test_every_pe_of_the_comparison_has_one(technology):
 
 @pytest.mark.parametrize("name", ALL)
 def test_figures_agree(name):
-    """Bounds that any layout keeps; the timing without wires is also our own."""
+    """Bounds that hold for any layout."""
     value = {key: metric["value"] for key, metric in ALL[name]["metrics"].items()}
     assert value["cell_area"] < value["die_area"] and 0.4 < value["utilisation"] < 0.9
     assert value["wire_length"] > value["die_area"] ** 0.5
@@ -41,6 +42,29 @@ def test_figures_agree(name):
     assert ALL[name]["step"] != "routed" or value["violations"] == 0
     if "energy" in value:
         assert 0.8 < value["energy"] / value["energy_before"] < 1.6
+
+
+def test_timing_without_wires_is_that_of_synthesis():
+    ours = load_records()
+    both = [
+        (ALL[name]["metrics"]["period_before"]["value"], ours[name]["metrics"]["delay"]["value"])
+        for name in ALL.keys() & ours.keys()
+    ]
+    assert len(both) >= 2 * len(PES)
+    assert max(abs(theirs / own - 1) for theirs, own in both) < 0.005
+    assert "within\n  0.5%" in PAGE.read_text()
+
+
+def test_comparison_with_the_former_estimate_has_the_records_figures():
+    """Periods and wires of OpenROAD, which the page has next to those of the estimate."""
+    for pe, spec in PES.items():
+        (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {pe} |")]
+        shown = [float(n.replace(",", "")) for n in re.findall(r"/ ([0-9.,]+)", row)]
+        records = {r["technology"]: r for r in ALL.values() if r["spec"] == spec}
+        expected = []
+        for record in map(records.__getitem__, ("asap7", "sky130hd")):
+            expected += [period_of(record), record["metrics"]["wire_length"]["value"] / 1000]
+        assert shown == pytest.approx(expected, rel=0.01), pe
 
 
 def test_the_table_has_every_record():
