@@ -11,14 +11,7 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.fpga.record import FPGA
 from tilewright.synth.layout.record import LAYOUT
-from tilewright.synth.record import (
-    DIGESTS,
-    SYNTHESIS,
-    load_kind,
-    rtl_sources,
-    rtlil_name,
-    sha256,
-)
+from tilewright.synth.record import DIGESTS, SYNTHESIS, load_kind, rtl_sources, rtlil_name, sha256
 
 
 def recorded() -> dict[str, tuple[str, bool]]:

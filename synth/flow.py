@@ -251,11 +251,7 @@ _GATED = "gated.il"
 _ADDERS, _ADDERS_JSON = "adders.il", "adders.json"
 _EXTRACT = ("extract_fa -fa", f"write_rtlil {_ADDERS}", f"write_json {_ADDERS_JSON}")
 _INVERTED = "full_adder_inverted"  # a module's name in place of $fa
-_MAP_FULL_ADDERS = (
-    f"read_rtlil {_ADDERS}",
-    "techmap -map full_adder.v",
-    "techmap",
-)
+_MAP_FULL_ADDERS = (f"read_rtlil {_ADDERS}", "techmap -map full_adder.v", "techmap")
 
 
 def _with_full_adders(found: Mapping[str, str], adder: FullAdder) -> dict[str, str]:

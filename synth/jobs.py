@@ -18,13 +18,7 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.stream import STREAM_BLOCKS
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.equivalence import Equivalence, check_equivalence
-from tilewright.synth.flow import (
-    DEFAULT_GOAL,
-    Goal,
-    Synthesis,
-    synthesise,
-    synthesise_for_clock,
-)
+from tilewright.synth.flow import DEFAULT_GOAL, Goal, Synthesis, synthesise, synthesise_for_clock
 from tilewright.synth.full_adders import find_full_adder
 from tilewright.synth.record import (
     SYNTHESIS,

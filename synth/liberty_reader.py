@@ -83,10 +83,7 @@ def parse_liberty(text: str, source: str) -> Group:
 
 
 def read_liberty(
-    paths: Sequence[Path],
-    *,
-    dont_use: Sequence[str] = (),
-    like: Technology | None = None,
+    paths: Sequence[Path], *, dont_use: Sequence[str] = (), like: Technology | None = None
 ) -> Technology:
     """One technology from the cells of all files.
 

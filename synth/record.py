@@ -70,11 +70,7 @@ def tool_versions() -> dict[str, str]:
 
 
 def record_name(
-    params: BlockParams,
-    technology: str,
-    goal: Goal = DEFAULT_GOAL,
-    *,
-    gating: bool = True,
+    params: BlockParams, technology: str, goal: Goal = DEFAULT_GOAL, *, gating: bool = True
 ) -> str:
     """Return the name of a block's record in the tables; without gating it has its own."""
     goals = [] if goal is DEFAULT_GOAL else [goal.value]

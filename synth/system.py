@@ -16,13 +16,7 @@ from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import map_modules
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.memory import memory_entries
-from tilewright.synth.record import (
-    RECORDS,
-    find_record,
-    flow_sha256,
-    sha256,
-    tool_versions,
-)
+from tilewright.synth.record import RECORDS, find_record, flow_sha256, sha256, tool_versions
 from tilewright.synth.technology import Cell, Technology
 
 SYSTEM = "system"  # the kind of record

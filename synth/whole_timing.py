@@ -23,10 +23,7 @@ from tilewright.synth.clock_gates import MIN_GROUP
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.expand import CONSTANT, Expanded, expand
 from tilewright.synth.flow import Goal
-from tilewright.synth.record import (
-    RECORDS,
-    find_record,
-)
+from tilewright.synth.record import RECORDS, find_record
 from tilewright.synth.system import origin
 from tilewright.synth.technology import Cell, Plane, Technology
 from tilewright.synth.timing import (

@@ -23,13 +23,7 @@ from tilewright.synth.fpga.harness import CLOCK, connected
 SHELL = "shell"  # the top module
 BAUD = 115_200
 LINES = 512  # of the memory of an accelerator
-_SCAN_SITES = {
-    CLOCK: "G2",
-    "serial_in": "B11",
-    "shift": "A10",
-    "apply": "C11",
-    "serial_out": "A11",
-}
+_SCAN_SITES = {CLOCK: "G2", "serial_in": "B11", "shift": "A10", "apply": "C11", "serial_out": "A11"}
 _SERIAL_SITES = {CLOCK: "G2", "rst": "T1", "rx": "M1", "tx": "L4"}
 
 

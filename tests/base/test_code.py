@@ -1,19 +1,26 @@
-"""What of a source is its code."""
+"""The code of a source: neither its layout, nor comments and docstrings, nor the package's name."""
 
 from tilewright.base.code import code_of
 
-
-def test_comments_and_docstrings_are_no_code():
-    plain = '"""About."""\nX = 1\n\n\ndef f():\n    """Does."""\n    return X  # why\n'
-    reworded = (
-        '"""Of."""\n# A reason.\nX = 1\ndef f():\n    """Gives\n    X."""\n    return X  # why\n'
-    )
-    assert code_of(plain) == code_of(reworded) == "X = 1\ndef f():\n    return X  # why\n"
-    assert code_of(plain) != code_of(plain.replace("X = 1", "X = 2"))
+PLAIN = '"""Doc."""\nfrom tilewright.hw import a\n\ndef f(x):\n    """Doc."""\n    return x  # why\n'
+REWORDED = "# Why.\nfrom hw import a\ndef f(\n    x,\n):\n    return x\n"
 
 
-def test_lines_of_strings_are_code():
-    """Such as those of a header in C; the docstring of a coroutine is none."""
-    header = 'TEXT = """\n#define A 1\n"""\nasync def f():\n    """Does."""\n'
-    assert code_of(header) == 'TEXT = """\n#define A 1\n"""\nasync def f():\n'
+def test_what_is_said_about_code_is_not_code():
+    assert code_of(PLAIN) == code_of(REWORDED)
+    assert code_of(PLAIN) != code_of(PLAIN.replace("return x", "return -x"))
+
+
+def test_strings_that_are_no_docstrings_are_code():
+    header = '"""Doc."""\nTEXT = """\n#define A 1\n"""\n'
     assert code_of(header) != code_of(header.replace("A 1", "A 2"))
+
+
+def test_the_tree_is_the_same_in_every_version_of_python():
+    function = "Return(value=JoinedStr(values=[Constant(value='a'),FormattedValue(value=Name(id='x',"
+    assert code_of('def f(x):\n    return f"a{x:>{3}}"\n') == (
+        "Module(body=[FunctionDef(name='f',args=arguments(args=[arg(arg='x')]),body=["
+        + function
+        + "ctx=Load()),conversion=-1,format_spec=JoinedStr(values=[Constant(value='>'),"
+        "FormattedValue(value=Constant(value=3),conversion=-1)]))]))])])"
+    )
