@@ -29,8 +29,8 @@ class Activity:
     """Counts of a simulation."""
 
     streams: int
-    cycles: int  # of one stream
-    toggles: dict[Net, int]  # over all streams
+    cycles: int  # one stream's
+    toggles: dict[Net, int]  # all streams'
     results: dict[str, list[Beat]]  # every beat of every output port, counted or not
     # Reads and writes of each memory macro over all streams; a partial write counts in part.
     accesses: dict[str, tuple[float, float]] = field(default_factory=dict)

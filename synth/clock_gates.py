@@ -124,12 +124,12 @@ def _divided(module: str, choice: GateChoice) -> str:
         clock = dict(_CONNECT.findall(match[3])).get("\\C")
         if clock in registers:
             registers[clock].append(match[2])
-    clocks: dict[str, str] = {}  # of each register
+    clocks: dict[str, str] = {}  # one for each register
     added: list[str] = []
     for net, names in registers.items():
         ordered = sorted(names, key=_natural)
         count = -(-len(ordered) // choice.registers)
-        for k in range(count):  # of nearly equal size
+        for k in range(count):  # nearly equal sizes
             part = ordered[k * len(ordered) // count : (k + 1) * len(ordered) // count]
             name = part[0].partition("$_")[0] + f"$gate{len(added)}"
             clocks |= dict.fromkeys(part, name)

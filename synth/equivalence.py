@@ -38,7 +38,7 @@ from tilewright.synth.yosys import run_yosys
 
 class Verdict(Enum):
     PROVED = "proved"
-    PROVED_FROM_GATES = "proved from generic gates"  # behind Yosys's `synth`, without ABC
+    PROVED_FROM_GATES = "proved from generic gates"  # after Yosys's `synth`, without ABC
     BENCHED = "passes its bench"  # where no proof was found
     DIFFERENT = "different"
     UNDECIDED = "not decided"  # within the time
@@ -63,7 +63,7 @@ class _Logic:
     """Inputs, outputs and tables between them, in BLIF's terms."""
 
     inputs: list[str]
-    outputs: dict[str, str]  # name and the net that gives it
+    outputs: dict[str, str]  # name and its net
     tables: list[tuple[list[str], str, int]]  # nets in, net out, truth table
 
     def blif(self, name: str) -> str:

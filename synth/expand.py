@@ -27,13 +27,13 @@ class _Part:
 
     ports: dict[str, dict[str, Any]]
     numbers: dict[Net, int]
-    names: dict[int, str]  # of nets
+    names: dict[int, str]  # number of nets
     children: list[tuple[str, str, dict[str, list[Net]]]]  # instance, module, connections
-    pins: NDArray[Any]  # a row each: net, load, whether it is a clock
-    arcs: dict[str, Ints]  # by group, a column each: pin, net, kind
-    ends: NDArray[Any]  # a row each: pin, setup
+    pins: NDArray[Any]  # rows of net, load, whether it is a clock
+    arcs: dict[str, Ints]  # by group, columns of pin, net, kind
+    ends: NDArray[Any]  # rows of pin, setup
     end_names: list[str]  # the register or memory of each end
-    driven: NDArray[Any]  # a row each: net, the load that its driver may have
+    driven: NDArray[Any]  # rows of net, its driver's largest load
     cells: int
     area: float  # without memories
 
@@ -45,7 +45,7 @@ class _Part:
 class _Place:
     """A module's occurrence, with its first net, pin and end in the whole."""
 
-    path: str  # as ``array.element_3``; of the whole ``""``
+    path: str  # such as ``array.element_3``; ``""`` for the whole
     part: _Part
     net: int
     pin: int
@@ -64,7 +64,7 @@ class Expanded:
     kinds: list[Arc]
     kind_cells: list[str]  # the cell of each
     nets: int
-    named_nets: int  # those of the modules; buffers' come after them
+    named_nets: int  # first those of the modules, then of buffers
     pin_net: Ints
     pin_load: Floats
     pin_is_clock: NDArray[np.bool_]
@@ -78,7 +78,7 @@ class Expanded:
     outputs: dict[str, Ints]
     cells: int
     logic_area: float  # um2, without memories
-    places: list[_Place]  # of the modules, in the order of their nets, pins and ends
+    places: list[_Place]  # of modules, ordered as their nets, pins and ends
 
     def net_name(self, net: int) -> str:
         """The signal on ``net`` with its module's path; the path alone if it has no name."""
@@ -105,7 +105,7 @@ def expand(
         first_kind.setdefault(cell, k)
     parts: dict[str, _Part] = {}
     places: list[_Place] = []
-    numbers: list[Ints] = []  # of each place, the number of each of its nets in the whole
+    numbers: list[Ints] = []  # numbers in the whole of each place's nets
     same: list[tuple[int, int]] = []  # nets that a module in between connects
     net = 1
     pin = end = 0

@@ -163,7 +163,7 @@ def _map(
         "read_rtlil top.il",
         f"synth {'' if keep_hierarchy else '-flatten'} -top {top} -noabc",
         "opt -purge",
-        "rename -wire",  # registers are called as the signals they hold
+        "rename -wire",  # registers are named after their signals
     ]
     keep_enables = ""
     if min_group is not None and has_registers(rtlil) and (gate := find_clock_gate(technology)):
@@ -171,7 +171,7 @@ def _map(
         commands = [*start, *gate_commands(gate.cell, min_group), f"write_rtlil {_GATED}"]
         files = {_GATED: divide_groups(_run(commands, files, (_GATED,), technology)[_GATED], gate)}
         start = [_BEGIN, f"read_rtlil {_GATED}"]
-        keep_enables = " -nodffe -nosdff"  # what is no gate shall not become an enable again
+        keep_enables = " -nodffe -nosdff"  # what is no gate must not become an enable again
     adder = find_full_adder(technology) if goal is Goal.AREA else None
     if adder:
         found = _run([*start, *_EXTRACT], files, (_ADDERS, _ADDERS_JSON), technology)

@@ -20,7 +20,7 @@ class FullAdder(NamedTuple):
     """A cell with a sum and a carry, inverted or not."""
 
     cell: Cell
-    outputs: tuple[tuple[str, bool], ...]  # of every output, the port of $fa and if it is inverted
+    outputs: tuple[tuple[str, bool], ...]  # of each output: port of $fa, whether inverted
 
     @property
     def gives_inverse(self) -> bool:
@@ -74,7 +74,7 @@ def _of_module(cells: dict[str, Any]) -> set[str]:
         {name: [x.adder for x in given if x.adder] for name, given in operands.items()}
     )
     inverted: set[str] = set()
-    inverters: set[_Bit] = set()  # results that have one behind them
+    inverters: set[_Bit] = set()  # results followed by an inverter
     for name in order.static_order():
         given = operands[name]
         # The cell's result is inverted where its operands are not.

@@ -280,7 +280,7 @@ def _arcs(timing: Group, target: str, scale: _Scale) -> Iterator[Arc]:
         for name in ("cell_rise", "rise_transition", "cell_fall", "fall_transition")
         for table in timing.of_kind(name)
     }
-    if len(tables) < 4:  # an arc that only ever rises or falls, as of a clear
+    if len(tables) < 4:  # an arc that only rises or falls, such as a clear
         return
     stated = timing.attributes.get("timing_sense", "non_unate")
     if stated not in _SENSE:

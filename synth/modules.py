@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"\$\d+")
 class Module:
     """A module by itself."""
 
-    text: str  # RTLIL of a design whose top it is, with its parts as black boxes
+    text: str  # RTLIL with the module as top and its parts as black boxes
     parts: tuple[str, ...]  # the modules inside it, one name per instance
 
 

@@ -33,7 +33,7 @@ class Netlist:
     inputs: dict[str, list[Net]]  # port name to nets, lowest bit first
     outputs: dict[str, list[Net]]
     instances: list[Instance]
-    net_names: dict[Net, str]  # of ports and named signals
+    net_names: dict[Net, str]  # ports and named signals
 
     @property
     def cell_counts(self) -> dict[str, int]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from amaranth.hdl import _nir
 
-_BITWISE = ("~", "&", "|", "^", "m")  # operators whose bits depend on bits of their operands
+_BITWISE = ("~", "&", "|", "^", "m")  # operators whose bits depend on the same bits of operands
 _WORDS = (_nir.Part, _nir.Matches, _nir.AsyncReadPort)
-_BIT = (1 << 16) - 1  # of a net: the bit of its cell's output
+_BIT = (1 << 16) - 1  # a net's bit of its cell's output
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from tilewright.synth.timing import TimingPath
 
 RECORDS = Path(__file__).parent / "records"
 SYNTHESIS = "synthesis"  # the kind of record of this module
-DIGESTS = RECORDS / "digests.json"  # of the RTLIL of all blocks that have a record
+DIGESTS = RECORDS / "digests.json"  # RTLIL of all recorded blocks
 
 
 def sha256(text: str) -> str:

@@ -130,7 +130,7 @@ class Cell:
     hold: dict[str, float] = field(default_factory=dict)
     memory_bits: int = 0  # of a memory macro
     read_energy: float = 0.0  # of a memory macro, per access
-    write_energy: float = 0.0  # of the whole word
+    write_energy: float = 0.0  # whole word
     weak: bool = False  # left out of the usual flow: too small to drive a wire
 
 
@@ -152,7 +152,7 @@ class MemoryModel:
     height: tuple[float, float] | None = None
     width: tuple[float, float] | None = None
     words_per_row: int = 1
-    max_bits: int | None = None  # wider words are several macros side by side
+    max_bits: int | None = None  # wider words take several macros
     two_port: float = 1.0  # bit cells with a second port, over those of the rectangle
     fixed: float = 0.0  # um2
     per_bit: float = 0.0  # um2
@@ -162,7 +162,7 @@ class MemoryModel:
     swing: float  # V, of a bit line that is read
     latch: float  # fJ per bit of the word
     address: float  # fJ per bit of the address
-    valid_words: tuple[int, int]  # of the published macros
+    valid_words: tuple[int, int]  # published macros
     valid_bits: tuple[int, int]
 
     def area(self, depth: int, bits: int) -> float:
@@ -207,8 +207,8 @@ class Technology:
     corner: str
     cells: dict[str, Cell]
     drive_cell: str  # drives every input
-    output_load: float  # on every output
-    clock_slew: float  # of the ideal clock and reset
+    output_load: float  # at every output
+    clock_slew: float  # ideal clock and reset
     tie_high: tuple[str, str] | None  # cell, pin
     tie_low: tuple[str, str] | None
     supply: float  # V

@@ -76,21 +76,21 @@ class Network:
     """A netlist as numbers, net 0 for all constants."""
 
     name: str
-    loads: Floats  # fF of each net
+    loads: Floats  # fF, by net
     kinds: Sequence[Arc]
     cells: Sequence[str]  # the cell of each kind
-    through: Arcs  # of combinational cells
-    launch: Arcs  # from the clocks of registers and memories
-    gates: Arcs  # from the clocks of clock gates to those they let through
+    through: Arcs  # combinational cells
+    launch: Arcs  # registers and memories: from their clocks
+    gates: Arcs  # clock gates: from clock to gated clock
     net_name: Callable[[int], str]
-    loop_name: Callable[[int], str]  # of a loop with this net
-    number: dict[Net, int] = field(default_factory=dict)  # of each net, where nets have names
+    loop_name: Callable[[int], str]  # a loop through this net
+    number: dict[Net, int] = field(default_factory=dict)  # by net, where nets have names
 
 
 class Wired(NamedTuple):
     """Wires in front of the arcs through cells."""
 
-    delay: Floats  # ps, of each arc
+    delay: Floats  # ps, by arc
     slew_per_delay: float
 
 
@@ -313,7 +313,7 @@ def network_of(netlist: Netlist, technology: Technology) -> Network:
 
     for port in (*netlist.inputs.values(), *netlist.outputs.values()):
         count(port)
-    members: dict[int, list[int]] = {}  # of each cell
+    members: dict[int, list[int]] = {}  # by cell
     pins: list[int] = []
     weights: list[float] = []
     for k, instance in enumerate(netlist.instances):

@@ -47,7 +47,7 @@ FILL = 0.25
 class Buffers:
     """Result of :func:`insert_buffers`."""
 
-    nets: int  # that were too heavy for their drivers
+    nets: int  # nets too heavy for their drivers
     cells: int
     area: float  # um2
 
@@ -57,7 +57,7 @@ class WholeTiming:
     """The longest path of each kind, and the longest from register to register by its end."""
 
     paths: dict[str, TimingPath]
-    by_part: dict[str, float]  # ps, by the module directly inside the whole that holds the end
+    by_part: dict[str, float]  # ps, by the top-level module of the path's end
 
     @property
     def period(self) -> float:
@@ -79,7 +79,7 @@ def insert_buffers(design: Expanded, technology: Technology) -> Buffers:
     order = np.argsort(design.pin_net, kind="stable")
     starts = np.searchsorted(design.pin_net[order], np.arange(design.nets + 1))
     pin_net, nets = design.pin_net.copy(), design.nets
-    new_net: list[int] = []  # of the buffers' inputs
+    new_net: list[int] = []  # at the buffers' inputs
     new_target: list[int] = []
     for net in heavy:
         pins = list(order[starts[net] : starts[net + 1]])
@@ -97,7 +97,7 @@ def insert_buffers(design: Expanded, technology: Technology) -> Buffers:
                 new_net.append(int(net))
                 new_target.append(target)
             if len(grouped) == len(pins):
-                break  # every pin alone is as heavy as a buffer may have
+                break  # every pin alone is a buffer's largest load
             pins, weights = grouped, [pin_load] * len(grouped)
     count, first = len(new_net), len(pin_net)
     design.pin_net = np.concatenate([pin_net, np.array(new_net, dtype=np.int64)])
@@ -251,7 +251,7 @@ class SystemClock:
     logic: float  # um2, without memories
     buffers: Buffers
     timing: WholeTiming
-    others: tuple["SystemClock", ...] = ()  # of other goals, which missed the wanted clock
+    others: tuple["SystemClock", ...] = ()  # other goals, which missed the requested clock
 
     @property
     def delay(self) -> float:

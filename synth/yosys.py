@@ -59,7 +59,7 @@ def run_yosys(commands: Sequence[str], folder: Path) -> str:
         encoding="utf-8",
         errors="replace",
         cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder)},  # what ABC leaves behind goes with the folder
+        env={**os.environ, "TMPDIR": str(folder)},  # also removes what ABC leaves there
     ) as child:
         assert child.stdin is not None and child.stdout is not None
         try:

@@ -20,7 +20,7 @@ from tilewright.synth.fpga.route import (
 from tilewright.synth.fpga.shells import SHELL, Shell, shell_of
 from tilewright.synth.yosys import SynthesisError
 
-BOARD_MHZ = 25.0  # of the clock pin of the board whose pins the shells have
+BOARD_MHZ = 25.0  # at the clock pin of the shells' board
 _PACKERS = {"synth_ecp5": "ecppack"}  # the family's synthesis -> the tool that packs
 _PINS, _CONFIG, _BITS = "pins.lpf", "routed.config", "routed.bit"
 
@@ -34,8 +34,8 @@ class Bitstream:
     speed_grade: str
     seed: int
     shell: Shell
-    clock_mhz: float  # of the clock pin
-    mhz: float  # the highest that the routed design holds
+    clock_mhz: float  # at the clock pin
+    mhz: float  # highest of the routed design
     data: bytes
 
 

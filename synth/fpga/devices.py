@@ -78,7 +78,7 @@ def _unused(module: dict[str, Any]) -> int:
     return 1 + max(bit for bit in bits if isinstance(bit, int))
 
 
-PINS = "pins.txt"  # the constraint file, beside the netlist
+PINS = "pins.txt"  # the constraint file, next to the netlist
 
 
 class MissingNextpnrError(Exception):

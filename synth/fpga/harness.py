@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 TOP = "harness"  # the top module
-GIVEN, TAKEN = "given", "taken"  # the registers before the inputs and behind the outputs
+GIVEN, TAKEN = "given", "taken"  # registers at inputs and outputs
 CLOCK = "clk"
 
 _PORT = re.compile(r"^  wire (?:width (\d+) )?(?:signed )?(input|output) \d+ +\\(\S+)$", re.M)

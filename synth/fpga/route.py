@@ -42,7 +42,7 @@ class PathStep:
 
     cell: str  # its kind; empty where nextpnr made it while packing
     name: str
-    signal: str  # the net behind it
+    signal: str  # the net that it drives
     logic_ns: float
     routing_ns: float
 
@@ -133,7 +133,7 @@ def _path(
 ) -> RoutedPath:
     """Join each step through a cell with the following step along wires."""
     found: list[PathStep] = []
-    skew = 0.0  # of the clock between both registers, where the tool knows it
+    skew = 0.0  # clock skew between both registers, where known
     for step in steps:
         if step["type"] == "clk-skew":
             skew = step["delay"]
@@ -184,7 +184,7 @@ class Placement:
     speed_grade: str
     seed: int
     target_mhz: float
-    cells: dict[str, int]  # of the mapped netlist with the harness, by kind
+    cells: dict[str, int]  # mapped netlist with its harness, by kind
     harness_registers: int
     report: RoutedReport
 

@@ -17,7 +17,7 @@ from tilewright.synth.memory import MemoryMacro, find_macros, macro_port_module
 from tilewright.synth.record import find_record
 from tilewright.synth.technology import Technology, load_technology
 
-Files = dict[str, str | bytes]  # by name, relative to the folder that they go to
+Files = dict[str, str | bytes]  # by name relative to the output folder
 
 # Period over the delay of the synthesised block, which excludes wires: a first guess at what
 # wires and their buffers add, for the user of the flow to tighten.

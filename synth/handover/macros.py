@@ -18,8 +18,8 @@ class PinLayers:
     """Placement of macro pins in a technology; lengths in um."""
 
     pins: str  # the layer of pins, whose wires run horizontally
-    pitch: float  # of its tracks
-    width: float  # of its wires
+    pitch: float  # pitch of its tracks
+    width: float  # width of its wires
     blocked: tuple[str, ...]  # layers that the macro takes for itself
     power: str  # the layer of the supply pins
     site: tuple[float, float]  # width and height: the macro is a whole number of these
@@ -173,7 +173,7 @@ def macro_gds(macro: MemoryMacro, technology: Technology) -> bytes:
     width, height = (round(1000 * side) for side in macro_size(macro, technology))
     layer, purpose = LAYERS[technology.name].boundary
     corners = (0, 0, 0, height, width, height, width, 0, 0, 0)
-    epoch = struct.pack(">12h", *(1970, 1, 1, 0, 0, 0) * 2)  # the same bytes on every day
+    epoch = struct.pack(">12h", *(1970, 1, 1, 0, 0, 0) * 2)  # no date: the same bytes every day
     name = macro.name.encode() + b"\0" * (len(macro.name) % 2)
     records = (
         (0x0002, struct.pack(">h", 600)),  # HEADER

@@ -80,11 +80,11 @@ def without_clock_tree(netlist: Netlist, wires: dict[Net, float]) -> LaidOut:
     clocks: dict[Net, Net] = {root: root for root in roots}
     tree: list[tuple[Instance, Net]] = []
     reached = list(roots)
-    for net in reached:  # grows
+    for net in reached:  # extended while it is iterated
         for buffer in repeaters[net]:
             (target,) = buffer.cell.outputs
             tree.append((buffer, clocks[net]))
-            if target in buffer.pins:  # not of a cell that is only there as a load
+            if target in buffer.pins:  # not for a cell that is only a load
                 clocks[buffer.pins[target]] = clocks[net]
                 reached.append(buffer.pins[target])
     names = {buffer.name for buffer, _ in tree}

@@ -24,7 +24,7 @@ from tilewright.synth.memory import find_macros
 from tilewright.synth.technology import load_technology
 
 STEPS = ("placed", "cts", "global", "routed")
-UTILISATION = 0.5  # of the core by cells, before repair and the clock tree add to them
+UTILISATION = 0.5  # of the core, before repair and the clock tree
 # Period over the delay without wires: slightly too fast a clock makes OpenROAD repair the
 # longest paths as far as it can.
 EAGERNESS = 0.9
