@@ -7,21 +7,33 @@ load to the last but one.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tilewright.base.cache import cache_folder
 from tilewright.base.files import write_atomic
-from tilewright.synth.technology import Arc, Cell, Plane, Surface, Technology
+from tilewright.synth.technology import Arc, Cell, Plane, Technology
 
 _SENSE = {"+": "positive_unate", "-": "negative_unate", "*": "non_unate"}
 
 
 def to_liberty(technology: Technology, *, gates: bool = False) -> str:
     """The library without weak cells; ``gates`` adds clock gates, which no mapper uses."""
+    cells = technology.cells.values()
+    taken = [cell for cell in cells if not cell.weak and (gates or cell.clock_gate is None)]
+    return library(technology.name, technology, taken)
+
+
+def library(
+    name: str, technology: Technology, cells: Iterable[Cell], buses: Mapping[str, int] | None = None
+) -> str:
+    """A library of ``cells``; pins in ``buses``, which memories have, are of so many bits each.
+
+    Memories have no limits of load and slew: a flow would repair what only a stub asks for.
+    """
     low, high = technology.slew_thresholds
     lines = [
-        f"library ({technology.name}) {{",
+        f"library ({name}) {{",
         "  delay_model : table_lookup;",
         '  time_unit : "1ps";',
         '  voltage_unit : "1V";',
@@ -32,7 +44,7 @@ def to_liberty(technology: Technology, *, gates: bool = False) -> str:
         f"  nom_voltage : {_number(technology.supply)};",
         f"  nom_temperature : {_number(technology.temperature)};",
         "  nom_process : 1;",
-        f"  default_max_transition : {_number(technology.max_slew)};",
+        *([] if buses else [f"  default_max_transition : {_number(technology.max_slew)};"]),
         "  lu_table_template (table) {",
         "    variable_1 : input_net_transition;",
         "    variable_2 : total_output_net_capacitance;",
@@ -47,9 +59,13 @@ def to_liberty(technology: Technology, *, gates: bool = False) -> str:
             f"  slew_lower_threshold_pct_{edge} : {_number(low)};",
             f"  slew_upper_threshold_pct_{edge} : {_number(high)};",
         ]
-    for cell in technology.cells.values():
-        if not cell.weak and (gates or cell.clock_gate is None):
-            lines += _cell(cell, (0.0, technology.map_slew, technology.max_slew))
+    for bits in sorted(set((buses or {}).values())):
+        lines += [
+            f"  type (bus{bits}) {{ base_type : array; data_type : bit; bit_width : {bits};",
+            f"    bit_from : {bits - 1}; bit_to : 0; downto : true; }}",
+        ]
+    for cell in cells:
+        lines += _cell(cell, (0.0, technology.map_slew, technology.max_slew), buses or {})
     return "\n".join([*lines, "}", ""])
 
 
@@ -64,24 +80,33 @@ def cached_liberty(technology: Technology) -> Path:
     return path
 
 
-def _cell(cell: Cell, slews: tuple[float, ...]) -> Iterator[str]:
+def _cell(cell: Cell, slews: tuple[float, ...], buses: Mapping[str, int]) -> Iterator[str]:
+    def pin_group(pin: str) -> Iterator[str]:
+        if pin in buses:
+            yield f"    bus ({pin}) {{"
+            yield f"      bus_type : bus{buses[pin]};"
+        else:
+            yield f"    pin ({pin}) {{"
+
     yield f"  cell ({cell.name}) {{"
     yield f"    area : {_number(cell.area)};"
     yield f"    cell_leakage_power : {_number(cell.leakage)};"
-    if cell.clock_gate is None:
+    if cell.memory_bits:
+        yield "    is_macro_cell : true;"
+        yield "    interface_timing : true;"
+    elif cell.clock_gate is None:
         yield from _state(cell)
     else:
         yield "    clock_gating_integrated_cell : latch_posedge;"
     for pin, capacitance in cell.inputs.items():
-        yield f"    pin ({pin}) {{"
+        yield from pin_group(pin)
         yield "      direction : input;"
         yield f"      capacitance : {_number(capacitance)};"
         if pin == cell.clock_pin:
             yield "      clock : true;"
         if cell.clock_gate is not None:
             gate = {cell.clock_pin: "clock", cell.clock_gate.enable: "enable"}
-            use = gate.get(pin, "test")
-            yield f"      clock_gate_{use}_pin : true;"
+            yield f"      clock_gate_{gate.get(pin, 'test')}_pin : true;"
         edge = "rising" if _rising(cell) else "falling"
         for kind, limits in (("setup", cell.setup), ("hold", cell.hold)):
             if pin in limits:
@@ -94,13 +119,13 @@ def _cell(cell: Cell, slews: tuple[float, ...]) -> Iterator[str]:
                 yield "      }"
         yield "    }"
     for pin, function in cell.outputs.items():
-        yield f"    pin ({pin}) {{"
+        yield from pin_group(pin)
         yield "      direction : output;"
-        if cell.clock_gate is None:
-            yield f'      function : "{function}";'
-        else:
+        if cell.clock_gate is not None:
             yield "      clock_gate_out_pin : true;"
-        if cell.max_load is not None:
+        elif function:
+            yield f'      function : "{function}";'
+        if cell.max_load is not None and not cell.memory_bits:
             yield f"      max_capacitance : {_number(cell.max_load)};"
         for arc in cell.arcs:
             if arc.target == pin:
@@ -150,22 +175,18 @@ def _timing(cell: Cell, arc: Arc, slews: tuple[float, ...]) -> Iterator[str]:
         ("cell_fall", arc.fall.delay),
         ("fall_transition", arc.fall.slew),
     ):
+        assert isinstance(surface, Plane), "tables of Liberty files are used from those files"
+        rows = [_quoted(surface.at(slew, load) for load in loads) for slew in slews]
         yield f"        {name} (table) {{"
-        yield from _samples(surface, slews, loads)
+        yield f"          index_1 ({_quoted(slews)});"
+        yield f"          index_2 ({_quoted(loads)});"
+        yield f"          values ({', '.join(rows)});"
         yield "        }"
     yield "      }"
 
 
-def _samples(surface: Surface, slews: tuple[float, ...], loads: tuple[float, ...]) -> Iterator[str]:
-    assert isinstance(surface, Plane), "tables of Liberty files are used from those files"
-    yield f"          index_1 ({_quoted(slews)});"
-    yield f"          index_2 ({_quoted(loads)});"
-    rows = [_quoted(tuple(surface.at(slew, load) for load in loads)) for slew in slews]
-    yield f"          values ({', '.join(rows)});"
-
-
-def _quoted(values: tuple[float, ...]) -> str:
-    return '"' + ", ".join(_number(value) for value in values) + '"'
+def _quoted(values: Iterable[float]) -> str:
+    return '"' + ", ".join(map(_number, values)) + '"'
 
 
 def _number(value: float) -> str:

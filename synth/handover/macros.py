@@ -7,10 +7,11 @@ memory compiler's macro with the same pins.
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tilewright.synth.liberty import library
 from tilewright.synth.memory import MemoryMacro, macro_cell
-from tilewright.synth.technology import Plane, Technology
+from tilewright.synth.technology import Technology
 
 
 @dataclass(frozen=True)
@@ -107,65 +108,18 @@ def _pin(name: str, direction: str, use: str, layer: str, box: _Box) -> list[str
 
 def macro_liberty(macro: MemoryMacro, technology: Technology) -> str:
     """Timing and pin loads: setup before the clock, data an access time after."""
-    cell, (low, high) = macro_cell(macro, technology), technology.slew_thresholds
-    buses = {**macro.inputs, "read_data": macro.width}
-    lines = [
-        f"library ({macro.name}) {{",
-        "  delay_model : table_lookup;",
-        '  time_unit : "1ps"; voltage_unit : "1V"; current_unit : "1mA";',
-        '  leakage_power_unit : "1nW"; pulling_resistance_unit : "1kohm";',
-        "  capacitive_load_unit (1, ff);",
-        f"  nom_voltage : {technology.supply:g}; nom_temperature : {technology.temperature:g};",
-        "  nom_process : 1;",
-        "  lu_table_template (load) {",
-        '    variable_1 : total_output_net_capacitance; index_1 ("0, 1");',
-        "  }",
-    ]
-    for edge in ("rise", "fall"):
-        lines += [f"  {side}_threshold_pct_{edge} : 50;" for side in ("input", "output")]
-        lines += [f"  slew_lower_threshold_pct_{edge} : {low:g};"]
-        lines += [f"  slew_upper_threshold_pct_{edge} : {high:g};"]
-    for bits in sorted(set(buses.values())):
-        lines += [
-            f"  type (bus{bits}) {{ base_type : array; data_type : bit; bit_width : {bits};",
-            f"    bit_from : {bits - 1}; bit_to : 0; downto : true; }}",
-        ]
-    load = cell.inputs["clk"]
-    lines += [
-        f"  cell ({macro.name}) {{",
-        f"    area : {cell.area:.3f}; cell_leakage_power : 0; is_macro_cell : true;",
-        "    interface_timing : true;",
-        f"    pin (clk) {{ direction : input; capacitance : {load:g}; clock : true; }}",
-    ]
-    for port, bits in macro.inputs.items():
-        lines += [
-            f"    bus ({port}) {{ bus_type : bus{bits}; direction : input; capacitance : {load:g};"
-        ]
-        for kind, value in (("setup", cell.setup[f"{port}[0]"]), ("hold", 0.0)):
-            lines += [f"      timing () {{ related_pin : clk; timing_type : {kind}_rising;"]
-            lines += [
-                f'        {edge}_constraint (scalar) {{ values ("{value:g}"); }}'
-                for edge in ("rise", "fall")
-            ]
-            lines += ["      }"]
-        lines += ["    }"]
-    lines += [
-        f"    bus (read_data) {{ bus_type : bus{macro.width}; direction : output;",
-        "      timing () { related_pin : clk; timing_type : rising_edge;",
-        "        timing_sense : non_unate;",
-    ]
-    arc = cell.arcs[0]
+    cell, output = macro_cell(macro, technology), "read_data"
     most = technology.cells[technology.drive_cell].max_load or 100.0
-    for name, surface in (
-        ("cell_rise", arc.rise.delay),
-        ("rise_transition", arc.rise.slew),
-        ("cell_fall", arc.fall.delay),
-        ("fall_transition", arc.fall.slew),
-    ):
-        assert isinstance(surface, Plane)
-        values = ", ".join(f"{surface.at(0.0, fs):.6g}" for fs in (0.0, most))
-        lines += [f'        {name} (load) {{ index_1 ("0, {most:g}"); values ("{values}"); }}']
-    return "\n".join([*lines, "      }", "    }", "  }", "}", ""])
+    stub = replace(
+        cell,
+        inputs=dict.fromkeys(("clk", *macro.inputs), cell.inputs["clk"]),
+        outputs={output: ""},
+        arcs=(replace(cell.arcs[0], target=output),),
+        max_load=most,
+        setup={port: cell.setup[f"{port}[0]"] for port in macro.inputs},
+        hold=dict.fromkeys(macro.inputs, 0.0),
+    )
+    return library(macro.name, technology, [stub], {**macro.inputs, output: macro.width})
 
 
 def macro_gds(macro: MemoryMacro, technology: Technology) -> bytes:
@@ -179,7 +133,7 @@ def macro_gds(macro: MemoryMacro, technology: Technology) -> bytes:
         (0x0002, struct.pack(">h", 600)),  # HEADER
         (0x0102, epoch),  # BGNLIB
         (0x0206, name),  # LIBNAME
-        (0x0305, _real(1e-3) + _real(1e-9)),  # UNITS: of the user, and in metres
+        (0x0305, bytes.fromhex("3e4189374bc6a7f0 3944b82fa09b5a54")),  # UNITS: 1e-3, 1e-9 m
         (0x0502, epoch),  # BGNSTR
         (0x0606, name),  # STRNAME
         (0x0800, b""),  # BOUNDARY
@@ -191,18 +145,3 @@ def macro_gds(macro: MemoryMacro, technology: Technology) -> bytes:
         (0x0400, b""),  # ENDLIB
     )
     return b"".join(struct.pack(">HH", 4 + len(data), kind) + data for kind, data in records)
-
-
-def _real(value: float) -> bytes:
-    """GDSII's own floating point: a sign, an exponent of 16 with offset 64, a fraction of 56 bits.
-
-    For values between 0 and 1.
-    """
-    exponent = 64
-    while value < 1 / 16:
-        value, exponent = 16 * value, exponent - 1
-    return struct.pack(">BBHI", exponent, *_split(round(value * 2**56)))
-
-
-def _split(fraction: int) -> tuple[int, int, int]:
-    return fraction >> 48, fraction >> 32 & 0xFFFF, fraction & 0xFFFFFFFF
