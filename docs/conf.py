@@ -25,7 +25,7 @@ from tilewright.site.reference.command_line import command_reference
 from tilewright.site.reference.declarations import TABLES
 from tilewright.studies.pe.compare import orders_table
 from tilewright.synth.fpga.record import FPGA, fpga_table
-from tilewright.synth.layout.record import LAYOUT, records_table
+from tilewright.synth.layout.record import LAYOUT, layout_table
 from tilewright.synth.record import load_kind
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
@@ -127,11 +127,11 @@ def all_commands_reference() -> str:
 
 
 def fpga_records_table() -> str:
-    return fpga_table(load_kind(FPGA).values())
+    return fpga_table(load_kind(FPGA).values())._repr_html_()
 
 
 def layout_records_table() -> str:
-    return records_table(load_kind(LAYOUT).values())
+    return layout_table(load_kind(LAYOUT).values())._repr_html_()
 
 
 def layout_orders_table() -> str:

@@ -8,7 +8,7 @@ better direction. ``synth/records`` has a table for each kind of record and tech
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -216,21 +216,12 @@ def is_of_this_flow(record: dict[str, Any], technology: str) -> bool:
     return all(record.get(key) == value for key, value in made_with.items())
 
 
-def stale_records(
-    folder: Path = RECORDS,
-    watch: Callable[[Iterable[str]], Iterable[str]] = iter,
-    *,
-    gating: bool = True,
-) -> dict[str, str]:
-    """Records that no longer describe their block, with the command that renews each.
-
-    ``watch`` wraps the names of the records as they are checked, to show progress.
-    """
-    records = load_records(folder, gating=gating)
+def stale_records(folder: Path = RECORDS, *, gating: bool = True) -> dict[str, str]:
+    """Records that no longer describe their block, with the command that renews each."""
     return {
-        name: _renewal(records[name])
-        for name in watch(records)
-        if not is_fresh(records[name], rtlil_sha256(records[name]["spec"]))
+        name: _renewal(record)
+        for name, record in load_records(folder, gating=gating).items()
+        if not is_fresh(record, rtlil_sha256(record["spec"]))
     }
 
 

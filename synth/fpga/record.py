@@ -1,14 +1,11 @@
-"""Records of blocks on FPGAs: committed JSON, a table for each device.
-
-A record holds no time or date. It names the RTLIL, flow and tools it was made with, so that a stale
-one is recognised.
-"""
+"""Records of blocks on FPGAs: committed JSON, a table for each device."""
 
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from tilewright.base.table import Table, code
 from tilewright.synth.fpga.devices import DEVICES
 from tilewright.synth.fpga.harness import TAKEN, TOP
 from tilewright.synth.fpga.route import TARGET_MHZ, Placement, map_block, place_and_route
@@ -27,7 +24,14 @@ from tilewright.synth.yosys import SynthesisError
 
 FPGA = "fpga"  # the kind of record
 _FLOW = ("devices", "harness", "route")
-_HEADER = ("block", "device", "grade", "LUTs", "carry", "registers", "block RAM", "DSP", "MHz")
+_COUNTS = {  # heading -> metric
+    "LUTs": "luts",
+    "carry": "carries",
+    "registers": "registers",
+    "block RAM": "block_rams",
+    "LUT RAM": "lut_rams",
+    "DSP": "multipliers",
+}
 
 
 def _flow_sha256() -> str:
@@ -90,15 +94,13 @@ def _lost_outputs(found: Placement) -> int:
     return taken.count("x")
 
 
-def stale_fpga_records(
-    folder: Path = RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
-) -> dict[str, str]:
+def stale_fpga_records(folder: Path = RECORDS) -> dict[str, str]:
     """Records that no longer describe their block, with the command that renews each.
 
     Where the tool that places a family is not installed, its version is not compared.
     """
-    records = load_kind(FPGA, folder)
-    return {name: _renewal(records[name]) for name in watch(records) if not _fresh(records[name])}
+    records = load_kind(FPGA, folder).items()
+    return {name: _renewal(record) for name, record in records if not _fresh(record)}
 
 
 def _fresh(record: dict[str, Any]) -> bool:
@@ -117,16 +119,18 @@ def _renewal(record: dict[str, Any]) -> str:
     return f"tilewright fpga {record['spec']} --device {record['device']}{clock} --update-records"
 
 
-def fpga_table(records: Iterable[dict[str, Any]]) -> str:
-    """The records as the table of docs/physical.md."""
-    lines = ["| " + " | ".join(_HEADER) + " |", "|" + "---|" * len(_HEADER)]
-    for record in records:
+def fpga_table(records: Iterable[dict[str, Any]]) -> Table:
+    """A row for each record, with both ends of its longest path."""
+
+    def row(record: dict[str, Any]) -> list[Any]:
         value = {name: entry["value"] for name, entry in record["metrics"].items()}
-        names = ("luts", "carries", "registers", "block_rams", "multipliers")
-        cells = [f"`{record['spec']}`", record["device"], record["speed_grade"]["name"]]
-        cells += [f"{value[name]:,}" for name in names]
-        lines.append("| " + " | ".join([*cells, f"{value['frequency']:.1f}"]) + " |")
-    return "\n".join(lines) + "\n"
+        path = f"{record['longest_path']['start']} -> {record['longest_path']['end']}"
+        shares = f"{100 * value['utilisation']:.1f}", f"{value['frequency']:.1f}"
+        first = code(record["spec"]), record["device"], record["speed_grade"]["name"]
+        return [*first, *(value[name] for name in _COUNTS.values()), *shares, path]
+
+    header = ("block", "device", "grade", *_COUNTS, "device %", "MHz", "longest path")
+    return Table(header, [row(record) for record in records])
 
 
 def store_placement(found: Placement) -> None:

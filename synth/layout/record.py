@@ -1,16 +1,13 @@
-"""Records of laid-out blocks: committed JSON, a table for each technology.
+"""Records of laid-out blocks: committed JSON, a table for each technology."""
 
-A record holds no time or date. It names the RTLIL, cells, code and OpenROAD it was made with, so
-that a stale one is recognised.
-"""
-
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tilewright.base.table import Table, code
 from tilewright.synth.flow import DEFAULT_GOAL
-from tilewright.synth.layout.layout import STEPS, Layout
+from tilewright.synth.layout.layout import Layout
 from tilewright.synth.layout.library import TABLE
 from tilewright.synth.record import (
     RECORDS,
@@ -84,12 +81,10 @@ def period_of(record: dict[str, Any]) -> float:
     return value
 
 
-def stale_layout_records(
-    folder: Path = RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
-) -> dict[str, str]:
+def stale_layout_records(folder: Path = RECORDS) -> dict[str, str]:
     """Records that no longer describe their block, with the command that renews each."""
-    records = load_kind(LAYOUT, folder)
-    return {name: _renewal(records[name]) for name in watch(records) if not _fresh(records[name])}
+    records = load_kind(LAYOUT, folder).items()
+    return {name: _renewal(record) for name, record in records if not _fresh(record)}
 
 
 def _fresh(record: dict[str, Any]) -> bool:
@@ -106,26 +101,32 @@ def _renewal(record: dict[str, Any]) -> str:
     return f"tilewright layout {record['spec']} {options} --update-records"
 
 
-_HEADER = (
-    *("block", "technology", "goal", "as far as", "cells", "die, um2", "wires, mm"),
-    *("no wires, ps", "placed", "clock tree", "global route", "routed", "skew, ps"),
-    *("fJ/MAC before", "laid out"),
-)
+_COLUMNS = {  # heading -> metric, digits
+    "cells": ("cells", 0),
+    "die um2": ("die_area", 1),
+    "filled": ("utilisation", 2),
+    "wires um": ("wire_length", 0),
+    "no wires ps": ("period_before", 1),
+    "placed ps": ("period_placed", 1),
+    "clock tree ps": ("period_cts", 1),
+    "global ps": ("period_global", 1),
+    "routed ps": ("period_routed", 1),
+    "skew ps": ("clock_skew", 1),
+    "violations": ("violations", 0),
+    "fJ/MAC": ("energy_before", 1),
+    "laid out fJ/MAC": ("energy", 1),
+}
 
 
-def records_table(records: Iterable[dict[str, Any]]) -> str:
-    """The records as the table of docs/physical.md."""
-    lines = ["| " + " | ".join(_HEADER) + " |", "|" + "---|" * len(_HEADER)]
-    for record in records:
-        value = {name: entry["value"] for name, entry in record["metrics"].items()}
+def layout_table(records: Iterable[dict[str, Any]]) -> Table:
+    """A row for each block, technology and goal."""
 
-        def shown(name: str, digits: int = 0, value: dict[str, float] = value) -> str:
-            return f"{value[name]:,.{digits}f}" if name in value else ""
+    def row(record: dict[str, Any]) -> list[Any]:
+        found = (record["metrics"].get(name) for name, _ in _COLUMNS.values())
+        figures = [
+            "" if metric is None else f"{metric['value']:.{digits}f}"
+            for metric, (_, digits) in zip(found, _COLUMNS.values(), strict=True)
+        ]
+        return [code(record["spec"]), record["technology"], record["goal"], *figures]
 
-        cells = [f"`{record['spec']}`", record["technology"], record["goal"], record["step"]]
-        cells += [shown("cells"), shown("die_area")]
-        cells += [f"{value['wire_length'] / 1000:.1f}" if "wire_length" in value else ""]
-        cells += [shown(name) for name in ("period_before", *(f"period_{s}" for s in STEPS))]
-        cells += [shown("clock_skew"), shown("energy_before", 1), shown("energy", 1)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return Table(("block", "tech", "goal", *_COLUMNS), [row(record) for record in records])

@@ -40,11 +40,9 @@ export zigzag --out out | zigzag takes accelerators; spr-hbm is a server
 fpga --bitstream no.bit | --bitstream goes with a BLOCK
 fpga --path | --path goes with a BLOCK to place
 fpga --seed 0 | --seed goes with a BLOCK to place
-fpga popcount:odd --bitstream no.bit --csv | --csv goes without --bitstream
 fpga popcount:odd --bitstream no.bit --device gatemate-a1 | bitstreams are made for ECP5 only, not f
 fpga popcount:odd --bitstream no.bit --pins missing.lpf | missing.lpf:
-fpga popcount:odd --csv --json | --json has the path already, and it is no CSV
-fpga popcount:odd --csv --path | --csv is the table alone; --path goes without it
+fpga popcount:odd --path --json | --json has the path already
 fpga popcount:odd --device gowin | gowin is not offered: nextpnr's times of a routed design
 fpga popcount:odd --device virtex | no device 'virtex'; there are ecp5-25k, ecp5-45k,
 fpga popcount:odd --pins board.lpf | --pins goes with --bitstream
@@ -122,7 +120,6 @@ llm opt-125m --within nan | a bound must be above 0 ms, not nan
 llm opt-66b --scheme bf16 --within 9 | opt-66b does not fit in spr-hb
 layout --goal area | --goal goes with a BLOCK to lay out
 layout --tech tsmc5 | unknown technology 'tsmc5'
-layout popcount:odd --csv --json | --json is no CSV
 layout popcount:odd --utilisation 1.5 | the utilisation must lie between 0.05 and 0.95, not 1.5
 layout popcount:odd --clock 500 --update-records | records are made without --clock
 layout nothing | unknown block

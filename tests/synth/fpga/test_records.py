@@ -4,11 +4,7 @@ from pathlib import Path
 
 from tilewright.base.records import updated_table
 from tilewright.synth.fpga.devices import DEVICES
-from tilewright.synth.fpga.record import (
-    FPGA,
-    fpga_table,
-    stale_fpga_records,
-)
+from tilewright.synth.fpga.record import FPGA, fpga_table, stale_fpga_records
 from tilewright.synth.record import load_kind, table_path
 
 ALL = load_kind(FPGA)
@@ -25,11 +21,8 @@ def test_every_family_has_a_record():
 
 
 def test_the_table_has_every_record():
-    lines = fpga_table(ALL.values()).splitlines()
-    assert len(lines) == len(ALL) + 2
-    for line, record in zip(lines[2:], ALL.values(), strict=True):
-        assert line.startswith(f"| `{record['spec']}` | {record['device']} |")
-        assert line.endswith(f" {record['metrics']['frequency']['value']:.1f} |")
+    rows = fpga_table(ALL.values()).rows
+    assert [row[:2] for row in rows] == [[r["spec"], r["device"]] for r in ALL.values()]
     assert "<!-- generated: fpga -->" in PAGE.read_text()
 
 

@@ -1,12 +1,11 @@
 """``tilewright fpga``: a block placed and routed on an FPGA, and what the records say."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.base.clock import clock_period
-from tilewright.base.console import print_csv, print_json, print_table, progress
+from tilewright.base.console import print_json, print_table, progress, show
 from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
 
@@ -23,16 +22,8 @@ MORE_EXAMPLES = (
     "tilewright fpga queue:odd --check",
     "tilewright fpga popcount:odd --bitstream popcount.bit",
 )
-_OF_PLACING = ("speed_grade", "seed", "clock", "path", "csv", "update_records")
-_OF_TABLES = ("path", "csv", "check", "update_records")
-_COLUMNS = {  # metric -> heading
-    "luts": "LUTS",
-    "carries": "CARRY",
-    "registers": "REGISTERS",
-    "block_rams": "BLOCK RAM",
-    "lut_rams": "LUT RAM",
-    "multipliers": "DSP",
-}
+_OF_PLACING = ("speed_grade", "seed", "clock", "path", "update_records")
+_OF_TABLES = ("path", "check", "update_records")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bitstream", metavar="FILE", help=text)
     text = "constraints (LPF) of --bitstream for another board than the ULX3S"
     parser.add_argument("--pins", metavar="FILE", help=text)
-    parser.add_argument("--csv", action="store_true", help="print the table as CSV")
     text = "write the result into synth/records; without BLOCK, renew every record that is old"
     parser.add_argument("--update-records", action="store_true", help=text)
 
@@ -62,10 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tilewright.synth.fpga.devices import MissingNextpnrError
 
-    if args.json and (args.csv or args.path):
-        raise CommandError("--json has the path already, and it is no CSV")
-    if args.csv and args.path:
-        raise CommandError("--csv is the table alone; --path goes without it")
+    if args.json and args.path:
+        raise CommandError("--json has the path already")
     if args.pins and not args.bitstream:
         raise CommandError("--pins goes with --bitstream")
     try:
@@ -80,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _place(args: argparse.Namespace) -> int:
     from tilewright.synth.fpga.devices import DEFAULT_DEVICE
-    from tilewright.synth.fpga.record import fpga_record, store_placement
+    from tilewright.synth.fpga.record import fpga_record, fpga_table, store_placement
     from tilewright.synth.fpga.route import DEFAULT_SEED, TARGET_MHZ, place_and_route
 
     if args.update_records and (args.seed is not None or args.speed_grade):
@@ -101,7 +89,7 @@ def _place(args: argparse.Namespace) -> int:
     if args.json:
         print_json([record])
         return 0
-    _print_records([record], as_csv=args.csv)
+    show(fpga_table([record]))
     if args.path:
         _print_path(found.report.path)
     return 0
@@ -109,21 +97,19 @@ def _place(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     from tilewright.synth.fpga.devices import find_device
-    from tilewright.synth.fpga.record import FPGA, renew_records, stale_fpga_records
+    from tilewright.synth.fpga.record import FPGA, fpga_table, renew_records, stale_fpga_records
     from tilewright.synth.record import load_kind
 
-    for option in ("speed_grade", "seed", "clock"):
-        if getattr(args, option) is not None:
+    for option in ("speed_grade", "seed", "clock", "path"):
+        if getattr(args, option) not in (None, False):
             raise CommandError(f"--{option.replace('_', '-')} goes with a BLOCK to place")
-    if args.path:
-        raise CommandError("--path goes with a BLOCK to place")
     if args.update_records:
         stale = stale_fpga_records()
         with progress("fpga", 2 * len(stale)) as tick:
             renew_records(stale, tick)
     device = find_device(args.device).name if args.device else None
     records = [r for r in load_kind(FPGA).values() if device in (None, r["device"])]
-    print_json(records) if args.json else _print_records(records, as_csv=args.csv)
+    print_json(records) if args.json else show(fpga_table(records))
     return 0
 
 
@@ -196,20 +182,6 @@ def _text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path}: {error}") from error
-
-
-def _print_records(records: Sequence[dict[str, Any]], *, as_csv: bool) -> None:
-    """One row for each block and device, with both ends of its longest path."""
-    header = ["BLOCK", "DEVICE", "GRADE", *_COLUMNS.values(), "DEVICE %", "MHZ", "LONGEST PATH"]
-    rows = []
-    for record in records:
-        value = {name: metric["value"] for name, metric in record["metrics"].items()}
-        row = [record["spec"], record["device"], record["speed_grade"]["name"]]
-        row += [value[name] for name in _COLUMNS]
-        row += [f"{100 * value['utilisation']:.1f}", f"{value['frequency']:.1f}"]
-        path = record["longest_path"]
-        rows.append([*row, f"{path['start']} -> {path['end']}"])
-    print_csv(header, rows) if as_csv else print_table(header, rows)
 
 
 def _print_path(path: "RoutedPath") -> None:

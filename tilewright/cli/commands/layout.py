@@ -1,12 +1,11 @@
 """``tilewright layout``: a block laid out by OpenROAD, and what its wires cost."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.base.clock import clock_period
-from tilewright.base.console import print_csv, print_json, print_table, progress
+from tilewright.base.console import print_json, progress, show
 from tilewright.base.errors import CommandError
 
 if TYPE_CHECKING:
@@ -19,21 +18,6 @@ MORE_EXAMPLES = (
     "tilewright layout float_mul:pipelined --to routed --def float_mul.def",
     "tilewright layout anda_apu --tech asap7 --lef asap7/lef --svg anda_apu.svg",
 )
-_COLUMNS = {  # metric -> heading and digits
-    "cells": ("CELLS", 0),
-    "die_area": ("DIE UM2", 1),
-    "utilisation": ("FILLED", 2),
-    "wire_length": ("WIRES UM", 0),
-    "period_before": ("NO WIRES PS", 1),
-    "period_placed": ("PLACED PS", 1),
-    "period_cts": ("CLOCK TREE PS", 1),
-    "period_global": ("GLOBAL PS", 1),
-    "period_routed": ("ROUTED PS", 1),
-    "clock_skew": ("SKEW PS", 1),
-    "violations": ("VIOLATIONS", 0),
-    "energy_before": ("FJ/MAC", 1),
-    "energy": ("LAID OUT FJ/MAC", 1),
-}
 _FILES = ("def", "spef", "verilog", "path", "svg", "gds", "png")
 _OF_BLOCK = ("goal", "to", "clock", "utilisation", "extraction", *_FILES)
 
@@ -67,14 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     }
     for kind in _FILES:
         parser.add_argument(f"--{kind}", metavar="FILE", type=Path, help=texts[kind])
-    parser.add_argument("--csv", action="store_true", help="print the table as CSV")
     text = "write the result into synth/records; without BLOCK, renew every old record"
     parser.add_argument("--update-records", action="store_true", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.json and args.csv:
-        raise CommandError("--json is no CSV")
     return _lay_out(args) if args.block else _show(args)
 
 
@@ -82,6 +63,7 @@ def _lay_out(args: argparse.Namespace) -> int:
     from tilewright.studies.synthesis import measured_layout, store_layout
     from tilewright.synth.flow import DEFAULT_GOAL, Goal
     from tilewright.synth.layout.layout import STEPS, UTILISATION, lay_out
+    from tilewright.synth.layout.record import layout_table
 
     options = ("clock", "utilisation", "extraction")
     unusual = [name for name in options if getattr(args, name) is not None]
@@ -104,7 +86,7 @@ def _lay_out(args: argparse.Namespace) -> int:
     record = measured_layout(layout)
     if args.update_records:
         store_layout(layout, record)
-    print_json([record]) if args.json else _print([record], as_csv=args.csv)
+    print_json([record]) if args.json else show(layout_table([record]))
     return 0
 
 
@@ -128,7 +110,7 @@ def _write(layout: "Layout", files: dict[str, Path]) -> None:
 
 def _show(args: argparse.Namespace) -> int:
     from tilewright.studies.synthesis import renew_layouts
-    from tilewright.synth.layout.record import LAYOUT, stale_layout_records
+    from tilewright.synth.layout.record import LAYOUT, layout_table, stale_layout_records
     from tilewright.synth.record import load_kind
     from tilewright.synth.technology import load_technology
 
@@ -141,18 +123,5 @@ def _show(args: argparse.Namespace) -> int:
         with progress("layouts", len(stale)) as tick:
             renew_layouts(stale, tick, lef=args.lef)
     records = [r for r in load_kind(LAYOUT).values() if technology in (None, r["technology"])]
-    print_json(records) if args.json else _print(records, as_csv=args.csv)
+    print_json(records) if args.json else show(layout_table(records))
     return 0
-
-
-def _print(records: Sequence[dict[str, Any]], *, as_csv: bool) -> None:
-    """One row for each block, technology and goal."""
-    header = ["BLOCK", "TECH", "GOAL", *(heading for heading, _ in _COLUMNS.values())]
-    rows = []
-    for record in records:
-        row = [record["spec"], record["technology"], record["goal"]]
-        for name, (_, digits) in _COLUMNS.items():
-            metric = record["metrics"].get(name)
-            row.append("" if metric is None else f"{metric['value']:.{digits}f}")
-        rows.append(row)
-    print_csv(header, rows) if as_csv else print_table(header, rows)
