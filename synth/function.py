@@ -28,7 +28,7 @@ class Function:
 def parse_function(text: str) -> Function:
     """Parse ``text``; anything but a function is refused."""
     parser = _Parser(text)
-    verilog, evaluate = parser.alternatives()
+    verilog, evaluate = parser.expression()
     if parser.token:
         raise ValueError(f"function {text!r}: unexpected {parser.token!r}")
     return Function(tuple(parser.pins), verilog, evaluate)
@@ -45,8 +45,11 @@ def truth_table(function: Function, pins: tuple[str, ...]) -> int:
     return function.evaluate(values, (1 << cases) - 1)
 
 
+_LEVELS = ("|+", "&*", "^")  # operators, loosest first
+
+
 class _Parser:
-    """Recursive descent; from loosest to tightest: or, and, xor, not."""
+    """Recursive descent."""
 
     def __init__(self, text: str):
         self.text, self.place, self.pins = text, 0, dict[str, None]()
@@ -64,27 +67,21 @@ class _Parser:
         if self.kind == "error":
             raise ValueError(f"function {self.text!r}: unexpected {self.token!r}")
 
-    def alternatives(self) -> tuple[str, Evaluate]:
-        left = self.terms()
-        while self.token in ("|", "+"):
-            self.advance()
-            left = _binary("|", left, self.terms())
-        return left
-
-    def terms(self) -> tuple[str, Evaluate]:
-        left = self.exclusive()
-        while self.token in ("&", "*", "!", "(") or self.kind in ("pin", "constant"):
-            if self.token in ("&", "*"):
+    def expression(self, level: int = 0) -> tuple[str, Evaluate]:
+        """Everything that binds at least as tight as the operators of ``level``."""
+        if level == len(_LEVELS):
+            return self.factor()
+        operators, left = _LEVELS[level], self.expression(level + 1)
+        while self.token and (self.token in operators or self.is_adjacent(level)):
+            if self.token in operators:
                 self.advance()
-            left = _binary("&", left, self.exclusive())
+            left = _binary(operators[0], left, self.expression(level + 1))
         return left
 
-    def exclusive(self) -> tuple[str, Evaluate]:
-        left = self.factor()
-        while self.token == "^":
-            self.advance()
-            left = _binary("^", left, self.factor())
-        return left
+    def is_adjacent(self, level: int) -> bool:
+        """Whether an operand follows without an operator, which means and."""
+        operand = self.token in ("!", "(") or self.kind in ("pin", "constant")
+        return operand and _LEVELS[level] == "&*"
 
     def factor(self) -> tuple[str, Evaluate]:
         token, kind = self.token, self.kind
@@ -94,7 +91,7 @@ class _Parser:
         if token == "!":
             return _inverse(*self.factor())
         if token == "(":
-            inner = self.alternatives()
+            inner = self.expression()
             if self.token != ")":
                 raise ValueError(f"function {self.text!r}: missing )")
             self.advance()

@@ -7,10 +7,11 @@ worst case. Unreadable or missing data is refused in one line.
 
 import gzip
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from tilewright.synth.function import parse_function, truth_table
 from tilewright.synth.technology import Arc, Cell, ClockGate, Edge, State, Table, Technology
@@ -103,14 +104,13 @@ def read_liberty(
     for known in cells.values():
         _require_functions(known, name)
     usable = {
-        cell.name: cell
-        for cell in cells.values()
-        if not any(fnmatchcase(cell.name, pattern) for pattern in dont_use)
+        own: cell
+        for own, cell in cells.items()
+        if not any(fnmatchcase(own, pattern) for pattern in dont_use)
     }
-    inverter = _smallest(usable, 0b01)
-    buffer = _smallest(usable, 0b10)
     if groups and not cells:
         raise SynthesisError(f"{name}: no cell has a function: it has no usable cell")
+    inverter, buffer = _smallest(usable, 0b01), _smallest(usable, 0b10)
     _require_gates(usable, inverter, name)
     assert inverter is not None
     clock_slew = like.clock_slew if like else _fanout_of_four_slew(inverter)
@@ -143,22 +143,20 @@ class _Scale:
     """Factors from a file's units to ps, fF and nW, and the axes its tables refer to."""
 
     def __init__(self, library: Group, source: str):
-        self.time = self._factor(library, "time_unit", "1ns", "s", source) / 1e-12
-        self.leakage = self._factor(library, "leakage_power_unit", "1nW", "W", source) / 1e-9
-        load = library.attributes.get("capacitive_load_unit", "1, pf")
-        self.load = self._read("capacitive_load_unit", load.replace(",", ""), "f", source) / 1e-15
+        def factor(name: str, default: str, unit: str) -> float:
+            text = library.attributes.get(name, default)
+            number = rf'([\d.]+)\s*,?\s*"?([munpfk]?){unit}"?'
+            match = re.fullmatch(number, text.strip(), re.IGNORECASE)
+            if match is None:
+                raise SynthesisError(f"{source}: cannot read {name} {text!r}")
+            return float(match[1]) * _PREFIX[match[2].lower()]
+
+        self.time = factor("time_unit", "1ns", "s") / 1e-12
+        self.leakage = factor("leakage_power_unit", "1nW", "W") / 1e-9
+        self.load = factor("capacitive_load_unit", "1, pf", "f") / 1e-15
         self.templates = {
             group.names[0]: group.attributes for group in library.of_kind("lu_table_template")
         }
-
-    def _factor(self, library: Group, name: str, default: str, unit: str, source: str) -> float:
-        return self._read(name, library.attributes.get(name, default), unit, source)
-
-    def _read(self, name: str, text: str, unit: str, source: str) -> float:
-        match = re.fullmatch(rf'([\d.]+)\s*"?([munpfk]?){unit}"?', text.strip(), re.IGNORECASE)
-        if match is None:
-            raise SynthesisError(f"{source}: cannot read {name} {text!r}")
-        return float(match[1]) * _PREFIX[match[2].lower()]
 
 
 # Kinds of gating cells: a latch open at 0 and an AND; the second also has a pin for tests that is
@@ -166,80 +164,82 @@ class _Scale:
 _GATES = ("latch_posedge", "latch_posedge_precontrol")
 
 
-def _clock_gate(group: Group, scale: _Scale) -> Cell | None:
-    """A cell that gates a clock, without its setup time; None if its kind is unknown."""
-    if group.attributes.get("clock_gating_integrated_cell") not in _GATES:
+def _cell(group: Group, scale: _Scale) -> Cell | None:
+    """A plain gate, flip-flop, latch or clock gate, without its setup times.
+
+    None for what synthesis cannot use.
+    """
+    pins = {pin.names[0]: pin for pin in group.of_kind("pin")}
+    gating = "clock_gating_integrated_cell" in group.attributes
+    found = _clock_gate(group, pins, scale) if gating else _plain(group, pins)
+    if found is None:
         return None
-    roles = {
-        role: pin
-        for pin in group.of_kind("pin")
-        for role in ("clock", "enable", "test", "out")
-        if pin.attributes.get(f"clock_gate_{role}_pin") == "true"
-    }
-    if not {"clock", "enable", "out"} <= roles.keys():
-        return None
-    names = {role: pin.names[0] for role, pin in roles.items()}
-    inputs = {
-        name: float(roles[role].attributes.get("capacitance", "0")) * scale.load
-        for role, name in names.items()
-        if role != "out"
-    }
-    most = roles["out"].attributes.get("max_capacitance")
-    enables = [names[role] for role in ("enable", "test") if role in names]
+    inputs, outputs, more = found
     return Cell(
         name=group.names[0],
         area=float(group.attributes.get("area", "0")),
         leakage=_leakage(group) * scale.leakage,
-        inputs=inputs,
-        outputs={names["out"]: f"{names['clock']} & IQ"},
+        inputs={
+            name: float(pins[name].attributes.get("capacitance", "0")) * scale.load
+            for name in inputs
+        },
+        outputs=outputs,
         arcs=tuple(
             arc
-            for timing in roles["out"].of_kind("timing")
-            for arc in _arcs(timing, names["out"], scale)
+            for name in outputs
+            for timing in pins[name].of_kind("timing")
+            for arc in _arcs(timing, name, scale)
         ),
-        max_load=float(most) * scale.load if most else None,
-        state=State(("IQ", "IQN"), f"!{names['clock']}", " | ".join(enables), latch=True),
-        clock_pin=names["clock"],
-        clock_gate=ClockGate(names["enable"], names["out"], names.get("test")),
+        **more,
     )
 
 
-def _cell(group: Group, scale: _Scale) -> Cell | None:
-    """A plain gate, flip-flop, latch or clock gate; None for what synthesis cannot use."""
-    if "clock_gating_integrated_cell" in group.attributes:
-        return _clock_gate(group, scale)
-    pins = {pin.names[0]: pin for pin in group.of_kind("pin")}
-    inputs, outputs, clock_pin = {}, {}, None
+_Found = tuple[list[str], dict[str, str], dict[str, Any]]  # inputs, functions, more of the cell
+
+
+def _clock_gate(group: Group, pins: Mapping[str, Group], scale: _Scale) -> _Found | None:
+    if group.attributes["clock_gating_integrated_cell"] not in _GATES:
+        return None
+    names = {
+        role: name
+        for name, pin in pins.items()
+        for role in ("clock", "enable", "test", "out")
+        if pin.attributes.get(f"clock_gate_{role}_pin") == "true"
+    }
+    if not {"clock", "enable", "out"} <= names.keys():
+        return None
+    clock, out = names["clock"], names["out"]
+    enables = [names[role] for role in ("enable", "test") if role in names]
+    most = pins[out].attributes.get("max_capacitance")
+    more = {
+        "max_load": float(most) * scale.load if most else None,
+        "state": State(("IQ", "IQN"), f"!{clock}", " | ".join(enables), latch=True),
+        "clock_pin": clock,
+        "clock_gate": ClockGate(names["enable"], out, names.get("test")),
+    }
+    inputs = [name for role, name in names.items() if role != "out"]
+    return inputs, {out: f"{clock} & IQ"}, more
+
+
+def _plain(group: Group, pins: Mapping[str, Group]) -> _Found | None:
+    inputs, outputs, clock_pin = list[str](), dict[str, str](), None
     for name, pin in pins.items():
         direction = pin.attributes.get("direction")
         if direction == "input":
-            inputs[name] = float(pin.attributes.get("capacitance", "0")) * scale.load
+            inputs.append(name)
             if pin.attributes.get("clock") == "true":
                 clock_pin = name
         elif direction == "output" and "function" in pin.attributes:
             outputs[name] = pin.attributes["function"]
         else:
             return None
-    state = _state(group)
     special = any(part.kind in _SPECIAL for part in group.groups)
     if not outputs or special or any("three_state" in pin.attributes for pin in pins.values()):
         return None
-    arcs = tuple(
-        arc
-        for name in outputs
-        for timing in pins[name].of_kind("timing")
-        for arc in _arcs(timing, name, scale)
-    )
-    return Cell(
-        name=group.names[0],
-        area=float(group.attributes.get("area", "0")),
-        leakage=_leakage(group) * scale.leakage,
-        inputs=inputs,
-        outputs=outputs,
-        arcs=arcs,
-        state=state,
-        clock_pin=_clock_pin(state, inputs) if state else clock_pin,
-    )
+    if state := _state(group):
+        clocks = parse_function(state.clock).pins
+        clock_pin = clocks[0] if len(clocks) == 1 and clocks[0] in inputs else None
+    return inputs, outputs, {"state": state, "clock_pin": clock_pin}
 
 
 def _leakage(group: Group) -> float:
@@ -256,18 +256,12 @@ def _leakage(group: Group) -> float:
 def _state(group: Group) -> State | None:
     for kind, clock, data in (("ff", "clocked_on", "next_state"), ("latch", "enable", "data_in")):
         for storage in group.of_kind(kind):
-            get = storage.attributes.get
-            if clock in storage.attributes and data in storage.attributes:
+            values = storage.attributes
+            if clock in values and data in values:
+                forced = values.get("clear"), values.get("preset")
                 names = (storage.names[0], storage.names[1])
-                clear, preset = get("clear"), get("preset")
-                values = storage.attributes
-                return State(names, values[clock], values[data], clear, preset, kind == "latch")
+                return State(names, values[clock], values[data], *forced, latch=kind == "latch")
     return None
-
-
-def _clock_pin(state: State, inputs: dict[str, float]) -> str | None:
-    pins = parse_function(state.clock).pins
-    return pins[0] if len(pins) == 1 and pins[0] in inputs else None
 
 
 def _arcs(timing: Group, target: str, scale: _Scale) -> Iterator[Arc]:
@@ -276,7 +270,7 @@ def _arcs(timing: Group, target: str, scale: _Scale) -> Iterator[Arc]:
     if not edge and kind != "combinational":
         return
     tables = {
-        name: _table(table, scale)
+        name: _table(table, scale, scale.load)
         for name in ("cell_rise", "rise_transition", "cell_fall", "fall_transition")
         for table in timing.of_kind(name)
     }
@@ -292,7 +286,7 @@ def _arcs(timing: Group, target: str, scale: _Scale) -> Iterator[Arc]:
         yield Arc(source, target, sense, rise, fall)
 
 
-def _table(group: Group, scale: _Scale) -> Table:
+def _table(group: Group, scale: _Scale, load_unit: float) -> Table:
     template = scale.templates.get(group.names[0] if group.names else "", {})
     axes = [_numbers(group.attributes.get(k, template.get(k, ""))) for k in ("index_1", "index_2")]
     values = _numbers(group.attributes.get("values", ""))
@@ -316,7 +310,7 @@ def _table(group: Group, scale: _Scale) -> Table:
         for i in range(len(slews))
     )
     return Table(
-        tuple(slew * scale.time for slew in slews), tuple(load * scale.load for load in loads), rows
+        tuple(slew * scale.time for slew in slews), tuple(load * load_unit for load in loads), rows
     )
 
 
@@ -327,7 +321,7 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise SynthesisError(f"{text[:40]!r} is no list of numbers") from None
 
 
-def _setup(group: Group, scale: "_Scale", clock_slew: float) -> dict[str, float]:
+def _setup(group: Group, scale: _Scale, clock_slew: float) -> dict[str, float]:
     """Worst setup time per data pin, data and clock both with the clock's slew."""
     found: dict[str, float] = {}
     for pin in group.of_kind("pin"):
@@ -336,18 +330,9 @@ def _setup(group: Group, scale: "_Scale", clock_slew: float) -> dict[str, float]
                 continue
             for table in (*timing.of_kind("rise_constraint"), *timing.of_kind("fall_constraint")):
                 # Both axes are slews, so the second is scaled as time too.
-                surface = _table(table, _TimeOnly(scale))
-                value = surface.at(clock_slew, clock_slew)
+                value = _table(table, scale, scale.time).at(clock_slew, clock_slew)
                 found[pin.names[0]] = max(value, found.get(pin.names[0], value))
     return found
-
-
-class _TimeOnly(_Scale):
-    """Scale of a table whose axes are both times."""
-
-    def __init__(self, scale: _Scale):
-        self.time = self.load = scale.time
-        self.templates = scale.templates
 
 
 def _smallest(cells: dict[str, Cell], table: int) -> Cell | None:

@@ -39,13 +39,8 @@ class Table:
     def at(self, slew: float, load: float) -> float:
         i, u = _place(self.slews, slew)
         j, v = _place(self.loads, load)
-        low = self.rows[i][j] if v == 0 else _mix(self.rows[i][j], self.rows[i][j + 1], v)
-        if u == 0:
-            return low
-        high = (
-            self.rows[i + 1][j] if v == 0 else _mix(self.rows[i + 1][j], self.rows[i + 1][j + 1], v)
-        )
-        return _mix(low, high, u)
+        row = [r[j] if v == 0 else _mix(r[j], r[j + 1], v) for r in self.rows[i : i + 2]]
+        return row[0] if u == 0 else _mix(*row, u)
 
 
 def _place(axis: tuple[float, ...], x: float) -> tuple[int, float]:
