@@ -29,11 +29,11 @@ class _Part:
     numbers: dict[Net, int]
     names: dict[int, str]  # number of nets
     children: list[tuple[str, str, dict[str, list[Net]]]]  # instance, module, connections
-    pins: NDArray[Any]  # rows of net, load, whether it is a clock
+    pins: tuple[Ints, Floats, NDArray[np.bool_]]  # nets, loads, whether they are clocks
     arcs: dict[str, Ints]  # by group, columns of pin, net, kind
-    ends: NDArray[Any]  # rows of pin, setup
+    ends: tuple[Ints, Floats]  # pins, setup
     end_names: list[str]  # the register or memory of each end
-    driven: NDArray[Any]  # rows of net, its driver's largest load
+    driven: tuple[Ints, Floats]  # nets, their drivers' largest load
     cells: int
     area: float  # without memories
 
@@ -131,7 +131,7 @@ def expand(
         number[free] = net + np.flatnonzero(free)
         places.append(_Place(path, own, net, pin, end))
         numbers.append(number)
-        net, pin, end = net + len(number), pin + len(own.pins), end + len(own.ends)
+        net, pin, end = net + len(number), pin + len(own.pins[0]), end + len(own.end_names)
         for instance, module, connections in own.children:
             inside = {
                 port: [int(number[own.number(net)]) for net in nets]
@@ -203,16 +203,20 @@ def _read_part(
         numbers=numbers,
         names=names,
         children=children,
-        pins=np.array(pins).reshape(-1, 3),
+        pins=(*_columns([pin[:2] for pin in pins]), np.array([pin[2] for pin in pins], dtype=bool)),
         arcs={
             group: np.array(found, dtype=np.int64).reshape(-1, 3).T for group, found in arcs.items()
         },
-        ends=np.array([found[:2] for found in ends]).reshape(-1, 2),
+        ends=_columns([found[:2] for found in ends]),
         end_names=[names.get(drives, own) for _, _, drives, own in ends],
-        driven=np.array(driven).reshape(-1, 2),
+        driven=_columns(driven),
         cells=cells,
         area=area,
     )
+
+
+def _columns(pairs: Sequence[tuple[int, float]]) -> tuple[Ints, Floats]:
+    return np.array([n for n, _ in pairs], dtype=np.int64), np.array([x for _, x in pairs], float)
 
 
 def _assemble(
@@ -233,17 +237,15 @@ def _assemble(
 
     strength = np.zeros(len(root))
     for _, part, number in found:
-        strength[number[part.driven[:, 0].astype(np.int64)]] = part.driven[:, 1]
-    pins = np.concatenate([part.pins for _, part, _ in found])
-    ends = np.concatenate([part.ends for _, part, _ in found])
+        strength[number[part.driven[0]]] = part.driven[1]
     _, whole, own = found[0]
-    ports = {
-        name: own[[whole.number(net) for net in port["bits"]]] for name, port in whole.ports.items()
-    }
 
-    def ports_of(direction: str) -> dict[str, Ints]:
-        ways = whole.ports.items()
-        return {name: ports[name] for name, port in ways if port["direction"] == direction}
+    def ports(direction: str) -> dict[str, Ints]:
+        return {
+            name: own[[whole.number(net) for net in port["bits"]]]
+            for name, port in whole.ports.items()
+            if port["direction"] == direction
+        }
 
     return Expanded(
         name=top,
@@ -251,17 +253,15 @@ def _assemble(
         kind_cells=[cell for _, cell in kinds],
         nets=len(root),
         named_nets=len(root),
-        pin_net=np.concatenate([n[p.pins[:, 0].astype(np.int64)] for _, p, n in found]),
-        pin_load=pins[:, 1].copy(),
-        pin_is_clock=pins[:, 2] > 0,
+        pin_net=np.concatenate([number[part.pins[0]] for _, part, number in found]),
+        pin_load=np.concatenate([part.pins[1] for _, part, _ in found]),
+        pin_is_clock=np.concatenate([part.pins[2] for _, part, _ in found]),
         **{group: arcs(group) for group in GROUPS},
-        end_pin=np.concatenate(
-            [p.ends[:, 0].astype(np.int64) + place.pin for place, p, _ in found]
-        ),
-        setup=ends[:, 1].copy(),
+        end_pin=np.concatenate([part.ends[0] + place.pin for place, part, _ in found]),
+        setup=np.concatenate([part.ends[1] for _, part, _ in found]),
         strength=strength,
-        inputs=ports_of("input"),
-        outputs=ports_of("output"),
+        inputs=ports("input"),
+        outputs=ports("output"),
         cells=sum(part.cells for _, part, _ in found),
         logic_area=sum(part.area for _, part, _ in found),
         places=places,

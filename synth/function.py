@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 from operator import and_, or_, xor
 
 _TOKEN = re.compile(r"\s*(?:([A-Za-z_]\w*(?:\[\d+\])?)|([01])(?!\w)|([!&*|+^()'])|(\S))")
@@ -37,11 +36,7 @@ def parse_function(text: str) -> Function:
 def truth_table(function: Function, pins: tuple[str, ...]) -> int:
     """Bit k is the value where pin j has bit j of k."""
     cases = 1 << len(pins)
-    rows = list(product((0, 1), repeat=len(pins)))
-    values = {
-        pin: sum(row[len(pins) - 1 - j] << k for k, row in enumerate(rows))
-        for j, pin in enumerate(pins)
-    }
+    values = {pin: sum((k >> j & 1) << k for k in range(cases)) for j, pin in enumerate(pins)}
     return function.evaluate(values, (1 << cases) - 1)
 
 

@@ -27,10 +27,8 @@ from tilewright.synth.record import RECORDS, find_record
 from tilewright.synth.system import origin
 from tilewright.synth.technology import Cell, Plane, Technology
 from tilewright.synth.timing import (
-    FALL,
     IDEAL_INPUTS,
     PATH_KINDS,
-    RISE,
     Arcs,
     Arrivals,
     Floats,
@@ -117,8 +115,14 @@ def insert_buffers(design: Expanded, technology: Technology) -> Buffers:
 def time_whole(design: Expanded, technology: Technology) -> WholeTiming:
     """The longest paths of a design, in its arrays."""
     arrivals = Arrivals(_network(design, technology), technology)
+    outputs = [
+        (int(net), f"{port}[{k}]" if len(nets) > 1 else port)
+        for port, nets in design.outputs.items()
+        for k, net in enumerate(nets)
+    ]
+    output_nets = np.array([net for net, _ in outputs], dtype=np.int64)
     found: dict[str, TimingPath] = {}
-    by_part: dict[str, float] = {}
+    late = np.zeros(0)
     for start in ("input", "register"):
         arrivals.clear()
         if start == "input":
@@ -126,11 +130,25 @@ def time_whole(design: Expanded, technology: Technology) -> WholeTiming:
         else:
             arrivals.from_registers()
         arrivals.settle()
-        ends = {"output": _to_output(design, arrivals), "register": _to_register(design, arrivals)}
-        found |= {f"{start}_to_{end}": path for end, path in ends.items() if path is not None}
-        if start == "register":
-            by_part = _by_part(design, arrivals)
-    return WholeTiming({kind: found[kind] for kind in PATH_KINDS if kind in found}, by_part)
+        for end, nets, setup, name in (
+            ("output", output_nets, np.zeros(len(outputs)), lambda k: outputs[k][1]),
+            ("register", design.pin_net[design.end_pin], design.setup, design.end_name),
+        ):
+            late = arrivals.time[:, nets] + setup
+            if late.max(initial=-np.inf) > -np.inf:
+                edge, k = divmod(int(np.argmax(late)), len(nets))
+                path = arrivals.path(int(nets[k]), edge, name(k), float(setup[k]), design.net_name)
+                found[f"{start}_to_{end}"] = path
+    by_part: dict[str, float] = {}  # of the last: from registers to registers
+    latest = late.max(axis=0)
+    for place in design.places:
+        part = place.path.partition(".")[0]
+        ends = latest[place.end : place.end + len(place.part.end_names)]
+        by_part[part] = max(by_part.get(part, -np.inf), float(ends.max(initial=-np.inf)))
+    return WholeTiming(
+        paths={kind: found[kind] for kind in PATH_KINDS if kind in found},
+        by_part={part: ps for part, ps in by_part.items() if ps > -np.inf},
+    )
 
 
 def _strongest_buffer(technology: Technology) -> Cell:
@@ -165,17 +183,15 @@ def _loads(design: Expanded, technology: Technology) -> Floats:
     return loads
 
 
-def _groups(weights: list[float], limit: float) -> Iterator[list[int]]:
+def _groups(weights: list[float], limit: float) -> Iterator[range]:
     """Adjacent pins, as many as a buffer may drive."""
-    group: list[int] = []
-    total = 0.0
+    start, total = 0, 0.0
     for k, weight in enumerate(weights):
-        if group and total + weight > limit:
-            yield group
-            group, total = [], 0.0
-        group.append(k)
+        if k > start and total + weight > limit:
+            yield range(start, k)
+            start, total = k, 0.0
         total += weight
-    yield group
+    yield range(start, len(weights))
 
 
 def _network(design: Expanded, technology: Technology) -> Network:
@@ -200,45 +216,6 @@ def _network(design: Expanded, technology: Technology) -> Network:
     )
 
 
-def _to_output(design: Expanded, arrivals: Arrivals) -> TimingPath | None:
-    ends = [
-        (arrivals.time[edge, net], f"{port}[{k}]" if len(nets) > 1 else port, int(net), edge)
-        for port, nets in design.outputs.items()
-        for k, net in enumerate(nets)
-        for edge in (RISE, FALL)
-    ]
-    if not ends:
-        return None
-    time, name, net, edge = max(ends)
-    return None if time == -np.inf else arrivals.path(net, edge, name, 0.0, design.net_name)
-
-
-def _to_register(design: Expanded, arrivals: Arrivals) -> TimingPath | None:
-    ends = design.pin_net[design.end_pin]
-    if not len(ends):
-        return None
-    late = arrivals.time[:, ends] + design.setup
-    edge, k = divmod(int(np.argmax(late)), len(ends))
-    if late[edge, k] == -np.inf:
-        return None
-    setup = float(design.setup[k])
-    return arrivals.path(int(ends[k]), edge, design.end_name(k), setup, design.net_name)
-
-
-def _by_part(design: Expanded, arrivals: Arrivals) -> dict[str, float]:
-    """The latest arrival at the ends in each module directly inside the whole."""
-    late = (arrivals.time[:, design.pin_net[design.end_pin]] + design.setup).max(axis=0)
-    found: dict[str, float] = {}
-    for place in design.places:
-        part = place.path.partition(".")[0]
-        ends = late[place.end : place.end + len(place.part.ends)]
-        latest = float(ends.max(initial=-np.inf))
-        if latest > found.get(part, -np.inf):
-            found[part] = latest
-    return found
-
-
-REGISTERS = "register_to_register"
 SYSTEM_CLOCK = "system_clock"  # the kind of record
 
 
