@@ -1,9 +1,7 @@
 """Toggle counts of every net of a mapped netlist on a workload.
 
-The netlist is evaluated cell by cell without delays, so a net toggles at most once a cycle: there
-are no glitches. A net's value is an integer with one bit per stream, so many independent streams of
-data are simulated at once. Memory macros hold a word for every address in every stream. Gated
-registers change only in the streams in which the enable of their gate is 1.
+The netlist is evaluated cell by cell without delays: there are no glitches. A net's value is an
+integer with one bit per stream, so many streams of data are simulated at once.
 """
 
 import re
@@ -71,8 +69,7 @@ def measure(
 ) -> Activity:
     """Simulate ``inputs`` (port to beats), counting while the first port is at ``counted``.
 
-    Streams run in step: the handshake of the block must not depend on its data, and its outputs are
-    always ready. Ends when every beat is taken and nothing has come out for DRAIN cycles.
+    Streams run in step, so no handshake may depend on data; outputs are always ready.
     """
     simulator = Simulator(netlist, streams)
     ones = simulator.ones
@@ -116,7 +113,6 @@ def measure(
 def _quiet(
     netlist: Netlist, inputs: Mapping[str, Sequence[Beat]], rst: int
 ) -> dict[str, Sequence[int]]:
-    """Idle values of all input ports; payloads stay at the last beat."""
     values: dict[str, Sequence[int]] = {p: [0] * len(nets) for p, nets in netlist.inputs.items()}
     return values | {f"{p}__payload": beats[-1] for p, beats in inputs.items()} | {"rst": [rst]}
 
@@ -287,20 +283,17 @@ def _access(
 
 
 def _chosen(address: int, bits: list[int], streams: int) -> int:
-    """Subset of ``streams`` whose address lines hold ``address``."""
     for k, bit in enumerate(bits):
         streams &= bit if address >> k & 1 else ~bit
     return streams
 
 
 def _enable(gate: Instance) -> str:
-    """Python for the latched enable of a clock gate at the rising edge."""
     assert gate.cell.state is not None
     return _expression(gate.cell.state.data, gate, {})
 
 
 def _flip_flop(instance: Instance) -> tuple[Instance, State]:
-    """The instance and its state; refuse all but plain ones."""
     cell, state = instance.cell, instance.cell.state
     if (
         state is None
@@ -316,13 +309,10 @@ def _flip_flop(instance: Instance) -> tuple[Instance, State]:
 
 
 def _state_names(k: int, state: State) -> dict[str, str]:
-    """Names of flip-flop ``k``'s state and its complement in the cell's functions."""
     return {state.names[0]: f"s{k}", state.names[1]: f"(ones ^ s{k})"}
 
 
 def _expression(function: str, instance: Instance, names: dict[str, str]) -> str:
-    """A cell's function as Python over nets."""
-
     def operand(match: re.Match[str]) -> str:
         token = match[0]
         if token[0] == "1":

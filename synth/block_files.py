@@ -12,10 +12,7 @@ from tilewright.synth.emit import LINT_WAIVERS, core_file, interface, package, t
 
 @dataclass(frozen=True)
 class BlockFiles:
-    """Paths of the files of a block; the waivers serve all blocks of a folder.
-
-    A block without streams has no ``package``.
-    """
+    """Paths of the files of a block; one without streams has no ``package``."""
 
     verilog: Path
     package: Path | None

@@ -1,8 +1,7 @@
 """Clock gates: register enables that stop the clock instead of selecting the old value.
 
-Registers that share an enable share gates, which Yosys's ``clockgate`` inserts. It gives each group
-one gate; a group is then split so that no gated clock's slew exceeds ``SLOWEST`` times that of the
-technology's ideal clock. Flip-flops are timed with the slew of their gate.
+Yosys's ``clockgate`` gives the registers of an enable one gate; they are then split so that no
+gated clock's slew exceeds ``SLOWEST`` times that of the ideal clock.
 """
 
 import re
@@ -49,7 +48,6 @@ def find_clock_gate(technology: Technology) -> GateChoice | None:
 
 
 def _steep_load(cell: Cell, technology: Technology) -> float:
-    """The largest load (fF) at which the gated clock is steep enough."""
     slew = technology.clock_slew
 
     def is_steep(load: float) -> bool:
@@ -77,10 +75,7 @@ def gate_modules(cell: Cell) -> str:
 
 
 def gate_commands(cell: Cell, min_group: int) -> Sequence[str]:
-    """Yosys commands that insert the cell before registers with enables.
-
-    A synchronous reset must act on a disabled register too, so enables first include it.
-    """
+    """Yosys commands that insert the cell before registers with enables."""
     gate = cell.clock_gate
     assert gate is not None, f"{cell.name} is no clock gate"
     tied = f" -tie_lo {gate.test}" if gate.test else ""
@@ -102,10 +97,7 @@ _CONNECT = re.compile(r"^    connect (\S+) (.+)$", re.MULTILINE)
 
 
 def divide_groups(rtlil: str, choice: GateChoice) -> str:
-    """Split the groups of ``clockgate`` so that no gate drives more than it may.
-
-    Gates are named after the first of their registers, which are neighbours in the order of names.
-    """
+    """Split the groups of ``clockgate`` so that no gate drives more than it may."""
     return _MODULE.sub(lambda module: _divided(module[0], choice), rtlil)
 
 
@@ -151,5 +143,4 @@ def _divided(module: str, choice: GateChoice) -> str:
 
 
 def _natural(name: str) -> list[str | int]:
-    """Sort key that puts bit 2 before bit 10."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -1,8 +1,7 @@
-"""Deviation of a compact cell table from its full library.
+"""Deviation of a compact cell table from its full library, on the reference designs.
 
-The reference designs are synthesised with the default goal in both, everything else equal; the
-record has the ratios compact to full. Two libraries lead the mapper to two netlists, which may
-differ more than the libraries do, so the compact netlist is also timed with the full tables.
+Two libraries lead the mapper to two netlists, which may differ more than the libraries do, so the
+compact netlist is also timed with the full tables.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,10 +28,7 @@ def technology_deviation(
     dont_use: Sequence[str] = (),
     done: Callable[[str], None] = lambda design: None,
 ) -> dict[str, Any]:
-    """Compare the table ``name`` with the full Liberty files ``paths``.
-
-    ``done`` is called with each finished design.
-    """
+    """Compare the table ``name`` with Liberty files; ``done`` is told of each finished design."""
     compact = load_technology(name)
     full = read_liberty(paths, dont_use=dont_use, like=compact)
     designs = {}
@@ -69,7 +65,6 @@ def _command(name: str, paths: Sequence[Path], dont_use: Sequence[str]) -> str:
 
 
 def _retimed(result: Synthesis, technology: Technology) -> float:
-    """Delay of the same netlist with another technology's cells of the same names."""
     instances = [
         replace(instance, cell=technology.cells[instance.cell.name])
         for instance in result.netlist.instances

@@ -79,11 +79,10 @@ class _Logic:
 
 
 def check_equivalence(rtlil: str, netlist: Netlist, seconds: int | None = None) -> Equivalence:
-    """Compare ``netlist`` with the module of its name in ``rtlil``.
+    """Compare ``netlist`` with the module of its name in ``rtlil``; results are cached.
 
-    ABC may take ``seconds`` of processor time, by default a minute and one more per 500 cells, with
-    the RTL as generic gates, and ten at most with the RTL as it is, where proofs are found quickly
-    or not at all. Results are cached by content.
+    ABC may take ``seconds`` of processor time with the RTL as generic gates, by default a minute
+    and one more per 500 cells, and ten at most with the RTL as it is.
     """
     if seconds is None:
         seconds = 60 + len(netlist.instances) // 500
@@ -254,7 +253,6 @@ def _cut_flip_flop(
 
 
 def _rises_with(function: str, pin: str) -> bool:
-    """Whether a function can go from 0 to 1 when ``pin`` does."""
     parsed = parse_function(function)
     others = [name for name in parsed.pins if name != pin]
     table = truth_table(parsed, (pin, *others))
@@ -276,7 +274,6 @@ def _row(function: str, nets: dict[str, str], net: str) -> tuple[list[str], str,
 
 
 def _register(cell: str) -> str:
-    """The signal that a flip-flop is named after; the flow adds ``$_KIND_``."""
     return cell.partition("$_")[0]
 
 

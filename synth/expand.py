@@ -1,8 +1,6 @@
 """A design of many equal modules, each mapped once, expanded into arrays over all its cells.
 
-Whole accelerators have millions of cells, most of them copies: the objects of
-:mod:`tilewright.synth.netlist` are numbers in arrays here, so that static timing of the whole
-(:mod:`tilewright.synth.whole_timing`) takes seconds and little memory.
+Whole accelerators have millions of cells: as arrays their timing takes seconds.
 """
 
 from bisect import bisect_right

@@ -98,10 +98,8 @@ def synthesise(
 ) -> Synthesis:
     """Map the module ``top`` of the RTLIL text ``rtlil``.
 
-    With ``keep_hierarchy`` nothing is optimised across the modules of the design, which costs area
-    and delay but gives exact areas of the parts. With ``gating``, enables that ``min_group`` or
-    more registers share become clock gates, if the technology has cells for that; without, they are
-    multiplexers in front of the registers.
+    With ``keep_hierarchy`` nothing is optimised across modules, which gives exact areas of the
+    parts. With ``gating``, enables of ``min_group`` or more registers become clock gates.
     """
     groups = min_group if gating else None
     found = _map(rtlil, top, technology, goal, keep_hierarchy, groups, ["flatten", *_WRITE])
@@ -118,11 +116,7 @@ def synthesise(
 
 
 def map_modules(rtlil: str, top: str, technology: Technology) -> dict[str, list[Cell | str]]:
-    """Contents of each module of a design, each mapped by itself for the least area.
-
-    Cells, macros and the names of other modules. For a design of thousands of equal parts: a part
-    is mapped once, and nothing is flattened. Enables become clock gates.
-    """
+    """Contents of each module, mapped by itself for the least area: cells and names of modules."""
     found = _map(rtlil, top, technology, Goal.AREA, True, MIN_GROUP, _WRITE)
     modules = json.loads(found[_JSON])["modules"]
     macros = _macro_cells(rtlil, technology)
@@ -152,10 +146,7 @@ def _map(
     min_group: int | None,
     finish: Sequence[str],
 ) -> dict[str, str]:
-    """Map ``top`` to cells; return the netlist in both forms ``finish`` writes.
-
-    Enables of ``min_group`` registers become clock gates; none do with None.
-    """
+    """The netlist in both forms; enables of ``min_group`` registers become clock gates."""
     files = {"top.il": rtlil, "macros.v": "".join(map(macro_port_module, find_macros(rtlil)))}
     start = [
         _BEGIN,
@@ -233,10 +224,7 @@ def synthesise_for_clock(
     keep_hierarchy: bool = False,
     gating: bool = True,
 ) -> Synthesis:
-    """Map for the first goal, smallest area first, that meets ``period`` (ps).
-
-    If none does, return the fastest result.
-    """
+    """Map for the first goal that meets ``period`` (ps), smallest area first, else the fastest."""
     tried = []
     for goal in Goal:
         options = {"keep_hierarchy": keep_hierarchy, "gating": gating}
@@ -255,11 +243,7 @@ _MAP_FULL_ADDERS = (f"read_rtlil {_ADDERS}", "techmap -map full_adder.v", "techm
 
 
 def _with_full_adders(found: Mapping[str, str], adder: FullAdder) -> dict[str, str]:
-    """Files that turn every full adder found in the gates into a full-adder cell.
-
-    ABC then sees the cells' pins as inputs and outputs of what it maps, so it does not weigh paths
-    through them; the timing afterwards does.
-    """
+    """Files that make a cell of every full adder; ABC then weighs no paths through them."""
     text = found[_ADDERS]
     modules = [_full_adder_module(r"\$fa", adder, inverted=False)]
     if adder.gives_inverse:

@@ -90,7 +90,6 @@ def _of_module(cells: dict[str, Any]) -> set[str]:
 
 
 def _operands(cells: dict[str, Any]) -> dict[str, list[_Operand]]:
-    """Operands of each full adder, through inverters."""
     adders = {n: c["connections"] for n, c in cells.items() if c["type"] == "$fa"}
     giver = {pins[port][0]: name for name, pins in adders.items() for port in ("X", "Y")}
     gates = [c["connections"] for c in cells.values() if c["type"] == "$_NOT_"]

@@ -1,8 +1,4 @@
-"""Synthesis jobs, each a block in the cells of a technology: planning and running them.
-
-:func:`every_request` and :class:`Request` say what is wanted, :func:`plan` makes jobs of it, and
-:func:`run_jobs` runs them in parallel. Writing records is left to the caller.
-"""
+"""Synthesis jobs, each a block in the cells of a technology: planning and running them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -88,10 +84,7 @@ class JobResult:
 
 
 def every_request(goal: Goal | None = None) -> list[Request]:
-    """Return every preset of the stream and arithmetic blocks, and all else with a record.
-
-    With a ``goal``, only the presets for that goal.
-    """
+    """Every preset of stream and arithmetic blocks and, without a ``goal``, all with a record."""
     blocks = (*STREAM_BLOCKS, *ARITH_BLOCKS)
     names = [f"{block.block}:{preset}" for block in blocks for preset in block.PRESETS]
     presets = [Request(name, goal or DEFAULT_GOAL) for name in names]
@@ -160,10 +153,7 @@ def run_jobs(
     *,
     workers: int = WORKERS,
 ) -> Iterator[JobResult]:
-    """Yield the results of the jobs, in order, computed in parallel.
-
-    ``prover``, such as :func:`prove`, compares each netlist with its RTL.
-    """
+    """Yield the results of the jobs in order; ``prover`` compares each netlist with its RTL."""
 
     def work(job: Job) -> JobResult:
         start = perf_counter()

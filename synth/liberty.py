@@ -1,9 +1,7 @@
-"""Liberty text of a technology, as Yosys and ABC read it, and its place in the cache.
+"""Liberty text of a technology, as Yosys and ABC read it.
 
-Every timing table has three slews and three loads. An arc of the compact tables is a plane, for
-which two of each would be exact under linear interpolation; but ABC's mapper works at the slew a
-third into the axis, which must be a typical one, and takes the slope of the delay from the first
-load to the last but one.
+Tables have three slews and loads, though an arc is a plane: ABC's mapper works at the slew a third
+into the axis and takes the slope of the delay from the first load to the last but one.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
-"""A user's Liberty files as a technology: the cells, functions and NLDM tables that synthesis uses.
+"""A user's Liberty files as a technology: cells, functions, NLDM tables and clock gates.
 
-Cells that gate a clock (``latch_posedge`` and ``latch_posedge_precontrol``) are read too. Left out:
-power, noise, wire loads, scan, tri-state and other special cells, conditional arcs beyond their
-worst case. Unreadable or missing data is refused in one line.
+Left out: power, noise, wire loads, scan, tri-state and other special cells, conditional arcs beyond
+their worst case. Unreadable or missing data is refused in one line.
 """
 
 import gzip
@@ -165,10 +164,7 @@ _GATES = ("latch_posedge", "latch_posedge_precontrol")
 
 
 def _cell(group: Group, scale: _Scale) -> Cell | None:
-    """A plain gate, flip-flop, latch or clock gate, without its setup times.
-
-    None for what synthesis cannot use.
-    """
+    """A gate, register or clock gate without its setup times; None for what has no use here."""
     pins = {pin.names[0]: pin for pin in group.of_kind("pin")}
     gating = "clock_gating_integrated_cell" in group.attributes
     found = _clock_gate(group, pins, scale) if gating else _plain(group, pins)
@@ -336,7 +332,6 @@ def _setup(group: Group, scale: _Scale, clock_slew: float) -> dict[str, float]:
 
 
 def _smallest(cells: dict[str, Cell], table: int) -> Cell | None:
-    """The smallest timed one-input gate with this truth table."""
     fitting = [
         cell
         for cell in cells.values()
@@ -384,7 +379,6 @@ def _require_gates(cells: dict[str, Cell], inverter: Cell | None, name: str) -> 
 
 
 def _fanout_of_four_slew(inverter: Cell) -> float:
-    """Slew that settles along a chain of inverters each driving four of its kind."""
     arc, load = inverter.arcs[0], 4 * next(iter(inverter.inputs.values()))
     slew = 0.0
     for _ in range(20):

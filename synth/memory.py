@@ -93,10 +93,7 @@ def macro_cell(macro: MemoryMacro, technology: Technology) -> Cell:
 
 
 def memory_entries(counts: Mapping[str, int], technology: Technology) -> dict[str, dict[str, Any]]:
-    """Record entries of the macros among the cells of ``counts``.
-
-    ``published_size`` tells whether the model interpolates between published macros.
-    """
+    """Entries in a record of the macros among the cells of ``counts``."""
     memory, entries = technology.memory, {}
     for name, count in counts.items():
         if memory is None or not name.startswith(_PREFIX):
@@ -121,7 +118,6 @@ def _bits(port: str, bits: int) -> list[str]:
 
 
 def _launch(edge: Edge, access_time: float) -> Edge:
-    """Unloaded, data arrives at the access time; a load delays it as it would the driver."""
     delay, slew = edge.delay, edge.slew
     slope = delay.at(0.0, 1.0) - delay.at(0.0, 0.0)
     return Edge(

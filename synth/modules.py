@@ -1,7 +1,6 @@
 """Area of a design module by module: equal modules are mapped once, and cached by content.
 
-Nothing is flattened, shared between modules or timed, as in :mod:`tilewright.synth.system`. For
-many variants of one design: modules that a parameter does not touch are mapped only once.
+For many variants of one design, as :mod:`tilewright.synth.system` for one.
 """
 
 import re
@@ -106,7 +105,6 @@ def _alone(body: str, bodies: Mapping[str, str]) -> Module:
 
 
 def _black_box(place: int, ports: list[tuple[str, str, str]]) -> str:
-    """A module with its ports alone."""
     wires = [
         f"  wire width {width} {direction} {k} {_port_name(k)}\n"
         for k, (width, direction, _) in enumerate(ports)

@@ -143,10 +143,7 @@ def net_names(module: dict[str, Any]) -> dict[Net, str]:
 
 
 def gate_of_each(netlist: Netlist, instances: Sequence[Instance]) -> list[Instance | None]:
-    """The clock gate of each instance; None where the clock is a port.
-
-    Any other clock is refused, and so is one through two gates.
-    """
+    """The clock gate of each instance, None where its clock is a port; others are refused."""
     gates = netlist.clock_gates
     ports = {net for nets in netlist.inputs.values() for net in nets}
 

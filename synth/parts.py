@@ -37,10 +37,7 @@ def part_names(rtlil: str, top: str) -> list[str]:
 
 
 def part_of_each(netlist: Netlist, parts: list[str], *, flattened: bool) -> list[str]:
-    """The part, one of ``parts``, that each instance belongs to; ``""`` is the top itself.
-
-    All are of the top if it is flattened and no part has a register or memory.
-    """
+    """The part, one of ``parts``, that each instance belongs to; ``""`` is the top itself."""
     names = [_part_of(instance.name, parts) for instance in netlist.instances]
     return _spread_to_gates(netlist, names) if flattened and any(names) else names
 
@@ -63,7 +60,6 @@ def _part_of(instance: str, parts: list[str]) -> str:
 
 
 def _spread_to_gates(netlist: Netlist, names: list[str]) -> list[str]:
-    """``names`` of the instances, those of gates taken from their sinks."""
     driver: dict[Net, int] = {}
     reached: dict[int, str] = {}
     sinks: dict[Net, str] = {}

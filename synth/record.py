@@ -1,9 +1,6 @@
-"""Records: synthesis results of one block in one technology, as committed JSON.
+"""Records: results of blocks as committed JSON, a table for each kind and technology.
 
-A record holds no time or date, so the same sources and tools write the same bytes. Hashes of the
-RTLIL, of the cells and of the flow tell whether it is up to date. Every metric has its unit and its
-better direction. ``synth/records`` has a table for each kind of record and technology,
-``KIND.TECHNOLOGY.json``.
+Hashes of the RTLIL, of the cells and of the flow tell whether a record is up to date.
 """
 
 import hashlib
@@ -179,10 +176,7 @@ def _path(result: Synthesis) -> dict[str, Any] | None:
 def store_synthesis(
     record: dict[str, Any], proof: dict[str, Any] | None = None, folder: Path = RECORDS
 ) -> None:
-    """Write a :func:`block_record`, and ``proof`` of its netlist against its RTL.
-
-    A record of the same netlist keeps its block's spelling and, without a new one, its proof.
-    """
+    """Write a :func:`block_record`; an equal netlist keeps its block's spelling and its proof."""
     technology, gating = record["technology"], record["clock_gating"]
     params, goal = resolve(record["spec"]), Goal(record["goal"])
     name = record_name(params, technology, goal, gating=gating)
@@ -228,12 +222,7 @@ def stale_records(folder: Path = RECORDS, *, gating: bool = True) -> dict[str, s
 # Sources do not change under a running process, and a large block takes seconds to write.
 @cache
 def rtlil_sha256(spec: str, *, memory_macros: bool = True) -> str:
-    """The digest of a block's RTLIL.
-
-    Elaborating all blocks that have records takes minutes, so the digests are committed with the
-    sources. A block without one, or with changed sources, is elaborated; the result is cached by
-    all sources that decide it.
-    """
+    """The digest of a block's RTLIL; elaborated where no committed one is of these sources."""
 
     def make() -> str:
         return sha256(to_rtlil(resolve(spec), memory_macros=memory_macros))
@@ -253,7 +242,6 @@ def rtlil_name(spec: str, *, memory_macros: bool) -> str:
 
 @cache
 def _committed_digests() -> dict[str, str]:
-    """Digests by name; none if the sources have changed."""
     kept = json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {}
     digests: dict[str, str] = kept["digests"] if kept.get("sources") == rtl_sources() else {}
     return digests

@@ -41,10 +41,7 @@ class Area:
 def system_area(
     rtlil: str, top: str, technology: Technology
 ) -> tuple[dict[str, Area], dict[str, int]]:
-    """Area of each module directly inside ``top``, and the number of each macro.
-
-    ``""`` is what ``top`` itself adds.
-    """
+    """Area of each module inside ``top``, ``""`` for its own, and the number of each macro."""
     modules = map_modules(rtlil, top, technology)
     known: dict[str, Area] = {}
 

@@ -1,7 +1,6 @@
 """Cell libraries as synthesis sees them: areas, functions, pin loads and timing arcs.
 
-A ``Technology`` comes from one of the compact tables in ``synth/tech`` or from a user's Liberty
-files (``tilewright.synth.liberty``). Units everywhere: ps, fF, um2, nW, fJ.
+Units everywhere: ps, fF, um2, nW, fJ.
 """
 
 import tomllib
@@ -70,8 +69,7 @@ class Edge:
 class Arc:
     """``source`` pin to ``target`` pin.
 
-    Sense ``+``: an edge causes the same edge, ``-``: the opposite one, ``*``: either causes both,
-    which is also the sense of an arc from the clock of a flip-flop.
+    Sense ``+``: an edge causes the same edge, ``-``: the opposite one, ``*``: either causes both.
     """
 
     source: str
@@ -95,11 +93,7 @@ class State:
 
 @dataclass(frozen=True)
 class ClockGate:
-    """Pins of a clock-gating cell.
-
-    It is a latch, open while the clock is 0, and an AND: a whole pulse passes where the enable was
-    1 before the rising edge, and nothing otherwise.
-    """
+    """Pins of a latch, open while the clock is 0, with an AND: whole clock pulses pass."""
 
     enable: str
     gated: str  # output: the clock that was let through

@@ -123,10 +123,7 @@ class _Surfaces:
 
 
 class Arrivals:
-    """Arrival times and slews of edges at the nets of a network: ``[edge, net]`` in ps.
-
-    Nets that never change have ``-inf``.
-    """
+    """Times and slews of edges, ``[edge, net]`` in ps; nets that never change have ``-inf``."""
 
     def __init__(self, network: Network, technology: Technology, wired: Wired | None = None):
         self.network, self.technology, self.wired = network, technology, wired
@@ -143,7 +140,6 @@ class Arrivals:
         self.slew = np.zeros((2, len(self.network.loads)))
 
     def _levels(self) -> Iterator[Ints]:
-        """Arcs by level, each after all arcs that lead to its sources."""
         source, target = self.network.through.source, self.network.through.target
         nets = len(self.network.loads)
         by_source = np.argsort(source, kind="stable")
@@ -365,10 +361,7 @@ def network_of(netlist: Netlist, technology: Technology) -> Network:
 
 
 def register_name(instance: Instance, netlist: Netlist) -> str:
-    """The signal a register holds; the flow names registers so, plus ``$_KIND_``.
-
-    A memory macro has its own name.
-    """
+    """The signal a register holds, after which the flow names it; a memory has its own name."""
     if instance.cell.memory_bits:
         return instance.name
     for pin in instance.cell.outputs:
@@ -400,7 +393,6 @@ def _register_ends(netlist: Netlist) -> list[_End]:
 def _latest(
     network: Network, arrivals: Arrivals, ends: Sequence[_End]
 ) -> tuple[int, int, str, float] | None:
-    """The end of the longest path: its net and edge, its name and setup."""
     nets = numbers_of(network, (net for net, _, _ in ends))
     late = arrivals.time[:, nets] + np.array([setup for _, _, setup in ends])
     latest = late.max(initial=-np.inf)

@@ -1,12 +1,7 @@
 """Static timing of a whole accelerator: its least clock period, after mapping.
 
-The rules are those of :mod:`tilewright.synth.timing`, which also follows the arcs. Every module is
-mapped by itself, for the least area, so nothing is optimised across modules; and since a module is
-mapped without knowing what it will drive, nets with more load than the library allows their driver
-get a tree of the library's strongest buffer, as any flow would insert. Clock and reset stay ideal.
-
-A record is of the first goal of :mod:`tilewright.synth.flow`, smallest area first, that meets the
-wanted clock, otherwise of the fastest; it also has the results of the others tried.
+Every module is mapped by itself; nets with more load than the library allows their driver get a
+tree of the library's strongest buffer. Other rules are those of :mod:`tilewright.synth.timing`.
 """
 
 import json

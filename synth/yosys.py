@@ -79,7 +79,6 @@ def run_yosys(commands: Sequence[str], folder: Path) -> str:
 
 @cache
 def _packages() -> str:
-    """The folder that pyosys is installed in, found without importing it."""
     spec = find_spec("pyosys")
     if spec is None or spec.origin is None:
         raise SynthesisError("no pyosys found; it is a requirement of tilewright: install it again")
@@ -89,10 +88,7 @@ def _packages() -> str:
 def yosys_files(
     commands: Sequence[str], files: Mapping[str, str], names: Sequence[str]
 ) -> dict[str, str]:
-    """The files ``names`` that ``commands`` write in a folder where only ``files`` are.
-
-    The same commands on the same files run once: results are cached by content.
-    """
+    """The files ``names`` that ``commands`` write where only ``files`` are; cached by content."""
 
     def make() -> dict[str, str]:
         with tempfile.TemporaryDirectory(prefix="tilewright-") as name:

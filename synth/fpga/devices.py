@@ -1,8 +1,4 @@
-"""FPGAs that a block can be placed on, and the packages of their place-and-route tools.
-
-The tools are nextpnr, compiled to WebAssembly so that pip installs them on any platform. They are
-an optional extra: without them, only the committed records are shown.
-"""
+"""FPGAs that a block can be placed on, and the packages of their place-and-route tools."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -35,10 +31,7 @@ def open_chain_starts(design: dict[str, Any]) -> bool:
 
 
 def buffer_reset(design: dict[str, Any]) -> bool:
-    """Drive a very large reset from a global buffer (ECP5); return whether there is one.
-
-    nextpnr inserts such buffers for clocks only.
-    """
+    """Drive a very large reset from a global buffer (ECP5); whether there is one."""
     loads = [
         (count, net, module)
         for module in design["modules"].values()
@@ -66,13 +59,11 @@ def buffer_reset(design: dict[str, Any]) -> bool:
 
 
 def _resets(module: dict[str, Any]) -> Counter[int]:
-    """Number of registers per reset net, without constants."""
     given = (cell["connections"].get("LSR", ["0"])[0] for cell in module["cells"].values())
     return Counter(net for net in given if isinstance(net, int))
 
 
 def _unused(module: dict[str, Any]) -> int:
-    """An unused net number."""
     cells = module["cells"].values()
     bits = (bit for cell in cells for port in cell["connections"].values() for bit in port)
     return 1 + max(bit for bit in bits if isinstance(bit, int))

@@ -1,9 +1,7 @@
 """Registers around a block, so that it is timed at its ports and needs only two pins.
 
-A block has hundreds of ports, a package fewer pins, and a path that begins at a pin belongs to no
-clock. The harness shifts the block's inputs in through one pin and captures its outputs in
-registers that nothing reads but no tool removes. It adds one register per port bit and no logic;
-its registers are told apart by their names.
+The block's inputs are shifted in through one pin; its outputs go to registers that nothing reads
+but no tool removes. There is one register per port bit and no logic.
 """
 
 import re
@@ -32,10 +30,7 @@ def ports_of(rtlil: str, module: str) -> list[Wire]:
 
 
 def connected(rtlil: str, module: str, inputs: str, outputs: str) -> tuple[str, int, int]:
-    """An instance of ``module`` between two vectors, and the width of each.
-
-    Ports follow each other in the vectors, each with its lowest bit first.
-    """
+    """An instance of ``module`` between two vectors, lowest bits first, and the width of each."""
     connections, widths = [], []
     ports = [port for port in ports_of(rtlil, module) if port.bits]
     if any(port.name == CLOCK for port in ports):

@@ -39,10 +39,7 @@ def _flow_sha256() -> str:
 
 
 def fpga_record(found: Placement) -> dict[str, Any]:
-    """Return the record of a placed block, its figures rounded to their accuracy.
-
-    Refused where Yosys removed outputs of the block.
-    """
+    """The record of a placed block; refused where Yosys removed outputs of the block."""
     if lost := _lost_outputs(found):
         raise SynthesisError(
             f"{found.spec}: {lost} bits of its outputs are read from memory in the same cycle, and"
@@ -95,10 +92,7 @@ def _lost_outputs(found: Placement) -> int:
 
 
 def stale_fpga_records(folder: Path = RECORDS) -> dict[str, str]:
-    """Records that no longer describe their block, with the command that renews each.
-
-    Where the tool that places a family is not installed, its version is not compared.
-    """
+    """Records that no longer describe their block, with the command that renews each."""
     records = load_kind(FPGA, folder).items()
     return {name: _renewal(record) for name, record in records if not _fresh(record)}
 

@@ -1,10 +1,4 @@
-"""A block placed and routed on an FPGA, from its parameters to its highest clock.
-
-Yosys maps the block with registers around it (:mod:`tilewright.synth.fpga.harness`) to the family's
-cells: memories to block RAM, products to the multipliers of the DSP slices. nextpnr packs, places
-and routes it, driven by a target clock; the seed is fixed, so the same versions give the same
-result.
-"""
+"""A block placed and routed on an FPGA by Yosys and nextpnr, with registers around it."""
 
 import json
 import subprocess
@@ -131,7 +125,6 @@ def read_report(
 def _path(
     steps: list[dict[str, Any]], kinds: Mapping[str, str], signals: Mapping[str, str]
 ) -> RoutedPath:
-    """Join each step through a cell with the following step along wires."""
     found: list[PathStep] = []
     skew = 0.0  # clock skew between both registers, where known
     for step in steps:
@@ -150,14 +143,12 @@ def _path(
 
 
 def _kind(name: str, kinds: Mapping[str, str]) -> str:
-    """Kind of the netlist's cell ``name``, or of the one that packing made it from."""
     while name not in kinds and "$" in name:
         name = name.rpartition("$")[0]
     return kinds.get(name, "")
 
 
 def _register(step: PathStep, signals: Mapping[str, str]) -> str:
-    """The signal that a register holds; Yosys names most after it, plus their kind."""
     if step.name in signals:
         return signals[step.name]
     return step.name.partition(f"_{step.cell}")[0] if step.cell else step.name
@@ -290,7 +281,6 @@ def map_to_cells(files: Mapping[str, str], top: str, device: Device, option: str
 
 
 def _harness_registers(module: dict[str, Any], device: Device) -> int:
-    """Registers whose outputs are those of the harness."""
     names = (module["netnames"].get(name, {"bits": []}) for name in (GIVEN, TAKEN))
     bits = {bit for name in names for bit in name["bits"]}
     return sum(
@@ -301,7 +291,6 @@ def _harness_registers(module: dict[str, Any], device: Device) -> int:
 
 
 def _signals(module: dict[str, Any], device: Device) -> dict[str, str]:
-    """Signals of registers that are not named after the source."""
     names: dict[Any, str] = {}
     for name, net in module["netnames"].items():
         if not net.get("hide_name"):
@@ -317,8 +306,6 @@ def _signals(module: dict[str, Any], device: Device) -> dict[str, str]:
 
 
 def _route(netlist: str, device: Device, options: Sequence[str]) -> dict[str, Any]:
-    """The report of nextpnr, from the cache where the same netlist was routed before."""
-
     def make() -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
             folder = Path(name)

@@ -1,11 +1,8 @@
 """Shells between a block and the pins of a package in a bitstream.
 
-A block has hundreds of port bits, so none goes to a pin. An accelerator behind AXI gets a memory in
-block RAM and a serial line (:class:`tilewright.hw.soc.serial_system.SerialSystem`). Any other block
-gets a scan chain: inputs are shifted in, it sees them for one cycle, and its outputs of that cycle
-are shifted out.
-
-Pins are those of the ULX3S, a board with an ECP5 of the package CABGA381 and a serial port on USB.
+An accelerator behind AXI gets a memory and a serial line
+(:class:`tilewright.hw.soc.serial_system.SerialSystem`), any other block a scan chain. Pins are
+those of the ULX3S, a board with an ECP5 of the package CABGA381 and a serial port on USB.
 """
 
 from dataclasses import dataclass

@@ -75,10 +75,7 @@ def design_of(block: str, technology: str, period: float | None = None) -> Desig
 
 
 def sdc(design: Design, unit: str = "ns") -> str:
-    """Constraints with the assumptions of ``tilewright.synth.timing``.
-
-    ``unit`` is that of the flow's libraries: ps (with fF) or ns (with pF).
-    """
+    """Constraints with the assumptions of ``synth.timing``, in ps and fF or in ns and pF."""
     technology, scale = design.technology, {"ps": 1.0, "ns": 1000.0}[unit]
     driver = technology.cells[technology.drive_cell]
     (pin,) = driver.outputs
@@ -180,10 +177,7 @@ FLOWS = {
 def flow_files(
     block: str, flow: str, *, technology: str | None = None, period: float | None = None
 ) -> Files:
-    """Return the files that ``flow`` needs for ``block``, by name.
-
-    ``technology`` is by default the flow's first, and ``period`` (ps) as in :func:`design_of`.
-    """
+    """The files that ``flow`` needs for ``block``, by name; its first technology by default."""
     if flow not in FLOWS:
         raise ValueError(f"no flow {flow!r}; there are {', '.join(FLOWS)}")
     chosen = FLOWS[flow]
@@ -216,10 +210,9 @@ def export_block(
     technology: str | None = None,
     period: float | None = None,
 ) -> list[Path]:
-    """Write the files that ``flow`` needs for ``block`` to ``folder``; return their paths.
+    """Write :func:`flow_files` to ``folder``; return their paths.
 
-    Each file is written whole or not at all. ``technology`` is by default the flow's first,
-    ``period`` (ps) a quarter more than the delay of the block's committed synthesis record.
+    ``period`` (ps) is by default a quarter more than the delay of the block's synthesis record.
     """
     files = flow_files(block, flow, technology=technology, period=period)
     for name, content in files.items():

@@ -1,7 +1,6 @@
 """Energy of a laid-out block on a workload: its own cells, wires and clock tree.
 
-OpenROAD's netlist is read back and simulated like that of synthesis. Buffers of the clock tree,
-which the simulation does not model, are removed and counted by the pulses that reach them.
+Buffers of the clock tree are removed from the simulated netlist, and counted by their pulses.
 """
 
 import json
@@ -99,10 +98,7 @@ def without_clock_tree(netlist: Netlist, wires: dict[Net, float]) -> LaidOut:
 def energy_laid_out(
     laid: LaidOut, technology: Technology, activity: Activity, period: float
 ) -> float:
-    """fJ of one stream over the counted cycles, at a clock of ``period`` ps.
-
-    As :func:`tilewright.synth.energy.energy_of`, with the layout's wires and clock tree.
-    """
+    """fJ, as :func:`tilewright.synth.energy.energy_of`, with the layout's wires and clock tree."""
     netlist, half_square = laid.netlist, technology.supply**2 / 2
     total = energy_of(netlist, technology, activity, period, wire=0.0).total
     gates = netlist.clock_gates

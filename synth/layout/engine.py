@@ -57,7 +57,6 @@ def _engine(program: str) -> Engine:
 
 
 def _run(program: str, argument: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Run :mod:`tilewright.synth.layout.inside` in ``folder``."""
     command = [program, str(INSIDE), argument]
     if Path(program).name == "openroad":  # which has no arguments for a script
         script = folder / "step.py"

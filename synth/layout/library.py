@@ -1,8 +1,6 @@
 """Libraries that OpenROAD reads for a block: LEF of a technology, Liberty, stubs of memories.
 
-LEF files come from the user, else from a package, and are brought into one form: one file of
-layers, one of the cells that a layout can use. Many sources have a file for each cell, and
-statements that do not belong to their version.
+LEF files of the user, else of a package, become one file of layers and one of usable cells.
 """
 
 import importlib.util
@@ -76,7 +74,6 @@ def library_of(
 
 
 def _lef_texts(technology: Technology, lef: Sequence[Path]) -> tuple[str, str]:
-    """Layers, and the cells that the technology's tables know."""
     table = layout_table(technology.name)
     wanted = {*technology.cells, *table["fillers"], table["tap"]["cell"]}
     layers: dict[str, str] = {}

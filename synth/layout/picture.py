@@ -76,7 +76,6 @@ def read_def(text: str) -> Def:
 
 
 def _plain(name: str) -> str:
-    """A name without DEF's escape characters."""
     return name.replace("\\", "")
 
 
@@ -160,7 +159,6 @@ def layout_svg(layout: Layout, width: float = 800.0) -> str:
 
 
 def _kind(placed: Placed, technology: Technology) -> str | None:
-    """Kind of a cell; None if not in the netlist."""
     cell = technology.cells.get(placed.cell)
     if cell is None:
         return "memory" if placed.cell.startswith("sram") else None

@@ -31,10 +31,7 @@ def layout_sha256() -> str:
 
 
 def layout_record(layout: Layout, energies: tuple[float, float] | None = None) -> dict[str, Any]:
-    """Return the record of a laid-out block, its figures rounded to their accuracy.
-
-    ``energies`` are fJ per multiply-add before and after layout, for PEs.
-    """
+    """The record of a laid-out block; ``energies`` are fJ per MAC before and after layout."""
     made = block_record(layout.spec, layout.params, layout.rtlil, layout.synthesis)
     shared = ("block", "spec", "parameters", "technology", "corner", "goal", "rtlil_sha256")
     last, figures = layout.last, layout.last.figures
