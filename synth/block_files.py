@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from tilewright.base.files import write_atomic
+from tilewright.base.files import write_files
 from tilewright.golden.params.block import BlockParams
 from tilewright.synth.emit import LINT_WAIVERS, core_file, interface, package, to_verilog
 
@@ -18,24 +18,19 @@ class BlockFiles:
     package: Path | None
     interface: Path
     core: Path
-    waivers: Path
+    waivers: Path  # of all blocks of a folder
 
 
 def write_block(params: BlockParams, folder: Path) -> BlockFiles:
     """Write the files of a block to ``folder``, the same bytes on every run and machine."""
-    verilog = to_verilog(params)
-    files = BlockFiles(
-        verilog=folder / f"{params.slug}.v",
-        package=folder / f"{params.slug}_pkg.sv" if params.inputs or params.outputs else None,
-        interface=folder / f"{params.slug}.json",
-        core=folder / f"{params.slug}.core",
-        waivers=folder / LINT_WAIVERS.name,
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(files.verilog, verilog)
-    if files.package is not None:
-        write_atomic(files.package, package(params))
-    write_atomic(files.interface, json.dumps(interface(params, verilog), indent=2) + "\n")
-    write_atomic(files.core, core_file(params, version("tilewright")))
-    write_atomic(files.waivers, LINT_WAIVERS.read_text())
-    return files
+    slug, verilog = params.slug, to_verilog(params)
+    has_streams = bool(params.inputs or params.outputs)
+    texts = {
+        "verilog": (f"{slug}.v", verilog),
+        **({"package": (f"{slug}_pkg.sv", package(params))} if has_streams else {}),
+        "interface": (f"{slug}.json", json.dumps(interface(params, verilog), indent=2) + "\n"),
+        "core": (f"{slug}.core", core_file(params, version("tilewright"))),
+        "waivers": (LINT_WAIVERS.name, LINT_WAIVERS.read_text()),
+    }
+    paths = dict(zip(texts, write_files(folder, dict(texts.values())), strict=True))
+    return BlockFiles(**{"package": None, **paths})

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from tilewright.synth.technology import Cell, Technology
@@ -171,31 +172,14 @@ def in_signal_order(netlist: Netlist) -> list[Instance]:
         for pin in instance.cell.outputs
         if pin in instance.pins
     }
-    sinks: list[list[int]] = [[] for _ in combinational]
-    waiting = [0] * len(combinational)
-    for k, instance in enumerate(combinational):
-        for pin in instance.cell.inputs:
-            source = driver.get(instance.pins[pin])
-            if source is not None:
-                sinks[source].append(k)
-                waiting[k] += 1
-    ready = [k for k, count in enumerate(waiting) if count == 0]
-    order = []
-    while ready:
-        k = ready.pop()
-        order.append(combinational[k])
-        for sink in sinks[k]:
-            waiting[sink] -= 1
-            if waiting[sink] == 0:
-                ready.append(sink)
-    if len(order) < len(combinational):
-        looped = next(i for i, count in zip(combinational, waiting, strict=True) if count)
-        raise SynthesisError(
-            f"{netlist.name}: combinational loop through {_describe(looped, netlist)}"
-        )
-    return order
-
-
-def _describe(instance: Instance, netlist: Netlist) -> str:
-    named = [netlist.net_names[n] for n in instance.pins.values() if n in netlist.net_names]
-    return named[0] if named else instance.name
+    sources = {
+        k: [driver[net] for pin in instance.cell.inputs if (net := instance.pins[pin]) in driver]
+        for k, instance in enumerate(combinational)
+    }
+    try:
+        return [combinational[k] for k in TopologicalSorter(sources).static_order()]
+    except CycleError as error:
+        looped = combinational[error.args[1][0]]
+        named = [netlist.net_names[n] for n in looped.pins.values() if n in netlist.net_names]
+        through = named[0] if named else looped.name
+        raise SynthesisError(f"{netlist.name}: combinational loop through {through}") from None

@@ -7,6 +7,7 @@ modules and no path is measured.
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from math import log
 from pathlib import Path
 from typing import Any
@@ -43,37 +44,27 @@ def system_area(
 ) -> tuple[dict[str, Area], dict[str, int]]:
     """Area of each module inside ``top``, ``""`` for its own, and the number of each macro."""
     modules = map_modules(rtlil, top, technology)
-    known: dict[str, Area] = {}
 
-    def area(module: str) -> Area:
-        if module not in known:
-            parts = (own(x) if isinstance(x, Cell) else area(x) for x in modules[module])
-            known[module] = sum(parts, Area())
-        return known[module]
+    @cache
+    def inside(module: str) -> tuple[Area, Counter[str]]:
+        area, macros = Area(), Counter[str]()
+        for part in modules[module]:
+            if isinstance(part, str):
+                more, further = inside(part)
+                area += more
+                macros.update(further)
+            else:
+                area += own(part)
+                macros.update([part.name] if part.memory_bits else [])
+        return area, macros
 
     parts = {"": sum((own(x) for x in modules[top] if isinstance(x, Cell)), Area())}
     for kind in modules[top]:
         if isinstance(kind, str):
             # Amaranth numbers a module named like a signal.
             name = re.sub(r"\$\d+$", "", kind.removeprefix(f"{top}."))
-            parts[name] = parts.get(name, Area()) + area(kind)
-    return parts, dict(sorted(_macros(modules, top).items()))
-
-
-def _macros(modules: dict[str, list[Cell | str]], top: str) -> Counter[str]:
-    known: dict[str, Counter[str]] = {}
-
-    def count(module: str) -> Counter[str]:
-        if module not in known:
-            known[module] = total = Counter[str]()
-            for part in modules[module]:
-                if isinstance(part, str):
-                    total.update(count(part))
-                elif part.memory_bits:
-                    total[part.name] += 1
-        return known[module]
-
-    return count(top)
+            parts[name] = parts.get(name, Area()) + inside(kind)[0]
+    return parts, dict(sorted(inside(top)[1].items()))
 
 
 def own(cell: Cell) -> Area:

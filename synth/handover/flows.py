@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.files import write_atomic
+from tilewright.base.files import write_files
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import CLOCK, RESET, to_rtlil, verilog_from_rtlil
@@ -214,8 +214,4 @@ def export_block(
 
     ``period`` (ps) is by default a quarter more than the delay of the block's synthesis record.
     """
-    files = flow_files(block, flow, technology=technology, period=period)
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(folder / name, content)
-    return [folder / name for name in files]
+    return write_files(folder, flow_files(block, flow, technology=technology, period=period))

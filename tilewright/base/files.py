@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -16,6 +16,14 @@ def write_atomic(path: str | Path, content: str | bytes) -> None:
     """Write ``content`` (text as UTF-8, newlines as they are) to a ``path`` whose folder exists."""
     with open_atomic(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> list[Path]:
+    """Write each file by its name in ``folder``, whole or not at all; return their paths."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder / name, content)
+    return [folder / name for name in files]
 
 
 def require_folder(path: Path) -> None:

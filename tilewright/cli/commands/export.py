@@ -1,12 +1,13 @@
 """``tilewright export``: our systems and blocks in the forms of other tools."""
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 from tilewright.base.clock import clock_period
 from tilewright.base.console import print_json
 from tilewright.base.errors import CommandError
-from tilewright.base.files import write_atomic
+from tilewright.base.files import write_files
 from tilewright.cli.targets import add_target_arguments, target_of
 
 NAME = "export"
@@ -21,6 +22,7 @@ MORE_EXAMPLES = (
 TOOLS = ("serving-sim", "zigzag")
 FLOWS = ("orfs", "librelane")
 _OF_SYSTEMS = ("system", "settings", "engine", "scheme", "block", "latency", "model", "kv")
+_OF_FLOWS = ("tech", "clock")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,27 +57,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_systems(args: argparse.Namespace, taker: str) -> None:
-    for option in _OF_SYSTEMS:
+def _refuse(args: argparse.Namespace, options: Iterable[str], why: str) -> None:
+    for option in options:
         if getattr(args, option) is not None:
-            name = "set" if option == "settings" else option
-            raise CommandError(f"--{name} is of a system; {taker} takes a block")
+            raise CommandError(f"--{'set' if option == 'settings' else option} is of {why}")
 
 
 def _export_registers(args: argparse.Namespace) -> list[Path]:
     from tilewright.studies.registers import write_registers
 
-    _refuse_systems(args, "--registers")
-    for option in ("tech", "clock"):
-        if getattr(args, option) is not None:
-            raise CommandError(f"--{option} is of a block that goes to a --flow")
+    _refuse(args, _OF_SYSTEMS, "a system; --registers takes a block")
+    _refuse(args, _OF_FLOWS, "a block that goes to a --flow")
     return write_registers(args.subject, args.out)
 
 
 def _export_block(args: argparse.Namespace) -> list[Path]:
     from tilewright.synth.handover.flows import export_block
 
-    _refuse_systems(args, "--flow")
+    _refuse(args, _OF_SYSTEMS, "a system; --flow takes a block")
     return export_block(args.subject, args.flow, args.out, technology=args.tech, period=args.clock)
 
 
@@ -85,9 +84,7 @@ def _export_system(args: argparse.Namespace) -> list[Path]:
         raise CommandError(
             f"{args.subject!r} is none of {known}; a block goes with --flow {'|'.join(FLOWS)}"
         )
-    for option in ("tech", "clock"):
-        if getattr(args, option) is not None:
-            raise CommandError(f"--{option} is of a block, which goes with --flow")
+    _refuse(args, _OF_FLOWS, "a block, which goes with --flow")
     target = target_of(args)
     if args.subject == "serving-sim":
         from tilewright.sim.models import resolve_model
@@ -100,13 +97,8 @@ def _export_system(args: argparse.Namespace) -> list[Path]:
     else:
         from tilewright.studies.exports import zigzag_files
 
-        for option in ("model", "kv"):
-            if getattr(args, option) is not None:
-                raise CommandError(f"--{option} is of serving-sim, not of zigzag")
+        _refuse(args, ("model", "kv"), "serving-sim, not of zigzag")
         if target.server is not None:
             raise CommandError(f"zigzag takes accelerators; {target.system} is a server")
         files = zigzag_files(target.accelerator(args.scheme))
-    for name, text in files.items():
-        (args.out / name).parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(args.out / name, text)
-    return [args.out / name for name in files]
+    return write_files(args.out, files)
