@@ -144,24 +144,17 @@ def _gate_and_register(netlist: Netlist, kind: str):
     raise AssertionError(kind)
 
 
-def test_proof_finds_a_wrong_enable(gated):
+@pytest.mark.parametrize("fault", ["wrong enable", "always open", "no gate"])
+def test_proof_finds_a_fault_of_a_gate(gated, fault):
     gate, _ = _gate_and_register(gated.netlist, "held")
-    other, _ = _gate_and_register(gated.netlist, "reset")
-    pin = gate.cell.clock_gate.enable
-    wrong = _with(gated.netlist, gate.name, **{pin: other.pins[pin]})
-    assert check_equivalence(RTLIL, wrong).verdict is Verdict.DIFFERENT
-
-
-def test_proof_finds_a_gate_that_is_always_open(gated):
-    gate, _ = _gate_and_register(gated.netlist, "held")
-    wrong = _with(gated.netlist, gate.name, **{gate.cell.clock_gate.enable: "1"})
-    assert check_equivalence(RTLIL, wrong).verdict is Verdict.DIFFERENT
-
-
-def test_proof_finds_a_register_without_its_gate(gated):
-    gate, register = _gate_and_register(gated.netlist, "reset")
-    clock = gate.pins[gate.cell.clock_pin]
-    wrong = _with(gated.netlist, register.name, **{register.cell.clock_pin: clock})
+    other, register = _gate_and_register(gated.netlist, "reset")
+    enable, clock = gate.cell.clock_gate.enable, register.cell.clock_pin
+    name, pins = {
+        "wrong enable": (gate.name, {enable: other.pins[enable]}),
+        "always open": (gate.name, {enable: "1"}),
+        "no gate": (register.name, {clock: other.pins[other.cell.clock_pin]}),
+    }[fault]
+    wrong = _with(gated.netlist, name, **pins)
     assert check_equivalence(RTLIL, wrong).verdict is Verdict.DIFFERENT
 
 

@@ -5,10 +5,7 @@ import json
 import pytest
 
 from tilewright.cli import main
-from tilewright.synth.record import (
-    committed_form,
-    load_records,
-)
+from tilewright.synth.record import committed_form, load_records
 from tilewright.synth.technology import load_technology
 
 
@@ -37,9 +34,8 @@ def test_table_and_files(capsys, tmp_path):
     assert verilog.count("FAx1_ASAP7_75t_R") == record["cells_by_kind"]["FAx1_ASAP7_75t_R"]
 
 
-@pytest.mark.parametrize("clock", ["390", "0.39 ns", "2564.2MHz", "2.5642ghz"])
-def test_json_and_clock(capsys, clock):
-    code, out, _ = run(capsys, "popcount:odd", "--tech", "asap7", "--clock", clock, "--json")
+def test_json_and_clock(capsys):
+    code, out, _ = run(capsys, "popcount:odd", "--tech", "asap7", "--clock", "0.39 ns", "--json")
     (record,) = json.loads(out)
     assert code == 0 and record["seconds"] >= 0
     assert record["goal"] == "balanced"
@@ -57,11 +53,6 @@ def test_parts(capsys):
     _, out, _ = run(capsys, "queue:tiny", "--tech", "asap7", "--hierarchy")
     share = out.split("area by part\n")[1].splitlines()[1:]
     assert sum(float(line.split()[2]) for line in share) == pytest.approx(100, abs=0.2)
-
-
-def test_nothing_stale_is_nothing_to_do(capsys):
-    code, out, _ = run(capsys, "popcount:odd", "--stale", "--json")
-    assert (code, json.loads(out)) == (0, [])
 
 
 def test_unusable_liberty_is_one_line(capsys, tmp_path):

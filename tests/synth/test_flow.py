@@ -1,10 +1,7 @@
 """The flow from RTLIL to cells."""
 
 import pytest
-from amaranth import Module
 from amaranth.back import rtlil
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_rtlil
@@ -83,36 +80,6 @@ def test_registers_keep_their_names(technology):
         "register_to_register",
         "register_to_output",
     }
-
-
-class TwoParts(wiring.Component):
-    """A product, rotated; the sum of the operands is the top's own."""
-
-    a: In(8)
-    b: In(8)
-    y: Out(32)
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.product = product = REFERENCE_DESIGNS["multiplier"]()
-        m.submodules.rotation = rotation = REFERENCE_DESIGNS["barrel_shifter"]()
-        m.d.comb += [
-            product.a.eq(self.a),
-            product.b.eq(self.b),
-            rotation.x.eq(product.y),
-            rotation.amount.eq(self.a + self.b),
-            self.y.eq(rotation.y),
-        ]
-        return m
-
-
-def test_hierarchy_tells_the_area_of_parts(by_goal):
-    text = rtlil.convert(TwoParts(), name="top", emit_src=False)
-    kept = synthesise(text, "top", ASAP7, keep_hierarchy=True)
-    assert kept.area_by_part.keys() == {"", "product", "rotation"}
-    assert sum(kept.area_by_part.values()) == pytest.approx(kept.netlist.area)
-    assert kept.area_by_part["product"] == pytest.approx(by_goal[Goal.AREA].netlist.area)
-    assert not synthesise(text, "top", ASAP7).area_by_part
 
 
 def test_a_constant_is_a_tie_cell_and_no_path():

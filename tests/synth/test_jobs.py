@@ -2,9 +2,9 @@
 
 import pytest
 
-from tilewright.studies.synthesis import prove_or_bench, store_whole
+from tilewright.studies.synthesis import store_whole
 from tilewright.synth import jobs
-from tilewright.synth.equivalence import Equivalence, Verdict
+from tilewright.synth.equivalence import Verdict
 from tilewright.synth.flow import Goal
 from tilewright.synth.jobs import Request, has_fresh_record, plan, run_jobs
 from tilewright.synth.liberty import to_liberty
@@ -51,24 +51,6 @@ def test_results_come_in_order_with_records_and_proofs():
     assert first.proof.verdict in (Verdict.PROVED, Verdict.PROVED_FROM_GATES)
     (without,) = run_jobs(planned[:1])
     assert without.proof is None
-
-
-def test_the_clock_decides_instead_of_the_goal():
-    (job,) = plan([Request("popcount:odd")], [ASAP7], clock=390.0)
-    (result,) = run_jobs([job])
-    assert result.record["goal"] == "balanced"
-    assert result.synthesis.delay <= 390
-
-
-def test_the_bench_runs_where_registers_differ(monkeypatch):
-    monkeypatch.setattr(
-        "tilewright.studies.synthesis.prove",
-        lambda job, synthesis: Equivalence(Verdict.UNMATCHED, outputs=1, registers=0),
-    )
-    (job,) = plan([Request("popcount:odd")], [ASAP7])
-    (result,) = run_jobs([job], prove_or_bench)
-    assert result.proof.verdict is Verdict.BENCHED
-    assert result.proof.detail.startswith("registers differ; 60 cases, ")
 
 
 def test_records_of_a_users_library_are_refused(tmp_path):

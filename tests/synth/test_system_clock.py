@@ -43,19 +43,13 @@ def test_paths_are_those_of_the_flat_netlist(technology):
     for kind, path in flat.paths.items():
         assert whole.timing.paths[kind].delay == pytest.approx(path.delay, rel=1e-9), kind
         assert len(whole.timing.paths[kind].steps) == len(path.steps)
+    path = whole.timing.paths["register_to_register"]
+    assert [s.arrival for s in path.steps] == sorted(s.arrival for s in path.steps)
+    assert path.delay == pytest.approx(path.steps[-1].arrival + path.setup)
+    assert all(s.cell for s in path.steps)
     assert max(whole.timing.by_part.values()) == pytest.approx(
         flat.paths["register_to_register"].delay
     )
-
-
-def test_a_path_is_told_cell_by_cell():
-    params = resolve("anda_mxu:small")
-    rtlil = to_rtlil(params, memory_macros=True)
-    path = netlist_clock(rtlil, params.slug, ASAP7, Goal.AREA).timing.paths["register_to_register"]
-    steps = path.steps
-    assert [s.arrival for s in steps] == sorted(s.arrival for s in steps)
-    assert path.delay == pytest.approx(steps[-1].arrival + path.setup)
-    assert all(s.cell for s in steps)
 
 
 def test_the_smallest_goal_that_fits_is_taken():
@@ -149,10 +143,7 @@ def test_the_command_says_whether_the_clock_is_met(capsys):
     options = ["--system", "--tech", "asap7", "--clock"]
     assert main(["synth", "prefix_sum", *options, "1"]) == 0
     assert "misses 1 ps" in capsys.readouterr().out
-    assert main(["synth", "anda_mxu:small", *options, "1e6"]) == 0
-    printed = capsys.readouterr().out
-    assert "meets 1000000 ps" in printed and "sequencer" in printed
-    assert main(["synth", "anda_mxu:small", *options, "1e6", "--json"]) == 0
+    assert main(["synth", "prefix_sum", *options, "1e6", "--json"]) == 0
     (record,) = json.loads(capsys.readouterr().out)
     assert record["goal"] == "area" and record["period_ps"] < 1e6 and record["missed"] == {}
 
