@@ -44,24 +44,19 @@ def technology_deviation(
             "delay_ratio_same_netlist": round(by_compact.delay / _retimed(by_compact, full), 4),
         }
         done(design)
+    command = [f"tilewright synth --tech {name} --update-records"]
+    command += [f"--dont-use '{pattern}'" for pattern in dont_use]
+    command += ["--check-technology", *(path.name for path in paths)]
     return {
-        "command": _command(name, paths, dont_use),
+        "command": " ".join(command),
         "full_library": [path.name for path in paths],
-        "full_library_sha256": [_content_hash(path) for path in paths],
+        "full_library_sha256": [sha256(read_text(path)) for path in paths],
         "dont_use": list(dont_use),
         "liberty_sha256": sha256(to_liberty(compact)),
         "goal": DEFAULT_GOAL.value,
         "tools": tool_versions(),
         "designs": designs,
     }
-
-
-def _command(name: str, paths: Sequence[Path], dont_use: Sequence[str]) -> str:
-    options = [f"--dont-use '{pattern}'" for pattern in dont_use]
-    files = [path.name for path in paths]
-    return " ".join(
-        [f"tilewright synth --tech {name} --update-records", *options, "--check-technology", *files]
-    )
 
 
 def _retimed(result: Synthesis, technology: Technology) -> float:
@@ -75,7 +70,3 @@ def _retimed(result: Synthesis, technology: Technology) -> float:
 
 def _figures(result: Synthesis) -> dict[str, float]:
     return {"area_um2": round(result.netlist.area, 3), "delay_ps": round(result.delay, 1)}
-
-
-def _content_hash(path: Path) -> str:
-    return sha256(read_text(path))

@@ -24,7 +24,6 @@ from tilewright.synth.record import (
     load_kind,
     sha256,
 )
-from tilewright.synth.system import system_record
 from tilewright.synth.technology import Technology
 from tilewright.synth.yosys import SynthesisError
 
@@ -54,13 +53,7 @@ class Job:
     keep_hierarchy: bool = False  # optimise each part alone
     gating: bool = True  # enables may become clock gates
 
-    @property
-    def committed_record(self) -> dict[str, Any] | None:
-        """The block's committed record, or None."""
-        return find_record(self.params, self.technology.name, self.goal, gating=self.gating)
-
     def synthesise(self) -> Synthesis:
-        """Map the block."""
         top = self.params.slug
         options = {"keep_hierarchy": self.keep_hierarchy, "gating": self.gating}
         if self.clock is not None:
@@ -136,7 +129,7 @@ def require_full_adder(rtlil: str, technology: Technology, goal: Goal) -> None:
 
 def has_fresh_record(job: Job, *, with_verdict: bool = False) -> bool:
     """Whether the committed record of ``job`` is up to date, and has a verdict on its netlist."""
-    record = job.committed_record
+    record = find_record(job.params, job.technology.name, job.goal, gating=job.gating)
     if record is None or not is_fresh(record, sha256(job.rtlil)):
         return False
     return "proof" in record or not with_verdict
@@ -169,12 +162,3 @@ def run_jobs(
             yield future.result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def system_areas(
-    spec: str, technologies: Sequence[Technology], *, workers: int = WORKERS
-) -> Iterator[tuple[Technology, dict[str, Any]]]:
-    """Yield the record of the area of each part of a block, for each of the technologies."""
-    with ThreadPoolExecutor(workers) as pool:
-        made = pool.map(lambda technology: system_record(spec, technology), technologies)
-        yield from zip(technologies, made, strict=True)

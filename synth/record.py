@@ -132,7 +132,7 @@ def block_record(spec: str, params: BlockParams, rtlil: str, result: Synthesis) 
         "netlist_sha256": sha256(result.verilog),
         "tools": tool_versions(),
         "metrics": _metrics(result),
-        "longest_path": _path(result),
+        "longest_path": None if result.longest is None else path_entry(result.longest),
         "cells_by_kind": netlist.cell_counts,
         "area_by_part": {part: round(area, 5) for part, area in result.area_by_part.items()},
         "memories": memory_entries(netlist.cell_counts, technology),
@@ -162,15 +162,10 @@ def metric(value: float, unit: str, better: str = "lower") -> dict[str, Any]:
     return {"value": value, "unit": unit, "better": better}
 
 
-def _path(result: Synthesis) -> dict[str, Any] | None:
-    path: TimingPath | None = result.longest
-    if path is None:
-        return None
-    return {
-        "start": path.start,
-        "end": path.end,
-        "cells": [step.cell for step in path.steps if step.cell],
-    }
+def path_entry(path: TimingPath) -> dict[str, Any]:
+    """Return a longest path as in records."""
+    cells = [step.cell for step in path.steps if step.cell]
+    return {"start": path.start, "end": path.end, "cells": cells}
 
 
 def store_synthesis(

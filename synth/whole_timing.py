@@ -18,7 +18,7 @@ from tilewright.synth.clock_gates import MIN_GROUP
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.expand import CONSTANT, Expanded, expand
 from tilewright.synth.flow import Goal
-from tilewright.synth.record import RECORDS, find_record
+from tilewright.synth.record import RECORDS, find_record, path_entry
 from tilewright.synth.system import origin
 from tilewright.synth.technology import Cell, Plane, Technology
 from tilewright.synth.timing import (
@@ -277,11 +277,7 @@ def clock_record(spec: str, technology: Technology, period: float) -> dict[str, 
             for kind in PATH_KINDS
             if kind in found.timing.paths
         },
-        "longest_path": {
-            "start": longest.start,
-            "end": longest.end,
-            "cells": [step.cell for step in longest.steps if step.cell],
-        },
+        "longest_path": path_entry(longest),
         "parts_ps": {part: round(ps, 3) for part, ps in sorted(found.timing.by_part.items())},
         "missed": {
             other.goal.value: {

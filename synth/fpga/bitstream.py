@@ -31,8 +31,6 @@ class Bitstream:
 
     spec: str
     device: Device
-    speed_grade: str
-    seed: int
     shell: Shell
     clock_mhz: float  # at the clock pin
     mhz: float  # highest of the routed design
@@ -93,4 +91,4 @@ def make_bitstream(
             " pin: take a slower --clock or another --seed"
         )
     data = bytes.fromhex(str(found["bits"]))
-    return Bitstream(spec, chosen, grade, seed, shell, clock_mhz, mhz, data)
+    return Bitstream(spec, chosen, shell, clock_mhz, mhz, data)

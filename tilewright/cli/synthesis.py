@@ -8,7 +8,6 @@ from typing import Any
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
-from tilewright.base.records import write_record
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve_as
 from tilewright.studies.deca_energy import CASES, IDLE, PERIOD, deca_energy_record
@@ -23,28 +22,17 @@ from tilewright.synth.jobs import (
     has_fresh_record,
     plan,
     run_jobs,
-    system_areas,
 )
 from tilewright.synth.liberty_reader import read_liberty
 from tilewright.synth.record import record_name, store_record
 from tilewright.synth.reference import REFERENCE_DESIGNS
-from tilewright.synth.system import SYSTEM
+from tilewright.synth.system import SYSTEM, system_record
 from tilewright.synth.technology import TECHNOLOGIES, Technology, load_technology
 from tilewright.synth.whole_timing import SYSTEM_CLOCK, clock_record
 from tilewright.synth.yosys import watched
 
-_NOT_FOR_SYSTEMS = {
-    "--goal": "goal",
-    "--parts": "parts",
-    "--hierarchy": "hierarchy",
-    "--output": "output",
-    "--netlist": "netlist",
-    "--path": "path",
-    "--all": "all",
-    "--stale": "stale",
-    "--energy": "energy",
-    "--prove": "prove",
-}
+_NOT_FOR_SYSTEMS = ("goal", "parts", "hierarchy", "netlist", "path", "all", "stale")
+_NOT_FOR_SYSTEMS += ("energy", "prove")
 
 
 def map_blocks(args: argparse.Namespace) -> int:
@@ -74,9 +62,6 @@ def map_blocks(args: argparse.Namespace) -> int:
             tick(result.job.spec)
     if args.netlist and results:
         write_atomic(args.netlist, results[0].synthesis.verilog)
-    records = [result.record for result in results]
-    if args.output:
-        write_record(args.output, records[0] if len(records) == 1 else records)
     if args.json:
         proofs = [{} if r.proof is None else {"proof": r.proof.as_dict} for r in results]
         times = [{"seconds": round(r.seconds, 2)} for r in results]
@@ -170,37 +155,28 @@ def map_system(args: argparse.Namespace) -> int:
     """Map every module of an accelerator by itself, for the area of each part or for the clock."""
     if args.block is None:
         raise CommandError("--system needs one BLOCK")
-    for option, name in _NOT_FOR_SYSTEMS.items():
-        if getattr(args, name):
-            raise CommandError(f"--system does not go with {option}")
+    for option in _NOT_FOR_SYSTEMS:
+        if getattr(args, option):
+            raise CommandError(f"--system does not go with --{option}")
     if not args.gating:
         raise CommandError("--system does not go with --no-gating")
-    return _time_system(args) if args.clock is not None else _measure_areas(args)
-
-
-def _measure_areas(args: argparse.Namespace) -> int:
-    technologies = _technologies_of(args)
+    timed, technologies = args.clock is not None, _technologies_of(args)
     records = []
-    with progress("area by part", len(technologies)) as tick, watched(partial(tick, steps=0)):
-        for technology, record in system_areas(args.block, technologies):
-            records.append(record)
-            if args.update_records:
-                store_whole(SYSTEM, args.block, technology, record)
-            tick(technology.name)
-    print_json(records) if args.json else _print_system(records)
-    return 0
-
-
-def _time_system(args: argparse.Namespace) -> int:
-    technologies = _technologies_of(args)
-    records = []
-    with progress("clock", len(technologies)) as tick, watched(partial(tick, steps=0)):
+    title = "clock" if timed else "area by part"
+    with progress(title, len(technologies)) as tick, watched(partial(tick, steps=0)):
         for technology in technologies:
-            records.append(clock_record(args.block, technology, args.clock))
+            if timed:
+                records.append(clock_record(args.block, technology, args.clock))
+            else:
+                records.append(system_record(args.block, technology))
             if args.update_records:
-                store_whole(SYSTEM_CLOCK, args.block, technology, records[-1])
+                kind = SYSTEM_CLOCK if timed else SYSTEM
+                store_whole(kind, args.block, technology, records[-1])
             tick(technology.name)
-    print_json(records) if args.json else _print_clocks(records)
+    if args.json:
+        print_json(records)
+    else:
+        (_print_clocks if timed else _print_system)(records)
     return 0
 
 

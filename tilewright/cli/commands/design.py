@@ -11,29 +11,18 @@ EXAMPLE = "tilewright design popcount:odd --cases 50"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the block, the technology and the model that it is to run."""
-    parser.add_argument(
-        "block", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]..., such as harmonia,rows=4"
+    add = parser.add_argument
+    add("block", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]..., such as harmonia,rows=4")
+    add("-o", "--output", metavar="DIR", type=Path, help="write the Verilog here")
+    add("--tech", default="asap7", metavar="T", help="asap7 or sky130hd [%(default)s]")
+    text = "language model that an accelerator or a DECA is asked about [%(default)s]"
+    add("--model", default="smollm2", metavar="MODEL", help=text)
+    text = (
+        "map and time a whole accelerator instead of scaling the record of the published size:"
+        " minutes to an hour"
     )
-    parser.add_argument("-o", "--output", metavar="DIR", type=Path, help="write the Verilog here")
-    parser.add_argument(
-        "--tech", default="asap7", metavar="T", help="asap7 or sky130hd [%(default)s]"
-    )
-    parser.add_argument(
-        "--model",
-        default="smollm2",
-        metavar="MODEL",
-        help="language model that an accelerator or a DECA is asked about [%(default)s]",
-    )
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help="map and time a whole accelerator instead of scaling the record of the published size:"
-        " minutes to an hour",
-    )
-    parser.add_argument(
-        "--cases", type=int, default=200, metavar="N", help="cases of the simulation [%(default)s]"
-    )
+    add("--full", action="store_true", help=text)
+    add("--cases", type=int, default=200, metavar="N", help="cases of a simulation [%(default)s]")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """``tilewright fpga``: a block placed and routed on an FPGA, and what the records say."""
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("block", nargs="?", metavar="BLOCK", help=text)
     text = "to place it on [ecp5-85k]; or ecp5-25k, ecp5-45k, nexus, gatemate"
     parser.add_argument("--device", metavar="D", help=text)
-    parser.add_argument(
-        "--speed-grade", metavar="G", help="speed grade of the device [the slowest]"
-    )
+    text = "speed grade of the device [the slowest]"
+    parser.add_argument("--speed-grade", metavar="G", help=text)
     parser.add_argument("--seed", metavar="N", type=int, help="random seed of the placement [1]")
     text = "for placement to strive for [100MHz], also as 10000 (ps) or 10ns"
     parser.add_argument("--clock", metavar="CLOCK", type=clock_period, help=text)
@@ -64,6 +64,12 @@ def run(args: argparse.Namespace) -> int:
         return _place(args) if args.block else _show(args)
     except MissingNextpnrError as error:
         raise CommandError(str(error)) from error
+
+
+def _refuse(args: argparse.Namespace, options: Iterable[str], why: str) -> None:
+    for option in options:
+        if getattr(args, option) not in (None, False):
+            raise CommandError(f"--{option.replace('_', '-')} {why}")
 
 
 def _place(args: argparse.Namespace) -> int:
@@ -100,9 +106,7 @@ def _show(args: argparse.Namespace) -> int:
     from tilewright.synth.fpga.record import FPGA, fpga_table, renew_records, stale_fpga_records
     from tilewright.synth.record import load_kind
 
-    for option in ("speed_grade", "seed", "clock", "path"):
-        if getattr(args, option) not in (None, False):
-            raise CommandError(f"--{option.replace('_', '-')} goes with a BLOCK to place")
+    _refuse(args, ("speed_grade", "seed", "clock", "path"), "goes with a BLOCK to place")
     if args.update_records:
         stale = stale_fpga_records()
         with progress("fpga", 2 * len(stale)) as tick:
@@ -120,11 +124,7 @@ def _check_netlist(args: argparse.Namespace) -> int:
 
     if not args.block:
         raise CommandError("--check goes with a BLOCK")
-    for option in _OF_PLACING:
-        if getattr(args, option) not in (None, False):
-            raise CommandError(
-                f"--{option.replace('_', '-')} is of placing; --check places nothing"
-            )
+    _refuse(args, _OF_PLACING, "is of placing; --check places nothing")
     device = args.device or DEFAULT_DEVICE
     found = bench_fpga_netlist(args.block, device)
     words = "passes its bench" if found.passed else f"fails its bench: {found.failure}"
@@ -141,9 +141,7 @@ def _write_bitstream(args: argparse.Namespace) -> int:
 
     if not args.block:
         raise CommandError("--bitstream goes with a BLOCK")
-    for option in _OF_TABLES:
-        if getattr(args, option):
-            raise CommandError(f"--{option.replace('_', '-')} goes without --bitstream")
+    _refuse(args, _OF_TABLES, "goes without --bitstream")
     with progress("fpga", 2) as tick:
         found = make_bitstream(
             args.block,

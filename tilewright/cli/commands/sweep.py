@@ -26,49 +26,25 @@ MORE_EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
-    parser.add_argument(
-        "block", nargs="?", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]... to vary"
-    )
-    parser.add_argument(
-        "--vary",
-        metavar="NAME=A,B,C",
-        action="append",
-        default=[],
-        help="a field and its values, A..B for a range; may be given for several fields",
-    )
-    parser.add_argument("--tech", "--technology", metavar="T", help="asap7 or sky130hd [both]")
-    parser.add_argument(
-        "--goal", choices=("area", "balanced", "fastest"), help="goal of synthesis [area]"
-    )
-    parser.add_argument(
-        "--clock",
-        metavar="CLOCK",
-        type=clock_period,
-        help="clock to meet, as 800 (ps), 0.8ns or 1250MHz, with the smallest netlist",
-    )
-    parser.add_argument(
-        "--simulate", action="store_true", help="run each variant's bench on its Verilog too"
-    )
+    add = parser.add_argument
+    add("block", nargs="?", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]... to vary")
+    text = "a field and its values, A..B for a range; may be given for several fields"
+    add("--vary", metavar="NAME=A,B,C", action="append", default=[], help=text)
+    add("--tech", "--technology", metavar="T", help="asap7 or sky130hd [both]")
+    add("--goal", choices=("area", "balanced", "fastest"), help="goal of synthesis [area]")
+    text = "clock to meet, as 800 (ps), 0.8ns or 1250MHz, with the smallest netlist"
+    add("--clock", metavar="CLOCK", type=clock_period, help=text)
+    add("--simulate", action="store_true", help="run each variant's bench on its Verilog too")
     text = "measure the energy of a PE's multiply-add on a language model's data"
-    parser.add_argument("--energy", action="store_true", help=text)
-    parser.add_argument(
-        "--cases", metavar="N", type=int, default=200, help="cases of each simulation [%(default)s]"
-    )
-    parser.add_argument(
-        "--out", metavar="DIR", type=Path, help="folder for each result, as soon as it is known"
-    )
-    parser.add_argument("--jobs", metavar="N", type=int, help="variants at a time [all cores]")
-    parser.add_argument(
-        "--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead"
-    )
-    parser.add_argument(
-        "--frontier", metavar="NAME", help="show a family of designs, from its records"
-    )
-    parser.add_argument(
-        "--update-records",
-        action="store_true",
-        help="with --frontier, compute all designs again and write synth/records",
-    )
+    add("--energy", action="store_true", help=text)
+    add("--cases", metavar="N", type=int, default=200, help="cases of a simulation [%(default)s]")
+    text = "folder for each result, as soon as it is known"
+    add("--out", metavar="DIR", type=Path, help=text)
+    add("--jobs", metavar="N", type=int, help="variants at a time [all cores]")
+    add("--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead")
+    add("--frontier", metavar="NAME", help="show a family of designs, from its records")
+    text = "with --frontier, compute all designs again and write synth/records"
+    add("--update-records", action="store_true", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
