@@ -33,4 +33,4 @@ def write_block(params: BlockParams, folder: Path) -> BlockFiles:
         "waivers": (LINT_WAIVERS.name, LINT_WAIVERS.read_text()),
     }
     paths = dict(zip(texts, write_files(folder, dict(texts.values())), strict=True))
-    return BlockFiles(**{"package": None, **paths})
+    return BlockFiles(package=paths.pop("package", None), **paths)

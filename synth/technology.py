@@ -39,7 +39,7 @@ class Table:
         i, u = _place(self.slews, slew)
         j, v = _place(self.loads, load)
         row = [r[j] if v == 0 else _mix(r[j], r[j + 1], v) for r in self.rows[i : i + 2]]
-        return row[0] if u == 0 else _mix(*row, u)
+        return row[0] if u == 0 else _mix(row[0], row[1], u)
 
 
 def _place(axis: tuple[float, ...], x: float) -> tuple[int, float]:

@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _refuse(args: argparse.Namespace, options: Iterable[str], why: str) -> None:
     for option in options:
-        if getattr(args, option) not in (None, False):
+        value = getattr(args, option)
+        if value is not None and value is not False:  # a seed may be 0
             raise CommandError(f"--{option.replace('_', '-')} {why}")
 
 
