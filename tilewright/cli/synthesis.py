@@ -31,8 +31,10 @@ from tilewright.synth.technology import TECHNOLOGIES, Technology, load_technolog
 from tilewright.synth.whole_timing import SYSTEM_CLOCK, clock_record
 from tilewright.synth.yosys import watched
 
-_NOT_FOR_SYSTEMS = ("goal", "parts", "hierarchy", "netlist", "path", "all", "stale")
-_NOT_FOR_SYSTEMS += ("energy", "prove")
+_NOT_FOR_SYSTEMS = (
+    *("goal", "parts", "hierarchy", "netlist", "path", "all", "stale"),
+    *("energy", "prove"),
+)
 
 
 def map_blocks(args: argparse.Namespace) -> int:

@@ -60,7 +60,7 @@ def test_one_file_of_layers_and_one_of_cells(folder):
 
 
 def test_memories_come_with_stubs(folder):
-    macros = find_macros(to_rtlil(resolve("deca:small"), memory_macros=True))
+    macros = find_macros(to_rtlil(resolve("figna_aligner"), memory_macros=True))
     found = library_of(ASAP7, macros, [folder])
     assert len(found.lef) == 2 + len(macros) and len(found.liberty) == 1 + len(macros)
 
