@@ -11,7 +11,7 @@ from tilewright.synth.energy import energy_of
 from tilewright.synth.flow import synthesise
 from tilewright.synth.netlist import Instance, Netlist
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
-from tilewright.verify.benches.pe import FignaAlignerBench
+from tilewright.verify import stream_bench_of
 from tilewright.verify.stimuli.dots import BENCH_BEATS
 
 ASAP7 = load_technology("asap7")
@@ -49,13 +49,14 @@ def test_a_netlist_with_a_memory():
     """Its results are golden's; every beat is one write and one read."""
     params = resolve("figna_aligner:small")
     streams, beats, rng = 5, 12 * BENCH_BEATS, np.random.default_rng(3)
-    columns = [FignaAlignerBench().stimulus(params, rng, beats)["i"] for _ in range(streams)]
+    bench = stream_bench_of(params)
+    columns = [bench.stimulus(params, rng, beats)["i"] for _ in range(streams)]
     port, out = params.inputs[0], params.outputs[0]
     together = {name: np.stack([c[name] for c in columns], axis=1) for name in columns[0]}
     netlist = mapped("figna_aligner:small", ASAP7).netlist
     counted = range(2 * BENCH_BEATS, 10 * BENCH_BEATS)
     activity = measure(netlist, streams, {"i": per_bit(port, together)}, counted)
-    wanted = [FignaAlignerBench().expected(params, {"i": c})["o"] for c in columns]
+    wanted = [bench.expected(params, {"i": c})["o"] for c in columns]
     whole = {name: np.stack([w[name] for w in wanted], axis=1) for name in wanted[0]}
     assert activity.results["o"] == per_bit(out, whole)
     ((name, (reads, writes)),) = activity.accesses.items()

@@ -1,11 +1,12 @@
 """Benches: inputs of a block, the outputs they must give, and the cocotb tests to run.
 
-A bench is a class in ``tilewright/verify/benches/<family>.py``, entered in the table of
-``tilewright.verify.benches``. Operands and results are columns (field name -> array) per port.
+Those of the catalogue are in ``tilewright/verify/benches/<family>.py``. Operands and results are
+columns (field name -> array) per port.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.payload import Columns
-from tilewright.verify.stimuli.integers import random_inputs
+from tilewright.verify.stimuli.integers import random_columns
 
 PortColumns = dict[str, Columns]  # port name -> field name -> array
 
@@ -39,17 +40,21 @@ class SystemBench(Bench):
 
 
 class StreamBench(Bench, ABC, Generic[P]):
-    """The bench of a block whose ports are streams of a fixed latency and interval."""
+    """The bench of a block whose ports are streams.
+
+    The block has a fixed latency and interval, or, if ``timed``, a cycle model.
+    """
 
     tests = ("tilewright.verify.stream_tests",)
+    timed: bool = False
     # Inputs whose words are all taken before those of the others begin.
     first: ClassVar[tuple[str, ...]] = ()
     # Whether the test matrix of all blocks includes this one; a large block has its own tests.
-    in_matrix: ClassVar[bool] = True
+    in_matrix: bool = True
 
     def stimulus(self, params: P, rng: Generator, cases: int) -> PortColumns:
         """Draw ``cases`` cases: by default the extremes of every field, then random bits."""
-        return random_inputs(params, rng, cases)
+        return {port.name: random_columns(port, rng, cases) for port in params.inputs}
 
     @abstractmethod
     def expected(self, params: P, columns: PortColumns) -> PortColumns:
@@ -62,32 +67,47 @@ class StreamBench(Bench, ABC, Generic[P]):
         """
         return 1
 
-    def check(self, params: P, columns: PortColumns, got: PortColumns) -> str | None:
-        """Say what is wrong with ``got``, if anything.
-
-        A block overrides this where the order of its results depends on timing. With neither side
-        ever waiting, its results must still be the expected ones.
-        """
-        return None
-
-    @property
-    def has_check(self) -> bool:
-        """Whether :meth:`check` decides, and not equality with the expected results."""
-        return type(self).check is not StreamBench.check
+    def cycles(self, params: P, columns: PortColumns) -> NDArray[np.int64]:
+        """Compute when each result is given, counted from the first word, without stalls."""
+        raise NotImplementedError(f"{params.block} has a fixed latency")
 
     def exhaustive(self, params: P) -> PortColumns:
         """List every case there is; only an ``exhaustible`` bench can."""
         raise ValueError(f"the bench of {params.block} has no exhaustive cases")
 
 
-class TimedBench(StreamBench[P]):
-    """The bench of a block whose latency depends on its data, and which has a cycle model."""
+class WordBench(StreamBench[Any]):
+    """The bench of a block with the ports ``i`` and ``o``, as functions of their columns."""
 
-    in_matrix = False
+    def __init__(
+        self,
+        expected: Callable[[Any, Columns], Columns],
+        stimulus: Callable[[Any, Generator, int], Columns] | None = None,
+        *,
+        cycles: Callable[[Any, Columns], NDArray[np.int64]] | None = None,
+        exhaustive: Callable[[Any], Columns] | None = None,
+        in_matrix: bool = True,
+    ):
+        self._expected, self._stimulus = expected, stimulus
+        self._cycles, self._exhaustive = cycles, exhaustive
+        self.timed, self.exhaustible = cycles is not None, exhaustive is not None
+        self.in_matrix = in_matrix and not self.timed
 
-    @abstractmethod
-    def cycles(self, params: P, columns: PortColumns) -> NDArray[np.int64]:
-        """Compute when each result is given, counted from the first word, without stalls."""
+    def stimulus(self, params: Any, rng: Generator, cases: int) -> PortColumns:
+        draw = self._stimulus
+        return {"i": draw(params, rng, cases)} if draw else super().stimulus(params, rng, cases)
+
+    def expected(self, params: Any, columns: PortColumns) -> PortColumns:
+        return {"o": self._expected(params, columns["i"])}
+
+    def cycles(self, params: Any, columns: PortColumns) -> NDArray[np.int64]:
+        return (
+            self._cycles(params, columns["i"]) if self._cycles else super().cycles(params, columns)
+        )
+
+    def exhaustive(self, params: Any) -> PortColumns:
+        list_all = self._exhaustive
+        return {"i": list_all(params)} if list_all else super().exhaustive(params)
 
 
 class _Fields(dict[str, NDArray]):

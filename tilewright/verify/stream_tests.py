@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tilewright.golden.params.block import BlockParams, Field, Port
 from tilewright.golden.payload import Columns, pack, unpack
 from tilewright.verify import job, stream_bench_of
-from tilewright.verify.bench import PortColumns, StreamBench, TimedBench, checked_columns
+from tilewright.verify.bench import PortColumns, StreamBench, checked_columns
 from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 
 ALONE_CASES = 12  # cases that pass through one at a time, to measure the latency
@@ -45,7 +45,7 @@ def phases(bench: StreamBench, stalls: Sequence[float]) -> list[Phase]:
     """The passes of a run."""
     stalled = [Phase(f"stall {stall:g}", stall, stall) for stall in stalls]
     patient = Phase("ready after valid", patient=True)
-    if isinstance(bench, TimedBench):
+    if bench.timed:
         return [*stalled, patient, Phase("slow consumer", slow=SLOW)]
     alone = Phase("one at a time", few=True, alone=True)
     return [alone, replace(patient, few=True), *stalled]
@@ -85,7 +85,7 @@ async def equals_golden(dut: Any) -> None:
         inputs = bench.stimulus(params, np.random.default_rng(asked.seed), asked.cases)
     cycles, seconds = 0, 0.0
     cases = asked.cases
-    if not isinstance(bench, TimedBench):
+    if not bench.timed:
         cases = len(next(iter(next(iter(inputs.values())).values())))
     for phase, data in passes(params, inputs, asked.stalls):
         start = time.perf_counter()
@@ -105,7 +105,7 @@ def passes(
     """Every phase of a run with its cases."""
     bench = stream_bench_of(params)
     whole = few = prepare(params, inputs)
-    if not isinstance(bench, TimedBench):  # whose words belong together
+    if not bench.timed:  # whose words belong together
         few = prepare(params, {p: _head(columns, ALONE_CASES) for p, columns in inputs.items()})
     for phase in phases(bench, stalls):
         yield phase, few if phase.few else whole
@@ -118,10 +118,12 @@ async def run_phase(
     bench = stream_bench_of(params)
     most = {name: most_words(words) for name, words in data.wanted.items()}
     drivers, monitors = await pass_through(clock, params, phase, data.sent, most, seed)
-    compare(params, data, {n: m.words for n, m in monitors.items()}, in_order=phase.steady)
+    for port in params.outputs:
+        problem = difference(params, data, port, monitors[port.name].words)
+        assert problem is None, problem
     if phase.alone:
         require_latency(params, drivers, monitors)
-    elif phase.steady and isinstance(bench, TimedBench):
+    elif phase.steady and bench.timed:
         timed = [driver for name, driver in drivers.items() if name not in bench.first]
         require_cycles(bench.cycles(params, data.inputs), timed, monitors)
     elif phase.steady:
@@ -139,7 +141,7 @@ async def pass_through(
     """Send all words, until no more words arrive; ``most`` words at each output."""
     bench = stream_bench_of(params)
     settle = SETTLE
-    if not isinstance(bench, TimedBench):
+    if not bench.timed:
         settle = 4 + params.timing.latency + int(params.timing.interval)
     drivers = {
         port.name: StreamDriver(clock.dut, port.name, stall=phase.stall, seed=seed)
@@ -187,23 +189,6 @@ def _batches(
 
 def _head(columns: Columns, cases: int) -> Columns:
     return {name: values[:cases] for name, values in columns.items()}
-
-
-def compare(params: BlockParams, data: Data, got: dict[str, list[int]], *, in_order: bool) -> None:
-    """Require the golden results, bit for bit.
-
-    A bench with a ``check`` of its own is asked instead, and also held to its expected results
-    where they are ``in_order``: with neither side ever waiting, timing is no excuse.
-    """
-    bench = stream_bench_of(params)
-    if bench.has_check:
-        columns = {port.name: unpack(port, got[port.name]) for port in params.outputs}
-        problem = bench.check(params, data.inputs, columns)
-        assert problem is None, problem
-    if in_order or not bench.has_check:
-        for port in params.outputs:
-            problem = difference(params, data, port, got[port.name])
-            assert problem is None, problem
 
 
 def difference(params: BlockParams, data: Data, port: Port, got: list[int]) -> str | None:

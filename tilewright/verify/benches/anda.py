@@ -23,7 +23,7 @@ from tilewright.golden.params.anda import (
 )
 from tilewright.golden.params.formats import FP16, FP32, BlockFormat
 from tilewright.golden.payload import Columns
-from tilewright.verify.bench import PortColumns, StreamBench, TimedBench
+from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
 from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
 from tilewright.verify.stimuli.groups import activations, mantissas, scales, weights
 
@@ -32,54 +32,13 @@ BURST = 4  # short dot products in a row
 RETURNING = slice(4, -2 * BURST, 4)  # dot products that take back what they added
 
 
-class AndaCompressorBench(StreamBench[AndaCompressorParams]):
-    """Bench of the bit-plane compressor: every M, corner groups, infinities and NaNs in all lanes.
-
-    The paper's size is no quick run.
-    """
-
-    in_matrix = False
-
-    def stimulus(self, params: AndaCompressorParams, rng: Generator, cases: int) -> PortColumns:
-        lanes = [
-            rng.permutation(activations(rng, cases, params.group, finite=k % 2 == 0))
-            for k in range(params.lanes)
-        ]
-        values = np.stack(lanes, axis=1).reshape(cases, -1)
-        return {"i": {"mantissa": mantissas(rng, cases, MAX_MANTISSA_BITS), "values": values}}
-
-    def expected(self, params: AndaCompressorParams, columns: PortColumns) -> PortColumns:
-        x = columns["i"]
-        values = x["values"].reshape(-1, params.lanes, params.group)
-        return {"o": compressed_beats(params.group, x["mantissa"], values)}
-
-
-class AndaCompressorLaneBench(StreamBench[AndaCompressorLaneParams]):
-    """Bench of one compressor lane: every M, corner groups, infinities and NaNs.
-
-    A group takes M + 1 cycles, so a run is long.
-    """
-
-    in_matrix = False
-
-    def stimulus(self, params: AndaCompressorLaneParams, rng: Generator, cases: int) -> PortColumns:
-        values = activations(rng, cases, params.group, finite=False)
-        return {"i": {"mantissa": mantissas(rng, cases, MAX_MANTISSA_BITS), "values": values}}
-
-    def expected(self, params: AndaCompressorLaneParams, columns: PortColumns) -> PortColumns:
-        x = columns["i"]
-        beats = compressed_beats(params.group, x["mantissa"], x["values"][:, np.newaxis])
-        beats["word"] = beats.pop("words")[:, 0]
-        beats["exponent"] = beats.pop("exponents")[:, 0]
-        return {"o": beats}
-
-
-class AndaApuBench(TimedBench[AndaApuParams], ComparedPE[AndaApuParams]):
+class AndaApuBench(StreamBench[AndaApuParams], ComparedPE[AndaApuParams]):
     """Bench of the APU: dot products of one to five groups, every M, corner groups and scales.
 
     Its variants are the lengths of the mantissas.
     """
 
+    timed, in_matrix = True, False
     variants = tuple(f"m{length}" for length in range(1, MAX_MANTISSA_BITS + 1))
     usual_variant = "m8"
 
@@ -140,8 +99,10 @@ class AndaApuBench(TimedBench[AndaApuParams], ComparedPE[AndaApuParams]):
         )
 
 
-class AndaMxuBench(TimedBench[AndaMxuParams]):
+class AndaMxuBench(StreamBench[AndaMxuParams]):
     """Bench of the MXU: tiles of one to five groups, every M, corner groups and scales."""
+
+    timed, in_matrix = True, False
 
     def stimulus(self, params: AndaMxuParams, rng: Generator, cases: int) -> PortColumns:
         """Draw ``cases`` tiles."""
@@ -180,7 +141,34 @@ class AndaMxuBench(TimedBench[AndaMxuParams]):
         return mxu_schedule(params, *zip(*groups, strict=True))
 
 
-def compressed_beats(group: int, mantissa: NDArray, values: NDArray) -> Columns:
+def _groups(params: AndaCompressorParams, rng: Generator, cases: int) -> Columns:
+    """Every M, corner groups, infinities and NaNs in all lanes."""
+    lanes = [
+        rng.permutation(activations(rng, cases, params.group, finite=k % 2 == 0))
+        for k in range(params.lanes)
+    ]
+    values = np.stack(lanes, axis=1).reshape(cases, -1)
+    return {"mantissa": mantissas(rng, cases, MAX_MANTISSA_BITS), "values": values}
+
+
+def _compressed(params: AndaCompressorParams, x: Columns) -> Columns:
+    return _beats(params.group, x["mantissa"], x["values"].reshape(-1, params.lanes, params.group))
+
+
+def _lane_groups(params: AndaCompressorLaneParams, rng: Generator, cases: int) -> Columns:
+    """Every M, corner groups, infinities and NaNs."""
+    values = activations(rng, cases, params.group, finite=False)
+    return {"mantissa": mantissas(rng, cases, MAX_MANTISSA_BITS), "values": values}
+
+
+def _compressed_lane(params: AndaCompressorLaneParams, x: Columns) -> Columns:
+    beats = _beats(params.group, x["mantissa"], x["values"][:, np.newaxis])
+    beats["word"] = beats.pop("words")[:, 0]
+    beats["exponent"] = beats.pop("exponents")[:, 0]
+    return beats
+
+
+def _beats(group: int, mantissa: NDArray, values: NDArray) -> Columns:
     """Output beats for sets of groups (sets, lanes, group), each with its own M."""
     sets = [
         _set_beats(BlockFormat(group=group, mantissa_bits=int(bits)), words)
@@ -357,3 +345,12 @@ def _weight_values(params: AndaMxuParams, words: NDArray) -> NDArray[np.int64]:
     codes = planes.unpack(fmt, whole, np.empty(0, np.uint8), params.group).mantissa
     values = codes.astype(np.int64)
     return values - ((values >> (params.weight_bits - 1)) << params.weight_bits)
+
+
+# The paper's compressor is no quick run, nor is a lane, where a group takes M + 1 cycles.
+BENCHES: dict[str, Bench] = {
+    "anda_compressor": WordBench(_compressed, _groups, in_matrix=False),
+    "anda_compressor_lane": WordBench(_compressed_lane, _lane_groups, in_matrix=False),
+    "anda_apu": AndaApuBench(),
+    "anda_mxu": AndaMxuBench(),
+}

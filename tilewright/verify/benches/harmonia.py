@@ -22,7 +22,7 @@ from tilewright.golden.params.harmonia import (
 from tilewright.golden.payload import Columns
 from tilewright.golden.vectors import corners
 from tilewright.golden.weights import WEIGHT_GROUP
-from tilewright.verify.bench import PortColumns, StreamBench, TimedBench
+from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
 from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
 from tilewright.verify.stimuli.dots import FP16_ONE, FP16_POWERS, lone_products, shared_powers
 from tilewright.verify.stimuli.groups import activations, scales
@@ -32,82 +32,58 @@ BENCH_STEPS = 2  # steps of every dot product that the bench of the PE sends
 ACTIVATION_UNIT = FP16.bias + ACTIVATION_BITS - 1
 
 
-class HarmoniaConverterBench(TimedBench[HarmoniaConverterParams]):
-    """Bench of the converter: both ways and both lengths in any order, corner groups first."""
-
-    def stimulus(self, params: HarmoniaConverterParams, rng: Generator, cases: int) -> PortColumns:
-        """Draw about ``cases`` beats of whole blocks."""
-        parts: list[Columns] = []
-        beats = 0
-        while beats < cases or len(parts) < 8:
-            spatial, short = (int(x) for x in np.unravel_index(len(parts) % 4, (2, 2)))
-            if len(parts) >= 4:
-                spatial, short = rng.integers(0, 2, 2)
-            # Each exponent in both halves of the memory, as long as a third of the beats.
-            largest = len(parts) // 2 - 1 if 4 <= len(parts) < 64 and beats < cases / 3 else 0
-            parts.append(_block(params, rng, bool(spatial and not largest), bool(short), largest))
-            beats += len(parts[-1]["spatial"])
-        return {"i": {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
-
-    def expected(self, params: HarmoniaConverterParams, columns: PortColumns) -> PortColumns:
-        return {"o": converter.convert(params, columns["i"])}
-
-    def cycles(self, params: HarmoniaConverterParams, columns: PortColumns) -> NDArray[np.int64]:
-        return converter.cycles(params, columns["i"])
+def _blocks(params: HarmoniaConverterParams, rng: Generator, cases: int) -> Columns:
+    """About ``cases`` beats of blocks: both ways and both lengths in any order, corners first."""
+    parts: list[Columns] = []
+    beats = 0
+    while beats < cases or len(parts) < 8:
+        spatial, short = (int(x) for x in np.unravel_index(len(parts) % 4, (2, 2)))
+        if len(parts) >= 4:
+            spatial, short = rng.integers(0, 2, 2)
+        # Each exponent in both halves of the memory, as long as a third of the beats.
+        largest = len(parts) // 2 - 1 if 4 <= len(parts) < 64 and beats < cases / 3 else 0
+        parts.append(_block(params, rng, bool(spatial and not largest), bool(short), largest))
+        beats += len(parts[-1]["spatial"])
+    return _joined(parts)
 
 
-class HarmoniaOffsetBench(TimedBench[HarmoniaOffsetParams]):
-    """Bench of the offset generator: windows of several lengths, any values, ties, subnormals."""
-
-    def stimulus(self, params: HarmoniaOffsetParams, rng: Generator, cases: int) -> PortColumns:
-        """Draw about ``cases`` beats: a window that learns, beats that apply it, and again."""
-        # Before any window every channel is unchanged, also where an earlier run learned some.
-        parts: list[Columns] = [_applied(params, rng, params.channels // params.width, 0)]
-        parts[0]["channel"] = np.arange(params.channels // params.width) * params.width
-        while sum(len(part["learn"]) for part in parts) < cases or len(parts) < 5:
-            channels = int(rng.integers(2, params.channels + 1))
-            kind = len(parts) // 2 % 3
-            parts.append(_window(params, rng, channels, int(rng.integers(1, 4)), kind))
-            parts.append(_applied(params, rng, 2 * channels, kind))
-        return {"i": {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
-
-    def expected(self, params: HarmoniaOffsetParams, columns: PortColumns) -> PortColumns:
-        return {"o": {"values": offset_stream.results(params, columns["i"])}}
-
-    def cycles(self, params: HarmoniaOffsetParams, columns: PortColumns) -> NDArray[np.int64]:
-        return offset_stream.cycles(params, columns["i"])
+def _windows(params: HarmoniaOffsetParams, rng: Generator, cases: int) -> Columns:
+    """About ``cases`` beats: a window of any length that learns, beats that apply it, and again."""
+    # Before any window every channel is unchanged, also where an earlier run learned some.
+    parts: list[Columns] = [_applied(params, rng, params.channels // params.width, 0)]
+    parts[0]["channel"] = np.arange(params.channels // params.width) * params.width
+    while sum(len(part["learn"]) for part in parts) < cases or len(parts) < 5:
+        channels = int(rng.integers(2, params.channels + 1))
+        kind = len(parts) // 2 % 3
+        parts.append(_window(params, rng, channels, int(rng.integers(1, 4)), kind))
+        parts.append(_applied(params, rng, 2 * channels, kind))
+    return _joined(parts)
 
 
-class Int8QuantiserBench(TimedBench[Int8QuantiserParams]):
-    """Bench of the int8 quantiser: corner groups and subnormal ones among ordinary ones."""
-
-    def stimulus(self, params: Int8QuantiserParams, rng: Generator, cases: int) -> PortColumns:
-        """Draw ``cases`` beats, rounded up to whole groups."""
-        count = -(-cases // params.group)
-        pool = activations(rng, 64 + count * params.rows, params.group, finite=False)
-        groups = rng.permutation(pool)[: count * params.rows].reshape(
-            count, params.rows, params.group
-        )
-        # The largest value is normalised where it is subnormal. A one that has only zeros below
-        # asks most of the count of zeros above it.
-        place = (count, params.rows, 1)
-        top = (1 << rng.integers(0, FP16.mantissa_bits, place)) + rng.integers(0, 2, place)
-        below = rng.integers(0, top, groups.shape, endpoint=True)
-        signs = rng.integers(0, 2, groups.shape) << (FP16.bits - 1)
-        small = np.where(np.arange(params.group) == 0, top, below) | signs
-        groups = np.where(rng.random(place) < 0.25, small, groups).astype(groups.dtype)
-        return {"i": {"values": groups.swapaxes(1, 2).reshape(-1, params.rows)}}
-
-    def expected(self, params: Int8QuantiserParams, columns: PortColumns) -> PortColumns:
-        return {"o": int8_quantiser.quantise(params, columns["i"])}
-
-    def cycles(self, params: Int8QuantiserParams, columns: PortColumns) -> NDArray[np.int64]:
-        return int8_quantiser.cycles(params, columns["i"])
+def _joined(parts: list[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-class HarmoniaArrayBench(TimedBench[HarmoniaArrayParams]):
+def _int8_groups(params: Int8QuantiserParams, rng: Generator, cases: int) -> Columns:
+    """``cases`` beats, rounded up to whole groups: corners and subnormals among ordinary ones."""
+    count = -(-cases // params.group)
+    pool = activations(rng, 64 + count * params.rows, params.group, finite=False)
+    groups = rng.permutation(pool)[: count * params.rows].reshape(count, params.rows, params.group)
+    # The largest value is normalised where it is subnormal. A one that has only zeros below
+    # asks most of the count of zeros above it.
+    place = (count, params.rows, 1)
+    top = (1 << rng.integers(0, FP16.mantissa_bits, place)) + rng.integers(0, 2, place)
+    below = rng.integers(0, top, groups.shape, endpoint=True)
+    signs = rng.integers(0, 2, groups.shape) << (FP16.bits - 1)
+    small = np.where(np.arange(params.group) == 0, top, below) | signs
+    groups = np.where(rng.random(place) < 0.25, small, groups).astype(groups.dtype)
+    return {"values": groups.swapaxes(1, 2).reshape(-1, params.rows)}
+
+
+class HarmoniaArrayBench(StreamBench[HarmoniaArrayParams]):
     """Bench of the array: operands loaded once, then tiles of every mode and length."""
 
+    timed, in_matrix = True, False
     first = ("load",)
 
     def stimulus(self, params: HarmoniaArrayParams, rng: Generator, cases: int) -> PortColumns:
@@ -151,7 +127,7 @@ class HarmoniaArrayBench(TimedBench[HarmoniaArrayParams]):
             tiles.append(tile)
         return {
             "load": {name: values[order] for name, values in loads.items()},
-            "i": {name: np.concatenate([t[name] for t in tiles]) for name in tiles[0]},
+            "i": _joined(tiles),
         }
 
     def expected(self, params: HarmoniaArrayParams, columns: PortColumns) -> PortColumns:
@@ -509,3 +485,16 @@ def _scales(rng: Generator, shape: tuple[int, ...]) -> NDArray:
     """Draw mostly ordinary scales, some at fp16's edges."""
     ordinary = encode(FP16, np.exp2(rng.uniform(-12, 4, shape)) * rng.choice([-1, 1], shape))
     return np.where(rng.random(shape) < 0.1, rng.choice(corners(FP16), shape), ordinary)
+
+
+BENCHES: dict[str, Bench] = {
+    "harmonia_converter": WordBench(converter.convert, _blocks, cycles=converter.cycles),
+    "harmonia_offset": WordBench(
+        lambda p, x: {"values": offset_stream.results(p, x)}, _windows, cycles=offset_stream.cycles
+    ),
+    "int8_quantiser": WordBench(
+        int8_quantiser.quantise, _int8_groups, cycles=int8_quantiser.cycles
+    ),
+    "harmonia_array": HarmoniaArrayBench(),
+    "harmonia_pe": HarmoniaPeBench(),
+}

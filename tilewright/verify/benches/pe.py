@@ -28,7 +28,7 @@ from tilewright.golden.pe import (
     fp_int_dot,
 )
 from tilewright.golden.vectors import corners
-from tilewright.verify.bench import PortColumns, StreamBench
+from tilewright.verify.bench import Bench, PortColumns, WordBench
 from tilewright.verify.dots import GROUP, PEBench, Tensors, in_beats
 from tilewright.verify.stimuli.dots import (
     BENCH_BEATS,
@@ -294,27 +294,21 @@ class DecaLaneBench(PEBench[DecaLaneParams]):
         return x | rounded
 
 
-class FignaAlignerBench(StreamBench[FignaAlignerParams]):
-    """Bench of the aligner: groups of a few beats, of ordinary and extreme values."""
+def _values_to_align(params: FignaAlignerParams, rng: Generator, cases: int) -> Columns:
+    """Groups of a few beats, of ordinary and extreme values."""
+    ends = np.arange(cases) % BENCH_BEATS == BENCH_BEATS - 1
+    return {"activation": floats(rng, cases, params.lanes), "group_end": ends.astype(np.int64)}
 
-    def stimulus(self, params: FignaAlignerParams, rng: Generator, cases: int) -> PortColumns:
-        position = np.arange(cases) % BENCH_BEATS
-        ends = (position == BENCH_BEATS - 1).astype(np.int64)
-        return {"i": {"activation": floats(rng, cases, params.lanes), "group_end": ends}}
 
-    def expected(self, params: FignaAlignerParams, columns: PortColumns) -> PortColumns:
-        x = columns["i"]
-        groups = len(x["group_end"]) // BENCH_BEATS
-        whole = groups * BENCH_BEATS
-        values = x["activation"][:whole].reshape(groups, -1)
-        words, exponent = align(params.mantissa_bits, values)
-        return {
-            "o": {
-                "activation": words.reshape(whole, params.lanes),
-                "exponent": np.repeat(exponent, BENCH_BEATS),
-                "group_end": x["group_end"][:whole],
-            }
-        }
+def _aligned(params: FignaAlignerParams, x: Columns) -> Columns:
+    groups = len(x["group_end"]) // BENCH_BEATS
+    whole = groups * BENCH_BEATS
+    words, exponent = align(params.mantissa_bits, x["activation"][:whole].reshape(groups, -1))
+    return {
+        "activation": words.reshape(whole, params.lanes),
+        "exponent": np.repeat(exponent, BENCH_BEATS),
+        "group_end": x["group_end"][:whole],
+    }
 
 
 def _products(
@@ -334,3 +328,14 @@ def _bf16(rng: Generator, shape: tuple[int, ...], spread: int) -> NDArray:
     wide = encode(BF16, signs * np.exp2(rng.uniform(-120, 120, shape)))
     kind = rng.choice(3, shape, p=[0.9, 0.07, 0.03])
     return np.choose(kind, [ordinary, wide, rng.choice(corners(BF16), shape)])
+
+
+BENCHES: dict[str, Bench] = {
+    "pe_fp_fp": FpFpBench(),
+    "pe_fp_int": FpIntBench(),
+    "pe_ifpu": IfpuBench(),
+    "pe_figna": FignaBench(),
+    "pe_figna_c": FignaChunkBench(),
+    "pe_deca": DecaLaneBench(),
+    "figna_aligner": WordBench(_aligned, _values_to_align),
+}

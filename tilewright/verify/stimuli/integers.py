@@ -4,13 +4,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from tilewright.golden.params.block import BlockParams, Field, Port
+from tilewright.golden.params.block import Field, Port
 from tilewright.golden.payload import Columns
-
-
-def random_inputs(params: BlockParams, rng: Generator, cases: int) -> dict[str, Columns]:
-    """Draw ``cases`` payloads for every input of a block."""
-    return {port.name: random_columns(port, rng, cases) for port in params.inputs}
 
 
 def random_columns(port: Port, rng: Generator, cases: int) -> Columns:
