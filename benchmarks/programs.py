@@ -65,7 +65,7 @@ def host() -> Iterator[Figure]:
     runs = [simulate_program(block, program, memory, latency, DEFAULT, None) for _ in range(rounds)]
     wanted, numbers = min(runs, key=lambda run: run[1]["seconds"])
     yield Figure(f"{block}, cocotb", numbers["cycles"] / numbers["seconds"], "1/s")
-    model = build_native(block, threads=1)
+    model = build_native(block)
     rates = []
     for _ in range(rounds):
         got = memory.copy()

@@ -143,7 +143,7 @@ def test_what_is_refused():
     with pytest.raises(
         CommandError, match=r"^the native host writes no waves; take --host cocotb$"
     ):
-        Simulation(waves="a.fst", host="native")
+        Simulation(waves="a.vcd", host="native")
 
 
 VERILOG = """module top(clk, a, y);

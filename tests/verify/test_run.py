@@ -1,6 +1,7 @@
 """Running a bench: its results, its crashes, its waves."""
 
 import re
+from functools import partial
 from importlib.metadata import version
 
 import pytest
@@ -10,10 +11,9 @@ from tilewright.synth.emit import to_verilog
 from tilewright.verify import cocotb_tests
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import SimulationError, run_bench
-from tilewright.verify.simulators.find import find_compiler, find_verilators, require_simulator
+from tilewright.verify.simulators.find import find_compiler, find_verilators
 from tilewright.verify.simulators.programs import BuildError, is_gcc
-from tilewright.verify.simulators.run import wave_format
-from tilewright.verify.simulators.verilator import can_write_fst, with_public_ports
+from tilewright.verify.simulators.verilator import with_public_ports
 
 PARAMS = resolve("adder_tree:pipelined")
 SIMULATORS = ["verilator", "icarus"]
@@ -120,43 +120,17 @@ def title(simulator):
     return getattr(simulator, "title", simulator)
 
 
-def run_with_waves(simulator, path):
-    job = Job("adder_tree:pipelined", cases=3).as_dict()
-    tests = cocotb_tests(PARAMS)
-    result = run_bench(
-        to_verilog(PARAMS), PARAMS.slug, tests, simulator=simulator, job=job, waves=path
-    )
-    assert result.passed, result.failure
-    return result.waves
-
-
 @pytest.mark.parametrize("simulator", [*find_verilators(), "icarus"], ids=title)
-def test_vcd_shows_the_clock_and_inner_signals(simulator, tmp_path):
-    path = run_with_waves(simulator, tmp_path / "waves.vcd")
-    assert path == tmp_path / "waves.vcd"
+def test_waves_show_the_clock_and_inner_signals(simulator, tmp_path):
+    job, path = Job("adder_tree:pipelined", cases=3).as_dict(), tmp_path / "waves.vcd"
+    tests = cocotb_tests(PARAMS)
+    run = partial(run_bench, to_verilog(PARAMS), PARAMS.slug, tests, simulator=simulator, job=job)
+    assert run(waves=path).failure is None
     text = path.read_text()
     clock = re.search(r"\$var \w+\s+1 (\S+) clk \$end", text)
     assert re.search(r"s\d+r\d+_valid", text)  # a register inside
     assert text.count(f"\n1{clock[1]}\n") > 10
     assert "#10000\n" in text  # one period of 10 ns, in ps
-
-
-# Verilator's writer of FST alone takes the compiler longer than all models of this file.
-@pytest.mark.parametrize("simulator", [pytest.param("verilator", marks=pytest.mark.full), "icarus"])
-def test_fst_where_it_can_be_written(simulator, tmp_path):
-    simulator = require_simulator(simulator)
-    path = run_with_waves(simulator, tmp_path / "waves.fst")
-    if simulator.name == "icarus" or can_write_fst(simulator):
-        assert path.suffix == ".fst"
-        assert path.read_bytes()[:1] == b"\0"  # header block of the format
-    else:
-        assert path.suffix == ".vcd"
-        assert path.read_text().startswith("$version")
-
-
-def test_other_wave_formats_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"^waves go to a \.vcd or \.fst file, not to 'x\.png'$"):
-        wave_format(require_simulator("icarus"), tmp_path.__class__("x.png"))
 
 
 @pytest.mark.parametrize(

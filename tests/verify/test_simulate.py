@@ -61,7 +61,7 @@ queue --m 3 | --m is an option of deca.gemm, not of queue
 machine.layer --save x.npz | --save is an option of anda, harmonia, not of machine.layer
 deca.gemm --cases 5 | --cases is an option of deca.cycles, not of deca.gemm
 deca.gemm queue | unknown argument 'queue'; see tilewright simulate deca.gemm --help
-queue --waves x.png | waves go to a .vcd or .fst file, not to 'x.png'
+queue --waves x.png | waves go to a .vcd file, not to 'x.png'
 """
 
 

@@ -115,7 +115,7 @@ class Block(Reported):
         simulator
             ``verilator``, ``icarus`` or ``both``; by default the first that is installed.
         waves
-            A ``.fst`` or ``.vcd`` file for all signals.
+            A ``.vcd`` file for all signals.
         """
         from tilewright.studies.runs.bench import bench_block
 

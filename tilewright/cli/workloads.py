@@ -26,9 +26,7 @@ def add_simulation(parser: argparse.ArgumentParser, default: str) -> None:
         help="simulator to use [Verilator if installed, else Icarus Verilog]",
     )
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="random seed [1]")
-    parser.add_argument(
-        "--waves", type=Path, metavar="FILE", help="write all signals to FILE.fst or FILE.vcd"
-    )
+    parser.add_argument("--waves", type=Path, metavar="FILE.vcd", help="write all signals to it")
 
 
 def simulation_of(args: argparse.Namespace) -> "Simulation":

@@ -11,13 +11,12 @@ from tilewright.verify import bench_of, cocotb_tests
 from tilewright.verify.job import DEFAULT_STALLS, Job
 from tilewright.verify.simulators import (
     BenchResult,
-    build_simulation,
     default_simulator,
     require_simulator,
     run_bench,
 )
 from tilewright.verify.simulators.find import SIMULATORS
-from tilewright.verify.simulators.run import wave_format
+from tilewright.verify.simulators.run import require_vcd
 from tilewright.verify.simulators.verilog import block_verilog
 
 LONG = 50_000  # cases that repay the time of an optimising compiler
@@ -59,8 +58,8 @@ def bench_block(
 
     ``simulator`` is ``verilator``, ``icarus`` or ``both``, by default the first that is found.
     ``stalls`` are probabilities that a side waits, per cycle, one pass for each. ``exhaustive``
-    runs every case that the bench can list instead of ``cases`` random ones. ``waves`` is a .fst
-    or .vcd file that all signals are written to.
+    runs every case that the bench can list instead of ``cases`` random ones. ``waves`` is a .vcd
+    file that all signals are written to.
     """
     params = resolve(block)
     if not 1 <= cases <= MOST_CASES:
@@ -73,16 +72,14 @@ def bench_block(
     simulators = [require_simulator(name) for name in names]
     if waves and len(simulators) > 1:
         raise ValueError("--waves takes one simulator, not both")
-    suffix = wave_format(simulators[0], waves) if waves else None
+    require_vcd(waves)
     optimize = "-O2" if cases > LONG else "-O0"
     results = []
-    with progress(f"simulate {params.slug}", 2 * len(simulators)) as tick:
+    with progress(f"simulate {params.slug}", len(simulators)) as tick:
         tick("Verilog", steps=0)
         verilog = block_verilog(block)
         for found in simulators:
-            tick(f"build for {found.title}", steps=0)
-            build_simulation(verilog, params.slug, found, waves=suffix, optimize=optimize)
-            tick(f"run on {found.title}")
+            tick(found.title, steps=0)
             results.append(
                 run_bench(
                     verilog,

@@ -23,7 +23,7 @@ class Simulation:
 
     simulator: str | None = None  # "verilator" or "icarus"; by default the first that is found
     seed: int = 1
-    waves: Path | None = None  # a .fst or .vcd file that all signals are written to
+    waves: Path | None = None  # a .vcd file that all signals are written to
     host: str = "cocotb"  # of an accelerator: "cocotb", or "native", which is C++ in the model
 
     def __post_init__(self) -> None:

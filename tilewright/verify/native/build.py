@@ -1,12 +1,8 @@
 """Verilog of an accelerator and the C++ host to one simulation program, from the cache."""
 
-import os
 import re
-import shutil
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +21,11 @@ from tilewright.verify.simulators.programs import run_program
 from tilewright.verify.simulators.verilator import (
     BASE_FLAGS,
     SLOW,
+    compile_and_link,
+    include_flags,
     left_out,
-    runtime_object,
     with_short_top,
+    write_unit,
 )
 from tilewright.verify.simulators.verilog import block_verilog
 
@@ -67,85 +65,47 @@ class NativeModel:
     seconds: float
 
 
-def build_native(block: str, *, threads: int = 1) -> NativeModel:
-    """The accelerator ``block`` with memory and host; ``threads`` are the model's own."""
+def build_native(block: str) -> NativeModel:
+    """The accelerator ``block`` with memory and host."""
     params: Any = resolve(block)
     verilator, compiler = require_simulator("verilator"), find_compiler()
     header = machine_header(params, accelerator_of(params).counter)
     verilog, top = with_short_top(_ZEROS.sub("", block_verilog(block)), params.slug)
     verilog, shared = share_modules(verilog, top)
-    texts = [header, *(source.read_text() for source in SOURCES)]
     large = len(verilog) >= LARGE
     models = {"top": (top, verilog, OPTIMIZE if large else "-O0")}
     for module in shared:
         text = module.verilog.replace(_EDGE, _BOTH_EDGES)
         level = OPTIMIZE if len(text) >= LONG else OPTIMIZE_SHARED
         models[module.name] = (module.name, text, level if large else "-O0")
-    glue = {module.name: module.glue for module in shared}
-    threading = ("--threads", str(threads), "--threads-dpi", "all") if threads > 1 else ()
+    sources = {source.name: source.read_text() for source in SOURCES} | {"machine.h": header}
+    sources |= {f"{module.name}_glue.cpp": module.glue for module in shared}
+    flags = [*BASE_FLAGS, *DEFINES, *include_flags(verilator)]
+
+    def make(folder: Path) -> None:
+        start, objects = time.perf_counter(), folder / "objects"
+        for name, (top, text, level) in models.items():
+            (folder / f"{name}.v").write_text(text)
+            words = ["--prefix", f"V{name}", "--top-module", top, f"{name}.v"]
+            words = [*VERILATOR_FLAGS, *words, *left_out(verilator, text, level)]
+            run_program([verilator.path, *words], folder, {"VERILATOR_ROOT": str(verilator.root)})
+        for name, text in sources.items():
+            (objects / name).write_text(text)
+        compile_and_link(objects, (verilator, compiler), flags, _units(objects, models), RUNTIME)
+        (folder / "seconds").write_text(f"{time.perf_counter() - start:.1f}")
+
     ingredients = [
         *(word for model in models.values() for word in model),
-        *(*texts, *glue.values(), *VERILATOR_FLAGS, *threading, *BASE_FLAGS, *DEFINES),
         *(word for _, *model in models.values() for word in left_out(verilator, *model)),
+        *(*sources.values(), *VERILATOR_FLAGS, *flags),
         *(verilator.fingerprint, file_fingerprint(compiler)),
     ]
-    tools = (verilator, compiler)
-    make = partial(_make, tools=tools, models=models, header=header, glue=glue, threading=threading)
     folder = get_or_make_folder("sim", ingredients, make)
     seconds = float((folder / "seconds").read_text())
     return NativeModel(block, folder / "sim", verilator, seconds)
 
 
-def _make(
-    folder: Path,
-    *,
-    tools: tuple[Simulator, Path],
-    models: dict[str, tuple[str, str, str]],
-    header: str,
-    glue: dict[str, str],
-    threading: tuple[str, ...],
-) -> None:
-    start = time.perf_counter()
-    (verilator, compiler), objects = tools, folder / "objects"
-    for name, (top, text, level) in models.items():
-        (folder / f"{name}.v").write_text(text)
-        words = ["--prefix", f"V{name}", "--top-module", top, f"{name}.v"]
-        if name == "top":
-            words += threading
-        words += left_out(verilator, text, level)
-        environment = {"VERILATOR_ROOT": str(verilator.root)}
-        run_program([verilator.path, *VERILATOR_FLAGS, *words], folder, environment)
-    for source in SOURCES:
-        shutil.copy(source, objects)
-    (objects / "machine.h").write_text(header)
-    for name, text in glue.items():
-        (objects / f"{name}_glue.cpp").write_text(text)
-    include = [f"-I{verilator.root}/include", f"-I{verilator.root}/include/vltstd", "-I."]
-    flags = [*BASE_FLAGS, *DEFINES, *include]
-    units = _units(objects, models)
-    commands: list[list[str | Path]] = [
-        [compiler, *flags, level, "-c", f"{name}.cpp", "-o", f"{name}.o"] for name, level in units
-    ]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        runtime = [pool.submit(runtime_object, verilator, compiler, name) for name in RUNTIME]
-        compiled = [pool.submit(run_program, command, objects) for command in commands]
-        made = [future.result() for future in runtime]
-        for future in compiled:
-            future.result()
-    link: list[str | Path] = [
-        compiler,
-        "-o",
-        "../sim",
-        *(f"{name}.o" for name, _ in units),
-        *made,
-        "-pthread",
-    ]
-    run_program(link, objects)
-    shutil.rmtree(objects)
-    (folder / "seconds").write_text(f"{time.perf_counter() - start:.1f}")
-
-
-def _units(objects: Path, models: dict[str, tuple[str, str, str]]) -> list[tuple[str, str]]:
+def _units(objects: Path, models: dict[str, tuple[str, str, str]]) -> list[tuple[str, list[str]]]:
     """Files to compile, the longest first: names, and how far each is optimised.
 
     Sources that are compiled alike are one unit, up to a size: each would read all headers again.
@@ -157,8 +117,7 @@ def _units(objects: Path, models: dict[str, tuple[str, str, str]]) -> list[tuple
         if SLOW in source.name or models["top"][2] == "-O0":
             level = "-O0"
         kind = model[1] if model and level != "-O0" else "the rest"
-        sources = together.setdefault((kind, level), [])
-        sources.append(source)
+        together.setdefault((kind, level), []).append(source)
     units = []
     for (_, level), sources in together.items():
         size, part = 0, list[Path]()
@@ -169,9 +128,8 @@ def _units(objects: Path, models: dict[str, tuple[str, str, str]]) -> list[tuple
             size += source.stat().st_size
             part.append(source)
         units.append((size, part, level))
-    named = []
-    for number, (_, part, level) in enumerate(sorted(units, key=lambda unit: -unit[0])):
-        text = "".join(f'{_SECOND_MODEL}#include "{source.name}"\n' for source in part)
-        (objects / f"unit{number}.cpp").write_text(text)
-        named.append((f"unit{number}", level))
-    return named
+    longest_first = sorted(units, key=lambda unit: -unit[0])
+    return [
+        (write_unit(objects, number, part, _SECOND_MODEL), [level])
+        for number, (_, part, level) in enumerate(longest_first)
+    ]

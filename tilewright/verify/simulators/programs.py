@@ -45,17 +45,9 @@ def import_path() -> str:
     return os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
 
 
-def can_include(compiler: Path, headers: Sequence[str]) -> bool:
-    """Whether the compiler finds all ``headers``."""
-    return _preprocesses(compiler, "".join(f"#include <{name}>\n" for name in headers))
-
-
 def is_gcc(compiler: Path) -> bool:
     """Whether the compiler is GCC itself and not Clang, which also calls itself GNU C."""
-    return _preprocesses(compiler, "#if !defined(__GNUC__) || defined(__clang__)\n#error\n#endif\n")
-
-
-def _preprocesses(compiler: Path, text: str) -> bool:
+    text = "#if !defined(__GNUC__) || defined(__clang__)\n#error\n#endif\n"
     command = [str(compiler), "-x", "c++", "-E", "-"]
     return subprocess.run(command, input=text.encode(), capture_output=True).returncode == 0
 

@@ -13,19 +13,18 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from tilewright.base.cache import get_or_make_folder
 from tilewright.base.errors import CommandError
 from tilewright.base.files import open_atomic
 from tilewright.verify.simulators.find import Simulator, require_simulator
-from tilewright.verify.simulators.icarus import build_icarus
 from tilewright.verify.simulators.programs import (
     BuildError,
     cocotb_libraries,
     cocotb_module,
     import_path,
+    run_program,
 )
-from tilewright.verify.simulators.verilator import build_verilator, can_write_fst, has_inertial_puts
-
-WAVE_FORMATS = ("vcd", "fst")
+from tilewright.verify.simulators.verilator import build_verilator, has_inertial_puts
 
 
 class SimulationError(CommandError):
@@ -53,7 +52,6 @@ class BenchResult:
     numbers: dict[str, Any]  # what the bench itself reported (tilewright.verify.job.report)
     seconds: float  # wall clock of the simulation, without the build
     log: str
-    waves: Path | None  # the file written
 
     @property
     def passed(self) -> bool:
@@ -70,27 +68,41 @@ def build_simulation(
     top: str,
     simulator: Simulator | str = "verilator",
     *,
-    waves: str | None = None,
+    waves: bool = False,
     optimize: str = "-O0",
 ) -> Path:
     """The program that simulates module ``top``, from the cache where it was built before."""
     if isinstance(simulator, str):
         simulator = require_simulator(simulator)
-    if waves not in (None, *WAVE_FORMATS):
-        raise ValueError(f"waves must be one of {', '.join(WAVE_FORMATS)}, not {waves!r}")
     if simulator.name == "icarus":
-        return build_icarus(simulator, verilog, top, waves=waves)
+        return _build_icarus(simulator, verilog, top, waves=waves)
     return build_verilator(simulator, verilog, top, waves=waves, optimize=optimize)
 
 
-def wave_format(simulator: Simulator, path: Path) -> str:
-    """The format that ``path`` ends with; FST falls back to VCD where it cannot be written."""
-    wanted = path.suffix.removeprefix(".")
-    if wanted not in WAVE_FORMATS:
-        raise ValueError(f"waves go to a .vcd or .fst file, not to {str(path)!r}")
-    if wanted == "fst" and simulator.name == "verilator" and not can_write_fst(simulator):
-        return "vcd"
-    return wanted
+def _build_icarus(icarus: Simulator, verilog: str, top: str, *, waves: bool) -> Path:
+    """The vvp program of module ``top``, which dumps its signals with ``waves``."""
+    tops = [top]
+    if waves:
+        tops.append("tilewright_waves")
+        verilog += (
+            "\nmodule tilewright_waves;\n  initial begin\n"
+            f'    $dumpfile("waves.vcd");\n    $dumpvars(0, \\{top} );\n'
+            "  end\nendmodule\n"
+        )
+    options = ["-g2012", *(word for name in tops for word in ("-s", name))]
+
+    def make(folder: Path) -> None:
+        # A time unit of 1 ns and a precision of 1 ps, as cocotb's clocks are given in ns.
+        (folder / "top.v").write_text(f"`timescale 1ns/1ps\n{verilog}")
+        run_program([icarus.path, *options, "-o", "sim.vvp", "top.v"], folder)
+
+    return get_or_make_folder("sim", [verilog, icarus.fingerprint, *options], make) / "sim.vvp"
+
+
+def require_vcd(waves: Path | None) -> None:
+    """Refuse a file of waves of another format."""
+    if waves is not None and waves.suffix != ".vcd":
+        raise ValueError(f"waves go to a .vcd file, not to {str(waves)!r}")
 
 
 def run_bench(
@@ -108,18 +120,20 @@ def run_bench(
     """Run the cocotb tests of Python module ``module`` on the Verilog module ``top``.
 
     ``job`` reaches the bench as ``tilewright.verify.job``. ``waves`` is written whether the tests
-    pass or not, in the format that its ending names (``wave_format``). A failing test is a
-    result; no result at all is a :class:`SimulationError`. A simulation that has not ended after
-    ``limit`` seconds is stopped with a ``TimeoutError``.
+    pass or not. A failing test is a result; no result at all is a :class:`SimulationError`. A
+    simulation that has not ended after ``limit`` seconds is stopped with a ``TimeoutError``.
     """
     if isinstance(simulator, str):
         simulator = require_simulator(simulator)
-    suffix = wave_format(simulator, waves) if waves else None
-    program = build_simulation(verilog, top, simulator, waves=suffix, optimize=optimize)
+    require_vcd(waves)
+    program = build_simulation(verilog, top, simulator, waves=waves is not None, optimize=optimize)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
-        setting = _environment(simulator, top, module, folder, job or {}, suffix)
-        command = _command(simulator, program, suffix)
+        setting = _environment(simulator, top, module, folder, job or {})
+        command = [str(program)]
+        if simulator.name == "icarus":
+            library = cocotb_libraries() / "libcocotbvpi_icarus.so"
+            command = [str(simulator.root / "vvp"), "-m", str(library), str(program)]
         start = time.perf_counter()
         with (folder / "log").open("w") as log:
             try:
@@ -139,32 +153,15 @@ def run_bench(
         text = (folder / "log").read_text(errors="replace")
         tests = _read_results(folder / "results.xml", module, done.returncode, text)
         if waves:
-            waves = waves.with_suffix(f".{suffix}")
-            with open_atomic(waves) as target, (folder / f"waves.{suffix}").open("rb") as source:
+            with open_atomic(waves) as target, (folder / "waves.vcd").open("rb") as source:
                 shutil.copyfileobj(source, target)
         report = folder / "report.json"
         numbers = json.loads(report.read_text()) if report.is_file() else {}
-    return BenchResult(simulator, tests, numbers, seconds, text, waves)
-
-
-def _command(simulator: Simulator, program: Path, waves: str | None) -> list[str]:
-    if simulator.name == "verilator":
-        return [str(program)]
-    library = cocotb_libraries() / "libcocotbvpi_icarus.so"
-    # -m: the library; -fst or -vcd after the program: the format $dumpfile writes.
-    return [
-        *(str(simulator.root / "vvp"), "-m", str(library), str(program)),
-        *([f"-{waves}"] if waves else []),
-    ]
+    return BenchResult(simulator, tests, numbers, seconds, text)
 
 
 def _environment(
-    simulator: Simulator,
-    top: str,
-    module: str,
-    folder: Path,
-    job: Mapping[str, Any],
-    waves: str | None,
+    simulator: Simulator, top: str, module: str, folder: Path, job: Mapping[str, Any]
 ) -> dict[str, str]:
     module_of_cocotb = cocotb_module()  # says what is missing where cocotb is
     from find_libpython import find_libpython
@@ -191,7 +188,6 @@ def _environment(
     else:
         # No COCOTB_TOPLEVEL: there is one, and 5.006 has its own spelling of two underscores.
         settings["COCOTB_TRUST_INERTIAL_WRITES"] = str(int(has_inertial_puts(simulator)))
-        settings["TILEWRIGHT_WAVES"] = str(folder / f"waves.{waves}")
     return settings
 
 
@@ -203,20 +199,14 @@ def _read_results(path: Path, module: str, code: int, log: str) -> tuple[TestRes
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         if case.find("skipped") is not None:
             continue
-        problem = case.find("failure")
-        if problem is None:
-            problem = case.find("error")
         message = None
-        if problem is not None:
+        for problem in (*case.findall("failure"), *case.findall("error")):
             message = problem.get("message") or problem.get("type") or "failed without a message"
+            break
         values = {p.get("name"): p.get("value") for p in case.iter("property")}
+        simulated = float(values.get("sim_time_duration") or 0)
         tests.append(
-            TestResult(
-                name=case.get("name", ""),
-                message=message,
-                simulated_ns=float(values.get("sim_time_duration") or 0),
-                seconds=float(case.get("time", 0)),
-            )
+            TestResult(case.get("name", ""), message, simulated, float(case.get("time", 0)))
         )
     if not tests:
         raise SimulationError(f"bench {module} ran no test:\n  {ending}")

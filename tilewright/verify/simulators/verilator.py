@@ -17,11 +17,16 @@ from pathlib import Path
 
 from tilewright.base.cache import get_or_make_folder
 from tilewright.verify.simulators.find import Simulator, file_fingerprint, find_compiler
-from tilewright.verify.simulators.programs import can_include, cocotb_libraries, is_gcc, run_program
+from tilewright.verify.simulators.programs import cocotb_libraries, is_gcc, run_program
 
 MAIN = Path(__file__).with_name("verilator_main.cpp")
 RUNTIME = ("verilated", "verilated_vpi", "verilated_threads")
-WAVE_RUNTIME = {"vcd": "verilated_vcd_c", "fst": "verilated_fst_c"}
+MODEL_FLAGS = (
+    *("--cc", "--vpi", "--no-timing", "-Mdir", "objects"),
+    *("--timescale", "1ns/1ps"),  # cocotb's clocks are given in ns
+    "-Wno-lint",  # the lint session has its own run, with -Wall
+    "-Wno-UNOPTFLAT",  # valid and ready of one bus may look like a loop
+)
 # From so many bytes of C++ on, what runs in every cycle is compiled apart from what runs once. In
 # whole accelerators it is optimised a little even where the build is to be quick: that costs
 # seconds, and a simulation takes half to two thirds of the time.
@@ -67,50 +72,52 @@ def left_out(verilator: Simulator, verilog: str, optimize: str) -> tuple[str, ..
 
 
 def build_verilator(
-    verilator: Simulator, verilog: str, top: str, *, waves: str | None, optimize: str
+    verilator: Simulator, verilog: str, top: str, *, waves: bool, optimize: str
 ) -> Path:
-    """The simulation program of module ``top``; ``waves`` is None, "vcd" or "fst".
+    """The simulation program of module ``top``, which dumps its signals with ``waves``.
 
     ``optimize`` is the compiler's level for the model: -O0 is built soonest, with a large model's
     cycles at ``LARGE_OPTIMIZE``; -O2 suits long runs.
     """
     compiler = find_compiler()
     flags = [
-        *BASE_FLAGS,
-        "-I.",
-        f"-I{verilator.root}/include",
-        f"-I{verilator.root}/include/vltstd",
-        f"-DVM_TRACE={int(waves is not None)}",
-        f"-DVM_TRACE_FST={int(waves == 'fst')}",
+        *(*BASE_FLAGS, *include_flags(verilator)),
+        f"-DVM_TRACE={int(waves)}",
         f"-DINERTIAL_PUTS={int(has_inertial_puts(verilator))}",
     ]
     without = left_out(verilator, verilog, optimize)
     verilog, top = with_short_top(verilog, top)
     source = with_public_ports(verilog, top)
+
+    def make(folder: Path) -> None:
+        ahead: list[str | Path] = []
+        if not waves and optimize == "-O0" and is_gcc(compiler):
+            ahead = ["-include", _headers(verilator, compiler, [*flags, "-O0"])]
+        (folder / "top.v").write_text(source)
+        trace = ["--trace"] if waves else []
+        words = [*MODEL_FLAGS, "--prefix", "Vtop", "--top-module", top, *without, *trace, "top.v"]
+        run_program([verilator.path, *words], folder, {"VERILATOR_ROOT": str(verilator.root)})
+        objects = folder / "objects"
+        units = [
+            (name, [level, *(ahead if level == "-O0" else ())])
+            for name, level in _write_units(objects, optimize)
+        ]
+        libraries = cocotb_libraries()
+        link = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lcocotbvpi_verilator"]
+        runtime = [*RUNTIME, "verilated_vcd_c"] if waves else RUNTIME
+        compile_and_link(objects, (verilator, compiler), flags, units, runtime, link)
+
     ingredients = [
-        source,
-        top,
-        MAIN.read_text(),
-        verilator.fingerprint,
-        file_fingerprint(compiler),
-        *flags,
-        *(optimize, LARGE_OPTIMIZE),
-        str(cocotb_libraries()),
-        version("cocotb"),
-        *without,
+        *(source, top, MAIN.read_text(), verilator.fingerprint, file_fingerprint(compiler)),
+        *(*MODEL_FLAGS, *flags, optimize, LARGE_OPTIMIZE, str(cocotb_libraries())),
+        *(version("cocotb"), *without),
     ]
-    make = partial(
-        _make,
-        verilator=verilator,
-        compiler=compiler,
-        source=source,
-        top=top,
-        flags=flags,
-        without=without,
-        waves=waves,
-        optimize=optimize,
-    )
     return get_or_make_folder("sim", ingredients, make) / "sim"
+
+
+def include_flags(verilator: Simulator) -> list[str]:
+    """Where the compiler finds Verilator's headers."""
+    return ["-I.", f"-I{verilator.root}/include", f"-I{verilator.root}/include/vltstd"]
 
 
 def with_short_top(verilog: str, top: str) -> tuple[str, str]:
@@ -124,17 +131,6 @@ def with_short_top(verilog: str, top: str) -> tuple[str, str]:
 def has_inertial_puts(verilator: Simulator) -> bool:
     """Whether this Verilator's VPI orders writes by itself (from about 5.030 on)."""
     return "doInertialPuts" in (verilator.root / "include" / "verilated_vpi.h").read_text()
-
-
-def can_write_fst(verilator: Simulator) -> bool:
-    """Whether the headers are there that Verilator's FST writer needs."""
-    return can_include(find_compiler(), fst_headers(verilator))
-
-
-def fst_headers(verilator: Simulator) -> list[str]:
-    """External headers of this Verilator's FST writer."""
-    bundled = (verilator.root / "include" / "gtkwave" / "lz4.h").is_file()
-    return ["zlib.h"] if bundled else ["zlib.h", "lz4.h"]
 
 
 def with_public_ports(verilog: str, top: str) -> str:
@@ -157,69 +153,27 @@ def with_public_ports(verilog: str, top: str) -> str:
     return verilog[: module.start()] + marked + verilog[module.end() :]
 
 
-def _make(
-    folder: Path,
-    *,
-    verilator: Simulator,
-    compiler: Path,
-    source: str,
-    top: str,
-    flags: list[str],
-    without: Sequence[str],
-    waves: str | None,
-    optimize: str,
+def compile_and_link(
+    objects: Path,
+    tools: tuple[Simulator, Path],
+    flags: Sequence[str],
+    units: Sequence[tuple[str, Sequence[str | Path]]],
+    runtime: Sequence[str],
+    libraries: Sequence[str] = (),
 ) -> None:
-    by_level: dict[str, list[str]] = {}
-    if waves is None and optimize == "-O0" and is_gcc(compiler):
-        by_level["-O0"] = ["-include", str(_headers(verilator, compiler, [*flags, "-O0"]))]
-    (folder / "top.v").write_text(source)
-    objects = folder / "objects"
-    run_program(
-        [
-            verilator.path,
-            "--cc",
-            "--vpi",
-            "--no-timing",
-            *("--timescale", "1ns/1ps"),  # cocotb's clocks are given in ns
-            *("--prefix", "Vtop"),
-            *("--top-module", top),
-            *("-Mdir", objects.name),
-            "-Wno-lint",  # the lint session has its own run, with -Wall
-            "-Wno-UNOPTFLAT",  # valid and ready of one bus may look like a loop
-            *without,
-            *({"vcd": ["--trace"], "fst": ["--trace-fst"]}[waves] if waves else []),
-            "top.v",
-        ],
-        folder,
-        environment={"VERILATOR_ROOT": str(verilator.root)},
-    )
-    units = _write_units(objects, optimize)
+    """Compile ``units``, files and their options, and link ``sim``; ``objects`` are removed."""
+    verilator, compiler = tools
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        runtime = [*RUNTIME, WAVE_RUNTIME[waves]] if waves else RUNTIME
         made = [pool.submit(runtime_object, verilator, compiler, name) for name in runtime]
-        commands = [
-            [str(compiler), *flags, level, *by_level.get(level, ()), "-c", f"{name}.cpp"]
-            for name, level in units
+        compiled = [
+            pool.submit(run_program, [compiler, *flags, *own, "-c", f"{name}.cpp"], objects)
+            for name, own in units
         ]
-        compiled = [pool.submit(run_program, command, objects) for command in commands]
         shared = [future.result() for future in made]
         for future in compiled:
             future.result()
-    libraries = cocotb_libraries()
-    run_program(
-        [
-            compiler,
-            *("-o", "../sim"),
-            *(f"{name}.o" for name, _ in units),
-            *shared,
-            f"-L{libraries}",
-            f"-Wl,-rpath,{libraries}",
-            "-lcocotbvpi_verilator",
-            "-pthread",
-            *(f"-l{h[:-2].removesuffix('lib')}" for h in fst_headers(verilator) if waves == "fst"),
-        ],
-        objects,
-    )
+    inputs = [*(f"{name}.o" for name, _ in units), *shared, *libraries]
+    run_program([compiler, "-o", "../sim", *inputs, "-pthread"], objects)
     shutil.rmtree(objects)
 
 
@@ -242,27 +196,26 @@ def _write_units(objects: Path, optimize: str) -> list[tuple[str, str]]:
             min(parts, key=lambda part: sum(sizes[s] for s in part)).append(source)
         once = [source for source in sources if SLOW in source.name]
         groups = [*((part, level) for part in parts if part), (once, "-O0")]
-    units = []
-    for k, (group, level) in enumerate(groups):
-        text = "".join(f'#include "{source}"\n' for source in sorted(group))
-        (objects / f"unit{k}.cpp").write_text(text)
-        units.append((f"unit{k}", level))
-    return units
+    return [
+        (write_unit(objects, number, sorted(group)), level)
+        for number, (group, level) in enumerate(groups)
+    ]
+
+
+def write_unit(objects: Path, number: int, sources: Sequence[Path], before: str = "") -> str:
+    """Write a file that includes ``sources``, each after the text ``before``; return its name."""
+    text = "".join(f'{before}#include "{source}"\n' for source in sources)
+    (objects / f"unit{number}.cpp").write_text(text)
+    return f"unit{number}"
 
 
 def runtime_object(verilator: Simulator, compiler: Path, name: str) -> Path:
     """One file of Verilator's runtime library, compiled."""
     include = verilator.root / "include"
     # -O2: compiled once, and every access of a bench to a signal goes through it.
-    command: Sequence[str | Path] = [
-        *(compiler, *BASE_FLAGS, "-O2", f"-I{include}", f"-I{include}/vltstd"),
-        *("-c", include / f"{name}.cpp", "-o", f"{name}.o"),
-    ]
-    ingredients = [
-        verilator.fingerprint,
-        file_fingerprint(compiler),
-        *(str(word) for word in command),
-    ]
+    flags = [*BASE_FLAGS, "-O2", f"-I{include}", f"-I{include}/vltstd"]
+    command = [str(compiler), *flags, "-c", str(include / f"{name}.cpp"), "-o", f"{name}.o"]
+    ingredients = [verilator.fingerprint, file_fingerprint(compiler), *command]
     return get_or_make_folder("sim", ingredients, partial(run_program, command)) / f"{name}.o"
 
 

@@ -4,19 +4,14 @@
 // Built with -DINERTIAL_PUTS=1 where the VPI of this Verilator holds back the writes of a bench
 // until it is told to apply them; without, cocotb itself keeps them for the ReadWrite region.
 
-#include <cstdlib>
 #include <memory>
 
 #include "Vtop.h"
 #include "verilated.h"
 #include "verilated_vpi.h"
 
-#if VM_TRACE_FST
-#include "verilated_fst_c.h"
-using Waves = VerilatedFstC;
-#elif VM_TRACE
+#if VM_TRACE
 #include "verilated_vcd_c.h"
-using Waves = VerilatedVcdC;
 #endif
 
 extern "C" void vlog_startup_routines_bootstrap();  // in cocotb's library: registers its callbacks
@@ -61,9 +56,9 @@ int main(int argc, char** argv) {
 #endif
     const auto top = std::make_unique<Vtop>("");
 #if VM_TRACE
-    Waves waves;
+    VerilatedVcdC waves;
     top->trace(&waves, 99);  // levels of hierarchy: all
-    waves.open(std::getenv("TILEWRIGHT_WAVES"));
+    waves.open("waves.vcd");
 #endif
 
     vlog_startup_routines_bootstrap();
