@@ -8,19 +8,10 @@ from amaranth.back import rtlil
 
 from tests.support.benches import run_changed_block, run_on_both, run_passing
 from tests.support.gates import Gates, from_planes, to_planes
-from tests.support.mutate import mutant, plant, planted
+from tests.support.mutate import mutant, plant, planted, read_errors
 from tilewright.golden.arith import add
 from tilewright.golden.params.anda import ANDA_BLOCKS, AndaApuParams, AndaMxuParams, AndaNumerics
 from tilewright.golden.params.formats import BF16, FP32
-from tilewright.hw.anda.aligner import Aligner
-from tilewright.hw.anda.apu import ApuDatapath
-from tilewright.hw.anda.compressor_lane import Lane
-from tilewright.hw.anda.normalise import Normalise
-from tilewright.hw.anda.output_dispatcher import OutputDispatcher
-from tilewright.hw.anda.packager import Packager
-from tilewright.hw.anda.plane_dot import PlaneDot
-from tilewright.hw.anda.sequencer import Sequencer
-from tilewright.hw.anda.weight_dispatcher import WeightDispatcher
 from tilewright.hw.arith.accumulate import HIGHEST, LOWEST, Accumulate
 
 CASES = 24  # every M, then a few
@@ -129,92 +120,55 @@ def test_planted_error_of_the_accumulator_shows(old, new):
     assert not np.array_equal(got, add(FP32, FP32, FP32, np.where(restart, 0, total), product))
 
 
-# The class that is changed, where it is used, an expression of its source, what replaces it.
-ERRORS = {
-    "compressor, shift before arrival": (
-        "anda_compressor_lane:small",
-        (Aligner, "tilewright.hw.anda.compressor_lane"),
-        "self.step & arrived",
-        "self.step",
-    ),
-    "compressor, level too fast": (
-        "anda_compressor_lane:small",
-        (Aligner, "tilewright.hw.anda.compressor_lane"),
-        "self.step & ~self.first & level.any()",
-        "self.step & level.any()",
-    ),
-    "compressor, flag of one element": (
-        "anda_compressor:small",
-        (Lane, "tilewright.hw.anda.compressor"),
-        "Cat(f.special for f in fields).any()",
-        "fields[0].special",
-    ),
-    "compressor, a gap between groups": (
-        "anda_compressor_lane:small",
-        (Packager, "tilewright.hw.anda.compressor_lane"),
-        "~self.valid | (self.step & self.last)",
-        "~self.valid",
-    ),
-    "dot product, signs not subtracted": (
-        "anda_apu:small",
-        (PlaneDot, "tilewright.hw.anda.apu"),
-        "columns[k].append(bit & ~self.sign_beat)",
-        "columns[k].append(Const(0, 1))",
-    ),
-    "dot product, sums of groups mixed": (
-        "anda_apu:small",
-        (PlaneDot, "tilewright.hw.anda.apu"),
-        "group_sum & ~self.fresh.replicate(len(group_sum))",
-        "group_sum",
-    ),
-    "normalise, exponent off by one": (
-        "anda_apu:small",
-        (Normalise, "tilewright.hw.anda.apu"),
-        "offset = width + fmt.bias",
-        "offset = width + 1 + fmt.bias",
-    ),
-    "APU, accumulator not restarted": (
-        "anda_apu:small",
-        (ApuDatapath, "tilewright.hw.anda.apu"),
-        "accumulate.restart.eq(self.restart)",
-        "accumulate.restart.eq(0)",
-    ),
-    "APU, one cycle lost per group": (
-        "anda_apu:small",
-        (Sequencer, "tilewright.hw.anda.apu"),
-        "(~self.complete | self.multiply)",
-        "~self.complete",
-    ),
-    "APU, result overwritten": (
-        "anda_apu:small",
-        (Sequencer, "tilewright.hw.anda.apu"),
-        "self._scaled(m, product) & (~self.finished | self.room)",
-        "product",
-    ),
-    "MXU, scales too early": (
-        "anda_mxu:small",
-        (WeightDispatcher, "tilewright.hw.anda.mxu"),
-        "self.scales.eq(last_scales)",
-        "self.scales.eq(present_scales)",
-    ),
-    "MXU, weights not double-buffered": (
-        "anda_mxu:small",
-        (WeightDispatcher, "tilewright.hw.anda.mxu"),
-        "self.i.ready.eq(~complete | moves)",
-        "self.i.ready.eq(~complete)",
-    ),
-    "MXU, drain does not overlap": (
-        "anda_mxu:small",
-        (OutputDispatcher, "tilewright.hw.anda.mxu"),
-        "~self.o.valid | (gives & self.o.p.last)",
-        "~self.o.valid",
-    ),
-}
+# Block and component; an expression of its source, and what replaces it.
+ERRORS = read_errors(
+    """
+compressor, shift before arrival: anda_compressor_lane:small anda.aligner:Aligner
+- self.step & arrived
++ self.step
+compressor, level too fast: anda_compressor_lane:small anda.aligner:Aligner
+- self.step & ~self.first & level.any()
++ self.step & level.any()
+compressor, flag of one element: anda_compressor:small anda.compressor_lane:Lane
+- Cat(f.special for f in fields).any()
++ fields[0].special
+compressor, a gap between groups: anda_compressor_lane:small anda.packager:Packager
+- ~self.valid | (self.step & self.last)
++ ~self.valid
+dot product, signs not subtracted: anda_apu:small anda.plane_dot:PlaneDot
+- columns[k].append(bit & ~self.sign_beat)
++ columns[k].append(Const(0, 1))
+dot product, sums of groups mixed: anda_apu:small anda.plane_dot:PlaneDot
+- group_sum & ~self.fresh.replicate(len(group_sum))
++ group_sum
+normalise, exponent off by one: anda_apu:small anda.normalise:Normalise
+- offset = width + fmt.bias
++ offset = width + 1 + fmt.bias
+APU, accumulator not restarted: anda_apu:small anda.apu:ApuDatapath
+- accumulate.restart.eq(self.restart)
++ accumulate.restart.eq(0)
+APU, one cycle lost per group: anda_apu:small anda.sequencer:Sequencer
+- (~self.complete | self.multiply)
++ ~self.complete
+APU, result overwritten: anda_apu:small anda.sequencer:Sequencer
+- self._scaled(m, product) & (~self.finished | self.room)
++ product
+MXU, scales too early: anda_mxu:small anda.weight_dispatcher:WeightDispatcher
+- self.scales.eq(last_scales)
++ self.scales.eq(present_scales)
+MXU, weights not double-buffered: anda_mxu:small anda.weight_dispatcher:WeightDispatcher
+- self.i.ready.eq(~complete | moves)
++ self.i.ready.eq(~complete)
+MXU, drain does not overlap: anda_mxu:small anda.output_dispatcher:OutputDispatcher
+- ~self.o.valid | (gives & self.o.p.last)
++ ~self.o.valid
+"""
+)
 
 
-@pytest.mark.parametrize(("spec", "place", "old", "new"), planted(ERRORS))
-def test_planted_error_is_caught(spec, place, old, new, monkeypatch):
-    plant(monkeypatch, *place, old, new)
+@pytest.mark.parametrize(("spec", "component", "old", "new"), planted(ERRORS))
+def test_planted_error_is_caught(spec, component, old, new, monkeypatch):
+    plant(monkeypatch, component, old, new)
     result = run_changed_block(spec, "icarus", cases=CASES, stalls=(0.0,))
     assert not result.passed
 

@@ -7,11 +7,8 @@ import pytest
 from amaranth.sim import Simulator
 
 from tests.support.benches import run_changed_block, run_on_both, run_passing
-from tests.support.mutate import plant, planted
+from tests.support.mutate import plant, planted, read_errors
 from tilewright.golden.params.harmonia import HarmoniaOffsetParams
-from tilewright.hw.harmonia.array import HarmoniaArray
-from tilewright.hw.harmonia.converter import Converter
-from tilewright.hw.harmonia.int8_quantiser import Int8Quantiser
 from tilewright.hw.harmonia.offset import OffsetGenerator
 
 SMALL = {
@@ -51,68 +48,43 @@ def test_element_of_every_fold(fold):
     run_passing(f"harmonia_pe,fold={fold}", cases=3000, stalls=(0.0, 0.3, 0.8))
 
 
-# Block, the class that is changed, an expression of its source, what replaces it.
-ERRORS = {
-    "converter, passes not compared": (
-        "harmonia_converter:small",
-        Converter,
-        "Mux(fresh, of_rows, larger(largest[column], of_rows))",
-        "of_rows",
-    ),
-    "converter, short mantissa from below": (
-        "harmonia_converter:small",
-        Converter,
-        "mantissa[OPERAND_BITS:]",
-        "mantissa[:OPERAND_BITS]",
-    ),
-    "converter, one block at a time": (
-        "harmonia_converter:small",
-        Converter,
-        "self.i.ready.eq(~full.bit_select(half, 1))",
-        "self.i.ready.eq(~full.any())",
-    ),
-    "quantiser, rounded down": (
-        "int8_quantiser:small",
-        Int8Quantiser,
-        "(shifted + 1) >> 1",
-        "shifted >> 1",
-    ),
-    "offset, later of equal values": (
-        "harmonia_offset:small",
-        OffsetGenerator,
-        "Mux(b[:-1] > a[:-1], b, a)",
-        "Mux(b[:-1] >= a[:-1], b, a)",
-    ),
-    "offset, half rounded down": (
-        "harmonia_offset:small",
-        OffsetGenerator,
-        " + (magnitude[0] & magnitude[1])",
-        "",
-    ),
-    "offset, earlier list kept": (
-        "harmonia_offset:small",
-        OffsetGenerator,
-        "empty | (value[:-1] > held.value[:-1])",
-        "value[:-1] > held.value[:-1]",
-    ),
-    "array, no credit": (
-        "harmonia_array:small",
-        HarmoniaArray,
-        "(clear != 0) | (room < p.columns)",
-        "clear != 0",
-    ),
-    "array, columns collide": (
-        "harmonia_array:small",
-        HarmoniaArray,
-        "clear.eq(p.columns - 1)",
-        "clear.eq(p.columns - 2)",
-    ),
-}
+# Block and component; an expression of its source, and what replaces it.
+ERRORS = read_errors(
+    """
+converter, passes not compared: harmonia_converter:small harmonia.converter:Converter
+- Mux(fresh, of_rows, larger(largest[column], of_rows))
++ of_rows
+converter, short mantissa from below: harmonia_converter:small harmonia.converter:Converter
+- mantissa[OPERAND_BITS:]
++ mantissa[:OPERAND_BITS]
+converter, one block at a time: harmonia_converter:small harmonia.converter:Converter
+- self.i.ready.eq(~self.full.bit_select(half, 1))
++ self.i.ready.eq(~self.full.any())
+quantiser, rounded down: int8_quantiser:small harmonia.int8_quantiser:Int8Quantiser
+- (shifted + 1) >> 1
++ shifted >> 1
+offset, later of equal values: harmonia_offset:small harmonia.offset:OffsetGenerator
+- Mux(b[:-1] > a[:-1], b, a)
++ Mux(b[:-1] >= a[:-1], b, a)
+offset, half rounded down: harmonia_offset:small harmonia.offset:OffsetGenerator
+- + (magnitude[0] & magnitude[1])
++
+offset, earlier list kept: harmonia_offset:small harmonia.offset:OffsetGenerator
+- empty | (value[:-1] > held.value[:-1])
++ value[:-1] > held.value[:-1]
+array, no credit: harmonia_array:small harmonia.array:HarmoniaArray
+- (clear != 0) | (room < p.columns)
++ clear != 0
+array, columns collide: harmonia_array:small harmonia.array:HarmoniaArray
+- clear.eq(p.columns - 1)
++ clear.eq(p.columns - 2)
+"""
+)
 
 
-@pytest.mark.parametrize(("spec", "cls", "old", "new"), planted(ERRORS))
-def test_planted_error_is_caught(spec, cls, old, new, monkeypatch):
-    plant(monkeypatch, cls, cls.__module__, old, new)
+@pytest.mark.parametrize(("spec", "component", "old", "new"), planted(ERRORS))
+def test_planted_error_is_caught(spec, component, old, new, monkeypatch):
+    plant(monkeypatch, component, old, new)
     result = run_changed_block(spec, "icarus", cases=SMALL[spec], stalls=(0.0, 0.8))
     assert not result.passed
 

@@ -23,20 +23,29 @@ def mutant(component: Any, old: str, new: str) -> Any:
     return getattr(_mutated(sys.modules[component.__module__], old, new), component.__name__)
 
 
-def plant(monkeypatch: MonkeyPatch, component: Any, user: str, old: str, new: str) -> None:
-    """Module ``user`` uses ``component``, a class or function, with ``old`` as ``new``."""
-    monkeypatch.setattr(f"{user}.{component.__name__}", mutant(component, old, new))
+def plant(monkeypatch: MonkeyPatch, component: str, old: str, new: str) -> None:
+    """Every module of hardware that has ``component`` has it with ``old`` as ``new``.
 
-
-def plant_everywhere(monkeypatch: MonkeyPatch, component: Any, old: str, new: str) -> None:
-    """Every module of hardware that has ``component`` has it with ``old`` as ``new``."""
+    It is a class or function, such as ``deca.loader:Loader``.
+    """
     for place in CATALOG.values():
         import_module(place.partition(":")[0])
-    changed = mutant(component, old, new)
-    for name, module in list(sys.modules.items()):
-        used = vars(module).get(component.__name__) is component
-        if used and name.startswith("tilewright.hw."):
-            monkeypatch.setattr(module, component.__name__, changed)
+    module, _, name = component.partition(":")
+    original = getattr(import_module(f"tilewright.hw.{module}"), name)
+    changed = mutant(original, old, new)
+    for place, user in list(sys.modules.items()):
+        if place.startswith("tilewright.hw.") and vars(user).get(name) is original:
+            monkeypatch.setattr(user, name, changed)
+
+
+def read_errors(text: str) -> dict[str, tuple[str, ...]]:
+    """Errors by name, from three lines each: ``name: words``, ``- old``, ``+ new``."""
+    lines = text.strip().splitlines()
+    errors = {}
+    for about, old, new in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
+        name, _, words = about.partition(": ")
+        errors[name] = (*words.split(), old.removeprefix("- "), new.removeprefix("+").strip())
+    return errors
 
 
 def mutant_of(params: BlockParams, old: str, new: str) -> wiring.Component:

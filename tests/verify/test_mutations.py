@@ -7,7 +7,6 @@ import pytest
 from tests.support.benches import run_block, run_changed_block
 from tests.support.mutate import plant
 from tilewright.cli import main
-from tilewright.hw.deca.request_cam import RequestCam
 from tilewright.studies.runs import bench
 
 # block, what to look for in its Verilog (the first place changes), what to put there, the finding
@@ -51,7 +50,7 @@ def test_planted_error_is_found(block, old, new, finding, simulator, monkeypatch
 def test_a_core_that_waits_for_ever_is_found(monkeypatch):
     """With this request table a tile never ends, though its loader stays busy."""
     old, new = "matches & self.search", "matches | self.search"
-    plant(monkeypatch, RequestCam, "tilewright.hw.deca.load_unit", old, new)
+    plant(monkeypatch, "deca.request_cam:RequestCam", old, new)
     result = run_changed_block("deca:small", cases=20)
     finding = "no tile moved while memory and registers moved 20000 words: loader 0: "
     assert any(finding in (test.message or "") for test in result.tests)
