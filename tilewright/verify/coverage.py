@@ -9,9 +9,9 @@ from typing import Any, Self
 class Coverage:
     """Hits of every combination (bin) of the values of some axes."""
 
-    def __init__(self, axes: Mapping[str, Sequence[str]]):
+    def __init__(self, axes: Mapping[str, Sequence[str]], hits: Sequence[int] | None = None):
         self.axes = {name: tuple(values) for name, values in axes.items()}
-        self.hits = [0] * prod(map(len, self.axes.values()))
+        self.hits = list(hits or [0] * prod(map(len, self.axes.values())))
         self._index = {
             name: {value: k for k, value in enumerate(values)} for name, values in self.axes.items()
         }
@@ -57,6 +57,4 @@ class Coverage:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        coverage = cls(data["axes"])
-        coverage.hits = list(data["hits"])
-        return coverage
+        return cls(data["axes"], data["hits"])

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from importlib import invalidate_caches
 from importlib.metadata import PackageNotFoundError, version
 
+from tilewright.verify.simulators import find
+
 PACKAGES = {  # Python package -> what it is needed for
     "numpy": "everything",
     "amaranth": "verilog, simulate, synth, report",
@@ -95,47 +97,36 @@ def _run(command: list[str], say: Callable[[str], None]) -> None:
 
 
 def _package(name: str, purpose: str) -> Tool:
-    from tilewright.verify.simulators.find import package_command
-
     try:
         found = version(name)
     except PackageNotFoundError:
         found = None
     path = found and "Python package"
-    return Tool(name, purpose, path, found, True, package_command(name))
+    return Tool(name, purpose, path, found, True, find.package_command(name))
 
 
 def _simulators() -> list[Tool]:
-    from tilewright.verify.simulators.find import (
-        MINIMUM,
-        find_icarus,
-        find_verilator,
-        install_command,
-    )
-
-    found = {"verilator": find_verilator(), "icarus": find_icarus()}
+    found = {"verilator": find.find_verilator(), "icarus": find.find_icarus()}
     usable = {name: s for name, s in found.items() if s is not None and s.recent_enough}
     tools = []
     for name, simulator in found.items():
         release = None if simulator is None else simulator.version
         if simulator is not None and name not in usable:
-            release = f"{release}, too old: {MINIMUM[name]} needed"
+            release = f"{release}, too old: {find.MINIMUM[name]} needed"
         purpose = {"verilator": "simulate, lint", "icarus": "simulate, second opinion"}[name]
         path = str(usable[name].path) if name in usable else None
         # One simulator is enough.
-        tools.append(Tool(name, purpose, path, release, not usable, install_command(name)))
+        tools.append(Tool(name, purpose, path, release, not usable, find.install_command(name)))
     return tools
 
 
 def _compiler() -> Tool:
-    from tilewright.verify.simulators.find import MissingToolError, find_compiler, install_command
-
     try:
-        path = str(find_compiler())
-    except MissingToolError:
+        path = str(find.find_compiler())
+    except find.MissingToolError:
         path = None
     # Icarus Verilog does without, but Verilator is what everything runs on by default.
-    hint = install_command("compiler")
+    hint = find.install_command("compiler")
     return Tool("c++", "simulate with Verilator", path, path and _release(path), True, hint)
 
 
@@ -148,12 +139,10 @@ def _release(program: str) -> str:
 
 def _libpython() -> Tool:
     """The shared library of this Python, which the simulators load to run a bench."""
-    from tilewright.verify.simulators.find import package_command
-
     try:
         from find_libpython import find_libpython
     except ImportError:  # cocotb installs it
-        return Tool("libpython", "simulate", None, None, True, package_command("cocotb"))
+        return Tool("libpython", "simulate", None, None, True, find.package_command("cocotb"))
     path, release = find_libpython(), platform.python_version()
     if shutil.which("apt-get") and sys.base_prefix == "/usr":  # Debian keeps it in its own package
         sudo = "" if os.geteuid() == 0 else "sudo "

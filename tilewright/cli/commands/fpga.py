@@ -121,7 +121,7 @@ def _show(args: argparse.Namespace) -> int:
 def _check_netlist(args: argparse.Namespace) -> int:
     """Run the bench and print the verdict; return the exit code."""
     from tilewright.synth.fpga.devices import DEFAULT_DEVICE
-    from tilewright.verify.fpga_netlist import bench_fpga_netlist
+    from tilewright.verify.netlist import bench_fpga_netlist
 
     if not args.block:
         raise CommandError("--check goes with a BLOCK")
