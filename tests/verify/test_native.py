@@ -13,8 +13,7 @@ from tilewright.studies.runs.program import simulate_program
 from tilewright.studies.runs.simulation import DEFAULT, NATIVE, Simulation
 from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.native import NativeMemory, build_native, run_native
-from tilewright.verify.native.netlist import read_modules
-from tilewright.verify.native.paths import Paths
+from tilewright.verify.native.netlist import Design
 from tilewright.verify.native.share import share_modules
 from tilewright.verify.simulators import find
 from tilewright.verify.simulators.verilator import left_out
@@ -182,7 +181,7 @@ endmodule
 
 
 def test_wires_and_what_they_depend_on():
-    paths = Paths(read_modules(VERILOG))
+    paths = Design(VERILOG)
     depends = paths.inputs_of("part")
     assert depends["ready"] == {"a"}
     assert not depends["q"] and not depends["early"] and not depends["\\$1"]
@@ -190,7 +189,7 @@ def test_wires_and_what_they_depend_on():
 
 def test_a_module_is_cut_where_its_state_ends():
     """Logic that depends on inputs stays; the wires that it begins with are state."""
-    cut = Paths(read_modules(VERILOG)).cut("part")
+    cut = Design(VERILOG).cut("part")
     assert [wire.name for wire in cut.state] == ["\\$1", "early", "q"]
     assert cut.logic == ("ready = \\$1  | a[0]",)
     assert not cut.within
@@ -201,7 +200,7 @@ def test_statements_of_a_cut_are_in_order():
     wires = [f"w{k}" for k in range(40)]
     more = "".join(f"  wire {w};\n  assign {w} = \\$1  ^ a[1];\n" for w in wires)
     changed = VERILOG.replace("\\$1  | a[0];", f"{{{', '.join(wires)}}} == 0;\n{more}")
-    cut = Paths(read_modules(changed)).cut("part")
+    cut = Design(changed).cut("part")
     assert len(cut.logic) == 41 and list(cut.logic) == sorted(cut.logic)
 
 
@@ -220,7 +219,7 @@ def test_what_passes_through_state_is_not_cut(ready):
     )
     changed = VERILOG.replace("  assign ready = \\$1  | a[0];", ready)
     assert changed != VERILOG
-    paths = Paths(read_modules(changed + other))
+    paths = Design(changed + other)
     assert paths.inputs_of("part")["ready"] == {"a"}
     assert paths.cut("part") is None
 

@@ -1,13 +1,14 @@
-"""Modules of emitted Verilog, as text: their ports, instances and wire dependencies.
+"""Modules of emitted Verilog, as text: their ports and instances, and what wires depend on.
 
 Read as Yosys writes it: one statement a line, a declaration for every wire, and no logic but in
 ``assign``. A wire counts as a whole: one bit of it that depends on an input lets all of it depend.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import NamedTuple
 
 _MODULE = re.compile(r"^module (\\\S+|\w+) ?\(.*?^endmodule\n", re.DOTALL | re.MULTILINE)
 _RANGE = r"(signed )?(?:\[(\d+):0\] )?"
@@ -25,8 +26,7 @@ def names_in(expression: str) -> set[str]:
     return set(_NAME.findall(_NO_NAME.sub("", expression)))
 
 
-@dataclass(frozen=True)
-class Wire:
+class Wire(NamedTuple):
     """A port, or a wire that becomes one."""
 
     name: str  # as it is written, with a backslash where it needs one
@@ -44,21 +44,19 @@ class Wire:
         return f"  {kind} {'signed ' * self.signed}{extent}{self.name} ;"
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(NamedTuple):
     """``assign text;``"""
 
     text: str
-    to: frozenset[str]
-    of: frozenset[str]
+    to: set[str]
+    of: set[str]
 
 
-@dataclass(frozen=True)
-class Instance:
+class Instance(NamedTuple):
     """A module in another."""
 
     module: str
-    ports: dict[str, frozenset[str]]  # names that each is connected to
+    ports: dict[str, set[str]]  # names that each is connected to
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,8 @@ class Module:
         ]
 
     @cached_property
-    def inputs(self) -> frozenset[str]:
-        return frozenset(p.name for p in self.ports if not p.output)
+    def inputs(self) -> set[str]:
+        return {p.name for p in self.ports if not p.output}
 
     @cached_property
     def instances(self) -> Counter[str]:
@@ -87,27 +85,16 @@ class Module:
     @cached_property
     def children(self) -> list[Instance]:
         return [
-            Instance(
-                module, {port: frozenset(names_in(e)) for port, e in _CONNECTION.findall(ports)}
-            )
+            Instance(module, {port: names_in(e) for port, e in _CONNECTION.findall(ports)})
             for module, ports in _INSTANCE.findall(self.text)
         ]
 
     @cached_property
     def assignments(self) -> list[Assignment]:
         return [
-            Assignment(f"{to} = {of}", frozenset(names_in(to)), frozenset(names_in(of)))
+            Assignment(f"{to} = {of}", names_in(to), names_in(of))
             for to, of in _ASSIGN.findall(self.text)
         ]
-
-    @cached_property
-    def assigned(self) -> dict[str, list[Assignment]]:
-        """Assignments of each wire, in parts or as a whole."""
-        found: dict[str, list[Assignment]] = {}
-        for assignment in self.assignments:
-            for name in assignment.to:
-                found.setdefault(name, []).append(assignment)
-        return found
 
     @cached_property
     def wires(self) -> dict[str, Wire]:
@@ -119,8 +106,8 @@ class Module:
         }
 
     @cached_property
-    def memories(self) -> frozenset[str]:
-        return frozenset(name for _, _, name, memory in _DECLARED.findall(self.text) if memory)
+    def memories(self) -> set[str]:
+        return {name for _, _, name, memory in _DECLARED.findall(self.text) if memory}
 
     def with_outputs(self, wires: list[Wire]) -> str:
         """Its text with ``wires`` as outputs too."""
@@ -130,6 +117,84 @@ class Module:
         return f"{head}{added});\n{lines}{rest}"
 
 
-def read_modules(verilog: str) -> dict[str, Module]:
-    """All modules, by name."""
-    return {m[1]: Module(m[1], m[0]) for m in _MODULE.finditer(verilog)}
+class Cut(NamedTuple):
+    """A module in two halves.
+
+    Wires of ``state`` change at the edge of the clock alone. The outputs that are not in it follow
+    from it and from inputs by the statements in ``logic``, which assign the wires ``within`` too.
+    """
+
+    state: tuple[Wire, ...]
+    logic: tuple[str, ...]
+    within: tuple[Wire, ...]
+
+
+class Design:
+    """The modules of some Verilog, by name, and the paths through their logic within a cycle."""
+
+    def __init__(self, verilog: str):
+        self.modules = {m[1]: Module(m[1], m[0]) for m in _MODULE.finditer(verilog)}
+        self.inputs_of = cache(self._inputs_of)
+
+    def cut(self, name: str) -> Cut | None:
+        """None where an output depends on inputs through another module or a memory."""
+        module, depends = self.modules[name], self.inputs_of(name)
+        outputs = {p.name for p in module.ports if p.output}
+        by_child = {wire for _, wires in self._paths_of_children(module) for wire in wires}
+        assigned_by = defaultdict(list)
+        for assignment in module.assignments:
+            for wire in assignment.to:
+                assigned_by[wire].append(assignment)
+        state = {output for output in outputs if not depends[output]}
+        open_names, assigned, statements = outputs - state, set[str](), set[str]()
+        while open_names:
+            wire = open_names.pop()
+            assigned.add(wire)
+            if wire in by_child or wire not in assigned_by:
+                return None
+            for text, to, of in assigned_by[wire]:
+                statements.add(text)
+                open_names |= to - assigned
+                for source in of - assigned - module.inputs:
+                    if source in module.memories:
+                        return None
+                    (open_names if depends[source] else state).add(source)
+        return Cut(
+            tuple(module.wires[wire] for wire in sorted(state - assigned)),
+            tuple(sorted(statements)),  # the same text in every process, for the cache
+            tuple(module.wires[wire] for wire in sorted(assigned - outputs)),
+        )
+
+    def _paths_of_children(self, module: Module) -> list[tuple[set[str], set[str]]]:
+        """For each output of each instance, the wires that it follows from, and those it gives."""
+        return [
+            (
+                {n for i in self.inputs_of(child)[port.name] for n in names.get(i, ())},
+                names.get(port.name, set()),
+            )
+            for child, names in module.children
+            if child in self.modules
+            for port in self.modules[child].ports
+            if port.output
+        ]
+
+    def _inputs_of(self, name: str) -> dict[str, set[str]]:
+        """The inputs on which every wire of a module depends, in this cycle."""
+        module = self.modules[name]
+        after = defaultdict(set)  # wires that follow from each at once
+        for sources, to in (
+            *((assignment.of, assignment.to) for assignment in module.assignments),
+            *self._paths_of_children(module),
+        ):
+            for source in sources:
+                after[source] |= to
+        found = {wire: set[str]() for wire in (*module.wires, *module.memories)}
+        for wire in module.inputs:
+            reached, open_names = {wire}, [wire]
+            while open_names:
+                news = after[open_names.pop()] - reached
+                reached |= news
+                open_names += news
+            for to in reached:
+                found.setdefault(to, set()).add(wire)
+        return found

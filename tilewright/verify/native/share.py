@@ -5,15 +5,14 @@ has room for near it, and takes most of an hour to compile. So a module of which
 copies becomes a model of its own, and so does a large one, because a model whose inputs and state
 do not change need not be evaluated (``src/shared.h``). In its place is a stub that calls the model
 at the edge of the clock, through DPI, and takes from it what changes there alone; what depends on
-inputs within a cycle is logic of the stub (``paths.py``). A shared module may have shared ones.
+inputs within a cycle is logic of the stub (``netlist.py``). A shared module may have shared ones.
 """
 
 import re
 from collections import Counter
 from dataclasses import dataclass
 
-from tilewright.verify.native.netlist import Module, Wire, read_modules
-from tilewright.verify.native.paths import Cut, Paths
+from tilewright.verify.native.netlist import Cut, Design, Module, Wire
 
 LEAST_COPIES = 4
 LEAST_TEXT = 100_000  # characters of all copies: below, a call costs more than it saves
@@ -63,13 +62,13 @@ extern "C" svBit {self.name}_rise(void* which{ins}, {", ".join(outs)}) {{
 
 def share_modules(verilog: str, top: str) -> tuple[str, list[Shared]]:
     """``verilog`` with stubs for what is shared, and the modules that they call."""
-    sharing = _Sharing(read_modules(verilog))
+    sharing = _Sharing(Design(verilog))
     return sharing.text_of(top), [shared for _, shared in sharing.found.values()]
 
 
 class _Sharing:
-    def __init__(self, modules: dict[str, Module]):
-        self._modules, self._paths = modules, Paths(modules)
+    def __init__(self, design: Design):
+        self._design, self._modules = design, design.modules
         self.found: dict[str, tuple[str, Shared]] = {}  # stub and model, by module
 
     def text_of(self, top: str, extra: tuple[Wire, ...] = ()) -> str:
@@ -113,7 +112,7 @@ class _Sharing:
         if not many and not alone:
             return None
         edges = {e for n in self._count(name) for e in _EDGE.findall(self._modules[n].text)}
-        cut = self._paths.cut(name) if edges == {_RISING} else None
+        cut = self._design.cut(name) if edges == {_RISING} else None
         return cut if cut is not None and cut.state and _inputs(self._modules[name]) else None
 
     def _count(self, top: str) -> Counter[str]:
