@@ -62,7 +62,7 @@ def host() -> Iterator[Figure]:
     block, latency, rounds = "harmonia:paper", 30, 2
     params: Any = resolve(block)
     program, memory = own_program(params, 1)
-    runs = [simulate_program(block, program, memory, latency, DEFAULT, None) for _ in range(rounds)]
+    runs = [simulate_program(block, program, memory, latency, DEFAULT) for _ in range(rounds)]
     wanted, numbers = min(runs, key=lambda run: run[1]["seconds"])
     yield Figure(f"{block}, cocotb", numbers["cycles"] / numbers["seconds"], "1/s")
     model = build_native(block)

@@ -379,7 +379,7 @@ def test_two_prompts_on_rtl(small):
 def test_differences_on_rtl_are_named(small, monkeypatch):
     from tilewright.studies.rtl_token import RtlRunner
 
-    def wrong(block, program, memory, latency, simulation, line):
+    def wrong(block, program, memory, latency, simulation):
         counters = {c.name.lower(): 0 for c in runner.executor.COUNTER}
         return memory, {
             "status": {"error": "none", "instruction": 0},

@@ -66,8 +66,7 @@ def test_a_program_as_the_cocotb_bench_has_it(block):
     """The same numbers, cycles of the host among them."""
     program, memory, *_ = golden_of(block)
     ours, theirs = (
-        simulate_program(block, program, memory, 4, simulation, None)
-        for simulation in (NATIVE, DEFAULT)
+        simulate_program(block, program, memory, 4, simulation) for simulation in (NATIVE, DEFAULT)
     )
     assert np.array_equal(ours[0], theirs[0])
     for name in ("status", "saturated", "counters", "cycles"):

@@ -160,12 +160,12 @@ def run_program(machine: str, args: argparse.Namespace) -> int:
 
 
 def _print_program(done: "ProgramRun") -> None:
-    ending = "halted" if done.halted else f"stopped with error {done.status.error}"
+    ending = "halted" if done.halted else f"stopped with error {done.status['error']}"
     verdict = "as golden does" if done.equal else "NOT as golden does"
     place = ", from external memory" if done.streamed else ""
     print(
         f"{done.program} on {done.block}{place}:"
-        f" {ending} at instruction {done.status.instruction}, {verdict}\n"
+        f" {ending} at instruction {done.status['instruction']}, {verdict}\n"
     )
     golden = done.golden_counters
     print_table(

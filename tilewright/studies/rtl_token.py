@@ -50,11 +50,10 @@ class RtlRunner(Runner):
         super()._start(kind, step, program)
         got, numbers = simulate_program(
             self.folder.manifest["target"],
-            [],
+            self.lines.programs,
             before,
             self.latency,
             self._simulation,
-            self.lines.programs,
         )
         self.simulated_cycles += numbers["cycles"]
         self.simulated_seconds += numbers["seconds"]

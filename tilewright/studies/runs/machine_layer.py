@@ -7,7 +7,7 @@ cycles are compared with the golden machine, on which all steps run.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,15 +141,8 @@ def _words(step: Step) -> list[int]:
 def _run_step(block: str, work: ModelWork, step: Step, simulation: Simulation) -> StepRun:
     memory = work.memory
     case = work.step(step, tokens=_words(step))
-    _, run = run_program(
-        case.name,
-        block,
-        case.program.instructions,
-        memory,
-        latency=work.latency,
-        stream=True,
-        simulation=simulation,
-    )
+    options: dict[str, Any] = {"latency": work.latency, "stream": True, "simulation": simulation}
+    _, run = run_program(case.name, block, case.program.instructions, memory, **options)
     return StepRun(
         first=step.tokens[0].position,
         tokens=len(step.tokens),

@@ -41,14 +41,6 @@ Program: TypeAlias = Sequence[BaseInstruction]
 
 
 @dataclass(frozen=True)
-class MachineStatus:
-    """How a program ended: the error, or ``none``, and the instruction it ended at."""
-
-    error: str
-    instruction: int
-
-
-@dataclass(frozen=True)
 class ProgramRun:
     """A program that ran on the simulated accelerator, compared with the golden machine."""
 
@@ -56,7 +48,7 @@ class ProgramRun:
     block: str
     instructions: int
     streamed: bool  # from external memory; the others are in the instruction memory
-    status: MachineStatus
+    status: dict[str, Any]  # the error, or ``none``, and the instruction it ended at
     saturated: bool  # whether a value saturated in conversion
     equal: bool  # memory, status and, of a program that halts, events, counters and cycles
     counters: dict[str, int]
@@ -65,7 +57,7 @@ class ProgramRun:
     @property
     def halted(self) -> bool:
         """Whether the program came to its end without an error."""
-        return self.status.error == "none"
+        return bool(self.status["error"] == "none")
 
 
 def program_on_machine(
@@ -97,15 +89,8 @@ def program_on_machine(
     name = str(program) if program else OWN
     with progress(machine) as tick:
         tick("simulation", steps=0)
-        done = run_program(
-            name,
-            block,
-            instructions,
-            content,
-            latency=latency,
-            stream=stream,
-            simulation=simulation,
-        )
+        options: dict[str, Any] = {"latency": latency, "stream": stream, "simulation": simulation}
+        done = run_program(name, block, instructions, content, **options)
         tick()
     return done
 
@@ -137,16 +122,15 @@ def run_program(
     wanted = memory.copy()
     machine = accelerator.machine(params, wanted)
     outcome = machine.run_stream(line) if streamed else machine.run(program)
-    start = line if streamed else None
-    got, numbers = simulate_program(block, program, memory, latency, simulation, start)
+    start = line if streamed else program
+    got, numbers = simulate_program(block, start, memory, latency, simulation)
     expected = dict(outcome.counts)
     halted = outcome.error is Error.NONE
     if halted:
         expected |= accelerator.program_cycles(params, outcome, latency)
-    status = MachineStatus(outcome.error.name.lower(), outcome.instruction)
+    status = {"error": outcome.error.name.lower(), "instruction": outcome.instruction}
     model = {counter.name.lower(): value for counter, value in expected.items()}
-    found = MachineStatus(**numbers["status"])
-    equal = np.array_equal(got, wanted) and found == status
+    equal = np.array_equal(got, wanted) and numbers["status"] == status
     if halted:
         equal &= numbers["saturated"] == outcome.saturated
         equal &= all(numbers["counters"][counter] == value for counter, value in model.items())
@@ -155,7 +139,7 @@ def run_program(
         block=params.slug,
         instructions=len(program),
         streamed=streamed,
-        status=found,
+        status=numbers["status"],
         saturated=numbers["saturated"],
         equal=bool(equal),
         counters=numbers["counters"],
@@ -212,53 +196,38 @@ def own_program(params: Any, seed: int) -> tuple[Program, Memory]:
 
 
 def simulate_program(
-    block: str,
-    program: Program,
-    memory: Memory,
-    latency: int,
-    simulation: Simulation,
-    line: int | None,
+    block: str, program: Program | int, memory: Memory, latency: int, simulation: Simulation
 ) -> tuple[Memory, dict[str, Any]]:
     """Return the memory that a program leaves, and its status, events and counters.
 
-    It runs from the instruction memory, or from ``line`` of the external memory, where it lies
-    already; then ``program`` may be empty.
+    It runs from the instruction memory, or from a line of the external memory.
     """
     if simulation.host == "native":
-        return _simulate_natively(block, program, memory, latency, simulation, line)
-    words = [instruction.encode() for instruction in program]
-    halves = [[word & ((1 << 64) - 1), word >> 64] for word in words]
+        return _simulate_natively(block, program, memory, latency, simulation)
+    line = program if isinstance(program, int) else None
+    words = [] if isinstance(program, int) else [x.encode() for x in program]
+    halves = np.array([[word & ((1 << 64) - 1), word >> 64] for word in words], np.uint64)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
-        np.savez(
-            folder / "task.npz", memory=memory, program=np.array(halves, np.uint64).reshape(-1, 2)
-        )
+        np.savez(folder / "task.npz", memory=memory, program=halves.reshape(-1, 2))
         task = {"folder": name, "latency": latency, "limit": LIMIT, "line": line}
         numbers = simulation.run(block, BENCH, cases=1, stalls=(0.0,), task=task)
         return np.load(folder / "memory.npy"), numbers
 
 
 def _simulate_natively(
-    block: str,
-    program: Program,
-    memory: Memory,
-    latency: int,
-    simulation: Simulation,
-    line: int | None,
+    block: str, program: Program | int, memory: Memory, latency: int, simulation: Simulation
 ) -> tuple[Memory, dict[str, Any]]:
     memory = memory.copy()
     with progress(block) as tick:
         tick("building the simulation", steps=0)
-        model = build_native(block)
+        model, answers = build_native(block), NativeMemory(latency=latency, seed=simulation.seed)
         tick("simulation", steps=0)
-        run = run_native(
-            model,
-            [program if line is None else line],
-            memory,
-            NativeMemory(latency=latency, seed=simulation.seed),
-            limit=LIMIT,
-            tell=lambda cycles: tick(f"{cycles:,} cycles", steps=0),
-        )
+
+        def tell(cycles: int) -> None:
+            tick(f"{cycles:,} cycles", steps=0)
+
+        run = run_native(model, [program], memory, answers, limit=LIMIT, tell=tell)
         tick()
     (ending,) = run.endings
     return memory, {
