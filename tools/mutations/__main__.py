@@ -18,16 +18,23 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.console import print_table
-from tilewright.base.files import write_atomic
+from tilewright.base.records import write_record
 from tools.mutations.campaign import VERDICTS, Subject, smallest_presets
 
-SCORES = Path(__file__).with_name("scores.json")
+SCORES, OUTPUT = Path(__file__).with_name("scores.json"), Path("out/mutations.jsonl")
 COLUMNS = ("places", "planted", *VERDICTS)
 PLACES = 10  # drawn for a block that has no score yet
 
 
 def main() -> int:
-    args = _parser().parse_args()
+    parser = argparse.ArgumentParser(prog="python -m tools.mutations", description=__doc__)
+    parser.add_argument("blocks", nargs="*", help="such as queue:tiny; default: all, smallest size")
+    places = f"places drawn per block (default: as recorded, else {PLACES})"
+    parser.add_argument("--places", type=int, help=places)
+    parser.add_argument("--jobs", "-j", type=int, default=1, help="errors at a time (default: 1)")
+    parser.add_argument("--output", "-o", type=Path, default=OUTPUT, help=f"default: {OUTPUT}")
+    parser.add_argument("--record", action="store_true", help=f"update {SCORES.name}")
+    args = parser.parse_args()
     recorded = json.loads(SCORES.read_text())["blocks"]
     scores, failed = {}, 0
     # Simulators of mutants are of no further use.
@@ -48,7 +55,9 @@ def main() -> int:
         [(block, *(row[column] for column in COLUMNS)) for block, row in scores.items()],
     )
     if args.record:
-        record(recorded | scores)
+        commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
+        blocks = dict(sorted((recorded | scores).items()))
+        write_record(SCORES, {"date": str(date.today()), "commit": commit, "blocks": blocks})
     return failed
 
 
@@ -76,28 +85,6 @@ def outcomes(block: str, places: int, jobs: int, path: Path) -> Iterator[dict[st
             print(json.dumps(outcome), file=file, flush=True)
             print(block, verdict, mutation.kind, mutation.place, mutation.change, sep="; ")
             yield outcome
-
-
-def record(blocks: dict[str, dict[str, int]]) -> None:
-    """Write the scores, a line per block."""
-    commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
-    rows = (f'  "{block}": {json.dumps(row)}' for block, row in sorted(blocks.items()))
-    head = f'"date": "{date.today()}",\n "commit": "{commit}"'
-    write_atomic(SCORES, "{\n " + head + ',\n "blocks": {\n' + ",\n".join(rows) + "\n }\n}\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tools.mutations", description=__doc__)
-    parser.add_argument(
-        "blocks", nargs="*", help="such as queue:tiny; default: all, smallest preset"
-    )
-    places = f"places drawn per block (default: as recorded, else {PLACES})"
-    parser.add_argument("--places", type=int, help=places)
-    parser.add_argument("--jobs", "-j", type=int, default=1, help="errors at a time (default: 1)")
-    default = Path("out/mutations.jsonl")
-    parser.add_argument("--output", "-o", type=Path, default=default, help=f"default: {default}")
-    parser.add_argument("--record", action="store_true", help=f"update {SCORES.name}")
-    return parser
 
 
 if __name__ == "__main__":
