@@ -14,9 +14,9 @@ from tilewright.golden.params.describe import describe, family
 from tilewright.golden.params.resolve import BLOCKS, resolve
 
 if TYPE_CHECKING:
-    from tilewright.studies.runs.bench import BlockRun
     from tilewright.synth.block_files import BlockFiles
     from tilewright.synth.jobs import JobResult
+    from tilewright.verify.simulators import BenchResult
 
 
 def block(name: str, **fields: Any) -> Block:
@@ -113,13 +113,14 @@ class Block(Reported):
         stalls
             Probabilities that a side waits, per cycle; one pass for each.
         simulator
-            ``verilator``, ``icarus`` or ``both``; by default the first that is installed.
+            ``verilator`` or ``icarus``; by default the first that is installed.
         waves
             A ``.vcd`` file for all signals.
         """
         from tilewright.studies.runs.bench import bench_block
 
         return Simulated(
+            self.name,
             bench_block(
                 self.spec,
                 simulator=simulator,
@@ -128,7 +129,7 @@ class Block(Reported):
                 stalls=stalls,
                 exhaustive=exhaustive,
                 waves=None if waves is None else Path(waves),
-            )
+            ),
         )
 
     def synthesize(
@@ -167,33 +168,28 @@ class Block(Reported):
 
 @dataclass(frozen=True)
 class Simulated(Reported):
-    """The bench of a block on one simulator or more."""
+    """The bench of a block on a simulator."""
 
-    run: BlockRun
+    name: str  # of the block's Verilog module
+    result: BenchResult
 
     @property
     def passed(self) -> bool:
-        """Whether every test passed on every simulator."""
-        return self.run.passed
+        """Whether every test passed."""
+        return self.result.passed
 
     @property
     def failure(self) -> str | None:
         """The first failure, None where everything passed."""
-        return next((r.failure for r in self.run.results if r.failure is not None), None)
+        return self.result.failure
 
     @property
     def report(self) -> Table:
-        """One row for each simulator."""
-        rows = [
-            (
-                result.simulator.title,
-                "passed" if result.passed else "failed",
-                result.numbers.get("cases", ""),
-                result.numbers.get("cycles", ""),
-            )
-            for result in self.run.results
-        ]
-        return Table(("SIMULATOR", "RESULT", "CASES", "CYCLES"), rows, self.run.name)
+        """The simulator, the verdict, and how much was simulated."""
+        numbers, title = self.result.numbers, self.result.simulator.title
+        verdict = "passed" if self.passed else "failed"
+        row = (title, verdict, numbers.get("cases", ""), numbers.get("cycles", ""))
+        return Table(("SIMULATOR", "RESULT", "CASES", "CYCLES"), [row], self.name)
 
 
 @dataclass(frozen=True)

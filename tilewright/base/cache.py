@@ -20,7 +20,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tilewright.base.files import write_atomic
 
@@ -56,7 +56,7 @@ def get_or_make(ingredients: Iterable[str], make: Callable[[], Any]) -> Any:
     key = content_key(ingredients)
     result = load(key)
     if result is None:
-        with _passing_lock(result_path(key).with_suffix(".lock")):
+        with _lock(result_path(key).with_suffix(".lock")):
             result = load(key)
             if result is None:
                 result = make()
@@ -123,29 +123,6 @@ def _lock(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # released when the file closes, also by a crash
         yield
-
-
-@contextmanager
-def _passing_lock(path: Path) -> Iterator[None]:
-    """The same with a file removed with the lock: there are thousands of results."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    while True:
-        with path.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            # Its last holder removed it: another process may already lock a new one.
-            if not _is_at(path, file):
-                continue
-            try:
-                yield
-            finally:
-                path.unlink()
-            return
-
-
-def _is_at(path: Path, file: IO[str]) -> bool:
-    with suppress(FileNotFoundError):
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    return False
 
 
 def _note_use(path: Path) -> None:

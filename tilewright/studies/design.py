@@ -126,8 +126,7 @@ def _lint(params: BlockParams, verilog: str) -> Iterator[Figure]:
 
 
 def _simulation(block: str, cases: int) -> Iterator[Figure]:
-    done = bench_block(block, cases=cases)
-    (result,) = done.results
+    result = bench_block(block, cases=cases)
     note = result.failure or f"{result.numbers.get('cycles', 0):,} cycles, {result.simulator.title}"
     verdict = "passed" if result.passed else "failed"
     yield Figure("simulation", verdict, "", "measured on RTL", note.splitlines()[0])

@@ -20,11 +20,11 @@ from tilewright.golden.params.harmonia import (
     Mode,
 )
 from tilewright.golden.payload import Columns
-from tilewright.golden.vectors import corners
 from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
 from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
 from tilewright.verify.stimuli.dots import FP16_ONE, FP16_POWERS, lone_products, shared_powers
+from tilewright.verify.stimuli.dots import scales as ordinary_scales
 from tilewright.verify.stimuli.groups import activations, scales
 
 BENCH_STEPS = 2  # steps of every dot product that the bench of the PE sends
@@ -115,16 +115,8 @@ class HarmoniaArrayBench(StreamBench[HarmoniaArrayParams]):
         loads["b"][::used], loads["b_signs"][::used] = (1 << OPERAND_BITS) - 1, 0
         tiles: list[Columns] = []
         while sum(len(t["mode"]) for t in tiles) < cases or len(tiles) < 6:
-            tile = _tile(params, rng, loads["address"][:used])
-            if len(tiles) % 5 == 1:
-                tile = _halfway_tile(params, rng, tile, of_word)
-            elif len(tiles) % 5 == 2:
-                tile = _taken_back_tile(params, rng, of_word["address"])
-            elif len(tiles) % 5 == 3:
-                tile = _full_tile(params, rng, of_word["address"])
-            elif len(tiles) % 5 == 4:
-                tile = _largest_tile(params, rng, tile, of_word)
-            tiles.append(tile)
+            tile, kind = _tile(params, rng, loads["address"][:used]), len(tiles) % 5
+            tiles.append(_CORNERS[kind - 1](params, rng, tile, of_word) if kind else tile)
         return {
             "load": {name: values[order] for name, values in loads.items()},
             "i": _joined(tiles),
@@ -167,18 +159,19 @@ class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams
         b = np.where(kind == 1, b.max(axis=(1, 2, 3), keepdims=True), b)
         a_signs = np.where(kind == 1, same_sign, a_signs)
         b_signs = np.where(kind == 1, 0, b_signs)
-        exponents = _exponents(rng, count, params.sub_elements)
+        exponents = np.repeat(_exponents(rng, count, params), params.fold, axis=3)
+        step = np.arange(BENCH_STEPS)[:, np.newaxis]
         columns = {
             "mode": np.broadcast_to(mode[:, np.newaxis, np.newaxis], shape[:3]),
-            "first": _at_step(shape, 0),
-            "last": _at_step(shape, BENCH_STEPS - 1),
+            "first": np.broadcast_to(step == 0, shape[:3]).astype(np.int64),
+            "last": np.broadcast_to(step == BENCH_STEPS - 1, shape[:3]).astype(np.int64),
             "a_signs": a_signs,
             "a": a,
             "b_signs": b_signs,
             "b": b,
-            "a_exponents": _of_every_beat(exponents[0], params),
-            "b_exponents": _of_every_beat(exponents[1], params),
-            "scale": _scales(rng, shape[:3]),
+            "a_exponents": exponents[0],
+            "b_exponents": exponents[1],
+            "scale": ordinary_scales(rng, shape[:3], edges=0.1),
         }
         columns = self._with_lone_products(params, rng, columns, cases // beats)
         return {"i": {n: x.reshape(-1, *x.shape[3:])[:cases] for n, x in columns.items()}}
@@ -348,16 +341,20 @@ def _before_a_power(rng: Generator, shape: tuple[int, ...]) -> NDArray:
     return rng.integers(0, 2, shape) << 15 | field << FP16.mantissa_bits | fraction
 
 
+def _ends(mode: int, sums: int) -> Columns:
+    """Mode and ends of a tile."""
+    place = np.arange(sums)
+    ends = {"first": (place == 0).astype(int), "last": (place == sums - 1).astype(int)}
+    return {"mode": np.full(sums, mode), **ends}
+
+
 def _tile(params: HarmoniaArrayParams, rng: Generator, addresses: NDArray) -> Columns:
-    mode = rng.integers(0, len(Mode))
+    mode = int(rng.integers(0, len(Mode)))
     sums = int(rng.choice([2, 4, 6, 40], p=[0.5, 0.3, 0.15, 0.05]))
     lanes = params.rows * params.group
-    place = np.arange(sums)
     lowest = int(rng.choice([10, 20], p=[0.8, 0.2]))  # many results of the latter are infinite
     return {
-        "mode": np.full(sums, mode),
-        "first": (place == 0).astype(int),
-        "last": (place == sums - 1).astype(int),
+        **_ends(mode, sums),
         "address": rng.choice(addresses, sums),
         "a_signs": rng.integers(0, 2, (sums, lanes)),
         "a": rng.integers(0, 256, (sums, lanes)) * (rng.random((sums, 1)) < 0.9),
@@ -414,13 +411,15 @@ def _largest_tile(
     }
 
 
-def _full_tile(params: HarmoniaArrayParams, rng: Generator, addresses: NDArray) -> Columns:
+def _full_tile(
+    params: HarmoniaArrayParams, rng: Generator, _: Columns, of_word: Columns
+) -> Columns:
     """Draw a tile of products below each other, all ones where the operand is a power of two.
 
     A last one makes that a power of two: a carry runs through all bits. Every other sum is zero,
     so that pairs are as well such products.
     """
-    sums, place = 8, np.arange(8)
+    sums = 8
     last = int(rng.integers(ACTIVATION_BITS)) + 1  # bits of the last ones
     mode = int(rng.integers(0, len(Mode)))
     highest = 19 if mode == Mode.M8W4.code else 30  # of which a group's sum is finite
@@ -429,30 +428,27 @@ def _full_tile(params: HarmoniaArrayParams, rng: Generator, addresses: NDArray) 
     lane = rng.integers(params.group, size=params.rows)
     a[1::2, np.arange(params.rows), lane] = np.array([[255], [255], [(1 << last) - 1], [1]])
     return {
-        "mode": np.full(sums, mode),
-        "first": (place == 0).astype(int),
-        "last": (place == sums - 1).astype(int),
-        "address": np.full(sums, rng.choice(addresses)),
+        **_ends(mode, sums),
+        "address": np.full(sums, rng.choice(of_word["address"])),
         "a_signs": np.tile(rng.integers(0, 2, params.rows * params.group), (sums, 1)),
         "a": a.reshape(sums, -1),
         "a_exponents": np.repeat(highest - below, 2)[:, np.newaxis] * np.ones(params.rows, int),
     }
 
 
-def _taken_back_tile(params: HarmoniaArrayParams, rng: Generator, addresses: NDArray) -> Columns:
+def _taken_back_tile(
+    params: HarmoniaArrayParams, rng: Generator, _: Columns, of_word: Columns
+) -> Columns:
     """Draw two large sums, two smaller ones, and the large ones with the other sign."""
-    place = np.arange(6)
     again = np.array([0, 1, 2, 3, 0, 1])
     lanes = params.rows * params.group
     a_signs, a = rng.integers(0, 2, (4, lanes)), rng.integers(0, 256, (4, lanes))
     large = rng.integers(16, 23, params.rows)
     smaller = np.maximum(large - rng.integers(0, 20, params.rows), 1)
     return {
-        "mode": np.full(6, rng.integers(0, len(Mode))),
-        "first": (place == 0).astype(int),
-        "last": (place == 5).astype(int),
-        "address": rng.choice(addresses, 4)[again],
-        "a_signs": a_signs[again] ^ (place >= 4)[:, np.newaxis],
+        **_ends(int(rng.integers(0, len(Mode))), 6),
+        "address": rng.choice(of_word["address"], 4)[again],
+        "a_signs": a_signs[again] ^ (np.arange(6) >= 4)[:, np.newaxis],
         "a": a[again],
         "a_exponents": np.where((again < 2)[:, np.newaxis], large, smaller),
     }
@@ -465,28 +461,16 @@ def _modes(rng: Generator, count: int) -> NDArray:
     return np.where(hold, drawn[0], drawn)
 
 
-def _at_step(shape: tuple[int, ...], step: int) -> NDArray:
-    return np.broadcast_to(np.arange(shape[1])[:, np.newaxis] == step, shape[:3]).astype(np.int64)
-
-
-def _exponents(rng: Generator, count: int, sub_elements: int) -> NDArray:
-    """Draw exponents of both operands, (2, count, steps, sub_elements), close or anywhere."""
-    shape = (2, count, BENCH_STEPS, sub_elements)
+def _exponents(rng: Generator, count: int, params: HarmoniaPeParams) -> NDArray:
+    """Draw exponents of both operands, (2, count, steps, 1, sub_elements), close or anywhere."""
+    shape = (2, count, BENCH_STEPS, params.sub_elements)
     centre = rng.integers(4, 28, (2, count, 1, 1))
     close = np.clip(centre + rng.integers(-2, 3, shape), 1, 30)
-    return np.where(rng.random((1, count, 1, 1)) < 0.3, rng.integers(1, 31, shape), close)
+    anywhere = rng.random((1, count, 1, 1)) < 0.3
+    return np.where(anywhere, rng.integers(1, 31, shape), close)[:, :, :, np.newaxis]
 
 
-def _of_every_beat(x: NDArray, params: HarmoniaPeParams) -> NDArray:
-    return np.repeat(x[:, :, np.newaxis], params.fold, axis=2)
-
-
-def _scales(rng: Generator, shape: tuple[int, ...]) -> NDArray:
-    """Draw mostly ordinary scales, some at fp16's edges."""
-    ordinary = encode(FP16, np.exp2(rng.uniform(-12, 4, shape)) * rng.choice([-1, 1], shape))
-    return np.where(rng.random(shape) < 0.1, rng.choice(corners(FP16), shape), ordinary)
-
-
+_CORNERS = (_halfway_tile, _taken_back_tile, _full_tile, _largest_tile)
 BENCHES: dict[str, Bench] = {
     "harmonia_converter": WordBench(converter.convert, _blocks, cycles=converter.cycles),
     "harmonia_offset": WordBench(

@@ -34,7 +34,6 @@ from tilewright.verify.stimuli.dots import (
     BENCH_BEATS,
     FP16_ONE,
     FP16_POWERS,
-    Lone,
     close_factors,
     flags,
     floats,
@@ -65,9 +64,8 @@ class FpFpBench(PEBench[FpFpParams]):
         operands = {"activation": activation, "weight": weight}
         columns = operands | unused(rng, cases) | flags(params, rng, cases)
         columns = take_back(rng, columns, FP16_SIGN, 0)
-        lone, left, right = _products(rng, FP16, FP16_POWERS, cases)
         empty = {"activation": 0, "weight": FP16_ONE}
-        columns = put_alone(rng, columns, lone, {"activation": left, "weight": right}, empty)
+        columns = _with_products(rng, columns, FP16, "weight", empty)
         return {"i": infinities(rng, columns, FP16, (1, FP16.max_finite_bits), empty)}
 
     def dot(self, params: FpFpParams, beats: Columns) -> NDArray:
@@ -95,9 +93,8 @@ class FpIntBench(PEBench[FpIntParams]):
         columns = operands | unused(rng, cases) | flags(params, rng, cases)
         columns |= {"scale": scales(rng, cases)}
         columns = take_back(rng, columns, FP16_SIGN, FP16_FRACTION)
-        lone, left, right = _products(rng, FP16, FP16_POWERS, cases)
         empty = {"activation": 0, "weight": 1, "scale": FP16_ONE}
-        columns = put_alone(rng, columns, lone, {"activation": left, "scale": right}, empty)
+        columns = _with_products(rng, columns, FP16, "scale", empty)
         return {"i": infinities(rng, columns, FP16, (1, params.weight_format.maximum), empty)}
 
     def dot(self, params: FpIntParams, beats: Columns) -> NDArray:
@@ -254,9 +251,8 @@ class DecaLaneBench(PEBench[DecaLaneParams]):
         columns = operands | flags(params, rng, cases)
         fraction = (1 << BF16.mantissa_bits) - 1
         columns = take_back(rng, columns, 1 << (BF16.bits - 1), fraction)
-        lone, left, right = _products(rng, BF16, BF16_POWERS, cases)
         empty = {"activation": 0, "weight": 1, "scale": BF16_ONE}
-        columns = put_alone(rng, columns, lone, {"activation": left, "scale": right}, empty)
+        columns = _with_products(rng, columns, BF16, "scale", empty)
         columns = infinities(rng, columns, BF16, (1, 1), empty)
         return {"i": self._cancelling_lanes(params, rng, columns)}
 
@@ -311,14 +307,18 @@ def _aligned(params: FignaAlignerParams, x: Columns) -> Columns:
     }
 
 
-def _products(
-    rng: Generator, fmt: FloatFormat, powers: tuple[int, int], cases: int
-) -> tuple[Lone, NDArray, NDArray]:
-    """Draw lone products of two operands of ``fmt``, and the patterns of these."""
+def _with_products(
+    rng: Generator, columns: Columns, fmt: FloatFormat, factor: str, empty: dict[str, int]
+) -> Columns:
+    """Return ``columns`` with lone products of activations and of the operands ``factor``."""
+    powers = FP16_POWERS if fmt is FP16 else BF16_POWERS
     bits, both = fmt.significand_bits, (2 * powers[0], 2 * powers[1])
-    lone = lone_products(rng, cases // BENCH_BEATS, BENCH_BEATS, (bits, bits), both)
+    results = len(columns["last"]) // BENCH_BEATS
+    lone = lone_products(rng, results, BENCH_BEATS, (bits, bits), both)
     left, right = shared_powers(lone.power, powers, powers)
-    return lone, encode(fmt, np.ldexp(lone.left, left)), encode(fmt, np.ldexp(lone.right, right))
+    factors = {"activation": np.ldexp(lone.left, left), factor: np.ldexp(lone.right, right)}
+    words = {name: encode(fmt, values) for name, values in factors.items()}
+    return put_alone(rng, columns, lone, words, empty)
 
 
 def _bf16(rng: Generator, shape: tuple[int, ...], spread: int) -> NDArray:

@@ -62,6 +62,12 @@ class BenchResult:
         """Why the first failing test failed."""
         return next((t.message for t in self.tests if t.message is not None), None)
 
+    @property
+    def cycles_per_second(self) -> int | None:
+        """Simulated cycles per second of wall clock, None where none were clocked."""
+        cycles, seconds = self.numbers.get("cycles"), self.numbers.get("seconds")
+        return round(cycles / seconds) if cycles and seconds else None
+
 
 def build_simulation(
     verilog: str,

@@ -46,10 +46,10 @@ def flags(params: PEParams, rng: Generator, cases: int, every: int = 1) -> Colum
     return {"group_end": end.astype(np.int64), "last": last.astype(np.int64)}
 
 
-def scales(rng: Generator, cases: int) -> NDArray:
+def scales(rng: Generator, cases: int | tuple[int, ...], *, edges: float = 0.05) -> NDArray:
     """Draw mostly ordinary scales, and some at fp16's edges."""
     ordinary = encode(FP16, np.exp2(rng.uniform(-12, 4, cases)) * rng.choice([-1, 1], cases))
-    return np.where(rng.random(cases) < 0.05, rng.choice(corners(FP16), cases), ordinary)
+    return np.where(rng.random(cases) < edges, rng.choice(corners(FP16), cases), ordinary)
 
 
 def floats(rng: Generator, cases: int, lanes: int) -> NDArray:

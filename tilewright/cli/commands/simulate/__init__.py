@@ -5,13 +5,13 @@ The modules of this package are the workloads, whole computations that run on a 
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.base.console import print_json, print_table, remark
 from tilewright.cli.discovery import command_names
 
 if TYPE_CHECKING:
-    from tilewright.studies.runs.bench import BlockRun
+    from tilewright.verify.simulators import BenchResult
 
 NAME = "simulate"
 HELP = "simulate a block's Verilog with random stalls and compare with its golden model"
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--simulator",
-        choices=("verilator", "icarus", "both"),
+        choices=("verilator", "icarus"),
         help="simulator to use [Verilator if installed, else Icarus Verilog]",
     )
     parser.add_argument("--cases", type=int, default=1000, metavar="N", help="random cases [1000]")
@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
         from tilewright.golden.params.names import unknown
 
         raise ValueError(unknown("workload", args.block, command_names(NAME)))
+    from tilewright.golden.params.resolve import resolve
     from tilewright.studies.runs.bench import bench_block
     from tilewright.verify.job import DEFAULT_STALLS
 
@@ -62,31 +63,38 @@ def run(args: argparse.Namespace) -> int:
         exhaustive=args.exhaustive,
         waves=args.waves,
     )
-    print_json(done.as_dict()) if args.json else _print(done)
+    name = resolve(args.block).slug
+    print_json(_as_dict(done, args, name)) if args.json else _print(done, name)
     if args.waves:
         remark(f"waves in {args.waves}")
     return 0 if done.passed else 1
 
 
-def _print(done: "BlockRun") -> None:
-    from tilewright.studies.runs.bench import cycles_per_second
+def _as_dict(done: "BenchResult", args: argparse.Namespace, name: str) -> dict[str, Any]:
+    return {
+        "block": args.block,
+        "name": name,
+        "seed": args.seed,
+        "simulator": done.simulator.name,
+        "version": done.simulator.version,
+        "passed": done.passed,
+        "cases": done.numbers.get("cases"),
+        "cycles": done.numbers.get("cycles"),
+        "cycles_per_second": done.cycles_per_second,
+        "tests": [{"name": t.name, "failure": t.message} for t in done.tests],
+        "coverage": done.numbers.get("coverage"),
+    }
+
+
+def _print(done: "BenchResult", name: str) -> None:
     from tilewright.verify.coverage import Coverage
 
-    print(done.name)
-    rows = []
-    for result in done.results:
-        numbers = result.numbers.get("cases"), result.numbers.get("cycles")
-        shown = (*numbers, cycles_per_second(result))
-        rows.append(
-            (
-                result.simulator.title,
-                "passed" if result.passed else "failed",
-                *(f"{n:,}" if n is not None else "-" for n in shown),
-            )
-        )
-    print_table(("SIMULATOR", "RESULT", "CASES", "CYCLES", "CYCLES/S"), rows)
-    for result in done.results:
-        if "coverage" in result.numbers:
-            print(f"coverage: {Coverage.from_dict(result.numbers['coverage']).summary}")
-        if result.failure is not None:
-            print(f"\n{result.simulator.title}: {result.failure}")
+    print(name)
+    counts = done.numbers.get("cases"), done.numbers.get("cycles"), done.cycles_per_second
+    shown = (f"{n:,}" if n is not None else "-" for n in counts)
+    row = (done.simulator.title, "passed" if done.passed else "failed", *shown)
+    print_table(("SIMULATOR", "RESULT", "CASES", "CYCLES", "CYCLES/S"), [row])
+    if "coverage" in done.numbers:
+        print(f"coverage: {Coverage.from_dict(done.numbers['coverage']).summary}")
+    if done.failure is not None:
+        print(f"\n{done.simulator.title}: {done.failure}")
