@@ -1,7 +1,7 @@
 """Benches of Anda: bit-plane compressor, APU, MXU."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -44,9 +44,8 @@ class AndaApuBench(StreamBench[AndaApuParams], ComparedPE[AndaApuParams]):
 
     def stimulus(self, params: AndaApuParams, rng: Generator, cases: int) -> PortColumns:
         """Draw ``cases`` dot products."""
-        planes_in = plane_beats(params.numerics, rng, cases, rows=1)
-        groups = int(planes_in.pop("groups"))
-        beats = dict(planes_in)
+        beats, groups = plane_beats(params.numerics, rng, cases, rows=1)
+        planes_in = dict(beats)
         planes_in["plane"] = planes_in.pop("planes")[:, 0]
         if not params.buffered:
             planes_in["plane"] = with_signs(planes_in)
@@ -68,8 +67,7 @@ class AndaApuBench(StreamBench[AndaApuParams], ComparedPE[AndaApuParams]):
         return {"o": {"result": results[:, 0, 0]}}
 
     def cycles(self, params: AndaApuParams, columns: PortColumns) -> NDArray[np.int64]:
-        groups = [(g.mantissa, g.last) for g in groups_of(columns["i0"])]
-        return dot_cycles(params, *zip(*groups, strict=True))
+        return dot_cycles(params, *_lengths(columns["i0"]))
 
     def dot_products(self, params: AndaApuParams, tensors: Tensors, variant: str) -> DotProducts:
         """Cut the activations into bit planes, a group's sign word first."""
@@ -107,8 +105,7 @@ class AndaMxuBench(StreamBench[AndaMxuParams]):
     def stimulus(self, params: AndaMxuParams, rng: Generator, cases: int) -> PortColumns:
         """Draw ``cases`` tiles."""
         numerics = params.numerics
-        beats = plane_beats(numerics, rng, cases, params.rows)
-        groups = int(beats.pop("groups"))
+        beats, groups = plane_beats(numerics, rng, cases, params.rows)
         values = weights(rng, numerics.weight_format, groups * params.columns, numerics.group)
         words = _weight_words(params, values.reshape(groups, params.columns, params.group))
         # Scales count on the first beat of a group; the others bring anything.
@@ -137,8 +134,7 @@ class AndaMxuBench(StreamBench[AndaMxuParams]):
         }
 
     def cycles(self, params: AndaMxuParams, columns: PortColumns) -> NDArray[np.int64]:
-        groups = [(g.mantissa, g.last) for g in groups_of(columns["i0"])]
-        return mxu_schedule(params, *zip(*groups, strict=True))
+        return mxu_schedule(params, *_lengths(columns["i0"]))
 
 
 def _groups(params: AndaCompressorParams, rng: Generator, cases: int) -> Columns:
@@ -192,25 +188,26 @@ def _set_beats(fmt: BlockFormat, values: NDArray) -> Columns:
 
 
 class Group(NamedTuple):
-    """The content of one group's beats, for all rows."""
+    """A group, as its first beat describes it."""
 
     mantissa: int
-    words: NDArray  # (1 + mantissa, rows)
-    exponents: NDArray  # (rows,)
+    beats: slice
     first: bool
     last: bool
 
 
 def with_signs(beats: Columns) -> NDArray:
     """``plane`` with every mantissa word XOR its group's sign word; its own inverse."""
-    groups = [g.words for g in groups_of(beats)]
-    taken = [np.concatenate([words[:1], words[1:] ^ words[0]]) for words in groups]
-    rest = beats["plane"][sum(map(len, groups)) :]  # of a group that is not complete
-    return np.concatenate([*taken, rest])
+    plane = beats["plane"].copy()
+    for group in groups_of(beats):
+        plane[group.beats][1:] ^= plane[group.beats.start]
+    return plane
 
 
-def plane_beats(numerics: AndaNumerics, rng: Generator, cases: int, rows: int) -> Columns:
-    """Beats of ``cases`` dot products per row, and the number of ``groups``."""
+def plane_beats(
+    numerics: AndaNumerics, rng: Generator, cases: int, rows: int
+) -> tuple[Columns, int]:
+    """Beats of ``cases`` dot products per row, and the number of their groups."""
     lengths = np.concatenate([[1, 2, MAX_GROUPS], rng.integers(1, MAX_GROUPS + 1, cases)])[:cases]
     lengths[RETURNING] = 4
     bits = mantissas(rng, cases, MAX_MANTISSA_BITS)
@@ -225,31 +222,25 @@ def plane_beats(numerics: AndaNumerics, rng: Generator, cases: int, rows: int) -
         lone = rng.integers(5, 12, rows) << FP16.mantissa_bits
         values[first + 1] = np.where(np.arange(numerics.group) == 0, lone[:, np.newaxis], 0)
         values[first + 2], values[first + 3] = values[first + 1], values[first]
-    beats: dict[str, list] = {n: [] for n in ("mantissa", "planes", "exponents", "first", "last")}
-    start = 0
-    for mantissa, length in zip(bits.tolist(), lengths.tolist(), strict=True):
-        fmt = numerics.block_format(mantissa)
-        for k in range(length):
-            blocks = bfp.encode(fmt, values[start + k])
-            words = planes.pack(fmt, blocks)[:, 0].T
-            count = len(words)
-            beats["mantissa"].append(np.full(count, mantissa))
-            beats["planes"].append(words)
-            beats["exponents"].append(np.repeat(blocks.exponent.T, count, axis=0))
-            beats["first"].append(np.full(count, k == 0))
-            beats["last"].append(np.full(count, k == length - 1))
-        start += length
-    joined = {name: np.concatenate(parts) for name, parts in beats.items()}
-    for flag in ("first", "last"):
-        joined[f"{flag}_group"] = joined.pop(flag).astype(np.uint8)
+    of_group, place = np.repeat(bits, lengths), np.arange(groups)
+    encoded = [
+        (fmt, bfp.encode(fmt, group))
+        for fmt, group in zip(map(numerics.block_format, of_group.tolist()), values, strict=True)
+    ]
+    count, ends = 1 + of_group, np.cumsum(lengths)
     # Only the sign beat describes its group; the others may hold anything.
-    later = np.ones(len(joined["mantissa"]), bool)
-    later[np.cumsum([0, *(len(m) for m in beats["mantissa"][:-1])])] = False
-    joined["mantissa"] = np.where(later, rng.integers(0, 32, later.size), joined["mantissa"])
-    joined["exponents"][later] ^= 31
-    joined["first_group"][later] ^= 1
-    joined["last_group"][later] ^= 1
-    return {**joined, "groups": np.array(groups)}
+    later = np.ones(count.sum(), bool)
+    later[np.cumsum(count) - count] = False
+    exponents = np.concatenate([blocks.exponent.T for _, blocks in encoded])
+    beats = {
+        "mantissa": np.where(later, rng.integers(0, 32, later.size), np.repeat(of_group, count)),
+        "planes": np.concatenate([planes.pack(*pair)[:, 0].T for pair in encoded]),
+        "exponents": np.repeat(exponents, count, axis=0),
+        "first_group": (np.repeat(np.isin(place, ends - lengths), count) ^ later).astype(np.uint8),
+        "last_group": (np.repeat(np.isin(place, ends - 1), count) ^ later).astype(np.uint8),
+    }
+    beats["exponents"][later] ^= 31
+    return beats, groups
 
 
 def _returning(lengths: NDArray) -> list[int]:
@@ -276,17 +267,14 @@ def cancel(numerics: AndaNumerics, rng: Generator, beats: Columns, operands: Col
         weight[1], weight[2] = rng.choice([1, -1]), rng.choice([1, -1, 3, -3])
         weight[3] = -weight[0]
         scale[0] = scale[3] = rng.integers(0x3C00, 0x5800)
-        group = groups[k]
-        fmt = numerics.block_format(group.mantissa)
-        exponents = group.exponents[:, np.newaxis]
-        blocks = planes.unpack(fmt, group.words.T[:, np.newaxis], exponents, fmt.group)
-        partials = partial(numerics, group.mantissa, group_sums(blocks, weight[:1]), exponents)
+        partials = _partials(numerics, beats, groups[k], weight[:1])
         total = accumulate(numerics, np.zeros_like(partials), partials, scale[:1])
         # fp32 holds 24 bits; the half of the last one is 24 places below the first.
         half = int(np.frexp(decode(FP32, total).item() or 1.0)[1]) - 1 - FP32.significand_bits
         more = int(rng.choice([0, 0, 0, 1, 2, 3]))
         for later, place in ((1, half + 1), (2, half + more)):
-            field = place - int(groups[k + later].exponents[0]) + 2 * FP16.bias
+            own = int(beats["exponents"][groups[k + later].beats.start, 0])
+            field = place - own + 2 * FP16.bias
             scale[later] = np.clip(field, 1, 2 * FP16.bias) << FP16.mantissa_bits
 
 
@@ -298,14 +286,14 @@ def groups_of(beats: Columns) -> Iterator[Group]:
         end = start + 1 + mantissa
         if end > len(beats["mantissa"]):
             return
-        yield Group(
-            mantissa,
-            beats["planes"][start:end] if "planes" in beats else beats["plane"][start:end],
-            beats["exponents"][start] if "exponents" in beats else beats["exponent"][start],
-            bool(beats["first_group"][start]),
-            bool(beats["last_group"][start]),
-        )
+        first, last = (bool(beats[name][start]) for name in ("first_group", "last_group"))
+        yield Group(mantissa, slice(start, end), first, last)
         start = end
+
+
+def _lengths(beats: Columns) -> Iterable[tuple[Any, ...]]:
+    """The mantissas of all groups, and which groups are the last of their dot products."""
+    return zip(*((group.mantissa, group.last) for group in groups_of(beats)), strict=True)
 
 
 def dot_products(
@@ -315,17 +303,21 @@ def dot_products(
     results = []
     total: NDArray = np.zeros((beats["planes"].shape[1], scale.shape[1]), np.uint32)
     for k, group in enumerate(groups_of(beats)):
-        fmt = numerics.block_format(group.mantissa)
-        words = group.words.T[:, np.newaxis]
-        exponents = group.exponents[:, np.newaxis]
-        blocks = planes.unpack(fmt, words, exponents, fmt.group)
-        sums = group_sums(blocks, weights[k])
-        partials = partial(numerics, group.mantissa, sums, exponents)
         before = np.zeros_like(total) if group.first else total
+        partials = _partials(numerics, beats, group, weights[k])
         total = accumulate(numerics, before, partials, scale[k])
         if group.last:
             results.append(convert(FP32, FP16, total))
     return np.array(results)
+
+
+def _partials(numerics: AndaNumerics, beats: Columns, group: Group, weights: NDArray) -> NDArray:
+    """Sums of a group, (rows, columns), before their scales."""
+    fmt = numerics.block_format(group.mantissa)
+    words = beats["planes"][group.beats].T[:, np.newaxis]
+    exponents = beats["exponents"][group.beats.start][:, np.newaxis]
+    blocks = planes.unpack(fmt, words, exponents, fmt.group)
+    return partial(numerics, group.mantissa, group_sums(blocks, weights), exponents)
 
 
 def _weight_words(params: AndaMxuParams, values: NDArray) -> NDArray:
