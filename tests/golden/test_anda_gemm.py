@@ -11,7 +11,7 @@ from tilewright.golden.bits import decode
 from tilewright.golden.params.anda import AndaNumerics
 from tilewright.golden.params.formats import FP16, FP32, IntFormat
 from tilewright.golden.weights import Weights, dequantise, quantise
-from tilewright.verify.stimuli.groups import activations, scales, weights
+from tilewright.verify.stimuli.tensors import activations, scales, weights
 
 
 def fp16_of(value):

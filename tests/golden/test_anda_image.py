@@ -10,7 +10,7 @@ from tilewright.golden.anda.image import TensorLayout, load, store, weight_plane
 from tilewright.golden.params.anda import AndaApuParams
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.weights import quantise
-from tilewright.verify.stimuli.groups import activations
+from tilewright.verify.stimuli.tensors import activations
 
 
 @pytest.mark.parametrize("mantissa_bits", range(1, 17))

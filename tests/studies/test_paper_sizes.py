@@ -14,7 +14,7 @@ from tilewright.studies.measured import load_measured
 from tilewright.studies.runs import paper_sizes
 from tilewright.studies.runs.paper_sizes import CASES, RECORD, run_case
 from tilewright.verify.machine.model_workload import layer_shape
-from tilewright.verify.native import compare
+from tilewright.verify.native import run as native
 
 PAGES = {
     name: (Path(__file__).parents[2] / "docs" / f"{page}-timing.md").read_text()
@@ -53,8 +53,8 @@ def test_what_is_not_goldens_is_refused(monkeypatch):
         memory[0] ^= 1
         return run
 
-    run_native = compare.run_native
-    monkeypatch.setattr(compare, "run_native", lost)
+    run_native = native.run_native
+    monkeypatch.setattr(native, "run_native", lost)
     with pytest.raises(CheckError, match=r"^small: memory is not golden's$"):
         run_case("small", paper_sizes.Case("harmonia:small", paper_sizes._stream))
 

@@ -12,8 +12,8 @@ from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.golden.params.stream import STREAM_BLOCKS
 from tilewright.golden.params.vector import VectorParams
 from tilewright.synth.emit import package, to_verilog
-from tilewright.verify.lint import lint
 from tilewright.verify.simulators.find import find_verilators, require_simulator
+from tilewright.verify.simulators.verilator import lint
 from tilewright.verify.simulators.verilog import block_verilog
 
 WAIVERS = Path(__file__).parents[2] / "synth" / "lint_waivers.vlt"

@@ -13,8 +13,7 @@ from tilewright.synth import emitted
 from tilewright.synth.emit import to_verilog
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import run_bench, verilog
-from tilewright.verify.simulators.find import find_compiler
-from tilewright.verify.simulators.programs import import_path, is_gcc
+from tilewright.verify.simulators.find import find_compiler, import_path, is_gcc
 from tilewright.verify.simulators.run import build_simulation
 
 

@@ -11,8 +11,7 @@ from tilewright.synth.emit import to_verilog
 from tilewright.verify import cocotb_tests
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import SimulationError, run_bench
-from tilewright.verify.simulators.find import find_compiler, find_verilators
-from tilewright.verify.simulators.programs import BuildError, is_gcc
+from tilewright.verify.simulators.find import BuildError, find_compiler, find_verilators, is_gcc
 from tilewright.verify.simulators.verilator import with_public_ports
 
 PARAMS = resolve("adder_tree:pipelined")

@@ -26,9 +26,9 @@ from tilewright.synth.system import Area, load_system, system_area
 from tilewright.synth.technology import Technology, load_technology
 from tilewright.synth.whole_timing import load_clock, netlist_clock
 from tilewright.synth.yosys import SynthesisError, watched
-from tilewright.verify.lint import lint
 from tilewright.verify.simulators import MissingToolError
 from tilewright.verify.simulators.find import require_simulator
+from tilewright.verify.simulators.verilator import lint
 from tilewright.verify.simulators.verilog import block_verilog
 
 Doing = Callable[[str], None]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.payload import Columns
-from tilewright.verify.stimuli.integers import random_columns
+from tilewright.verify.stimuli.numbers import random_columns
 
 PortColumns = dict[str, Columns]  # port name -> field name -> array
 

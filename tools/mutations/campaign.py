@@ -11,7 +11,7 @@ from tilewright.verify import bench_of, cocotb_tests
 from tilewright.verify.bench import StreamBench
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import BenchResult, SimulationError, run_bench
-from tilewright.verify.simulators.programs import BuildError
+from tilewright.verify.simulators.find import BuildError
 from tools.mutations.equivalence import is_equivalent
 from tools.mutations.operators import Mutation, apply, sample
 

@@ -25,7 +25,7 @@ from tilewright.golden.params.formats import FP16, FP32, BlockFormat
 from tilewright.golden.payload import Columns
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
 from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
-from tilewright.verify.stimuli.groups import activations, mantissas, scales, weights
+from tilewright.verify.stimuli.tensors import activations, mantissas, scales, weights
 
 MAX_GROUPS = 5  # in a dot product
 BURST = 4  # short dot products in a row

@@ -33,15 +33,16 @@ from tilewright.golden.params.formats import FloatFormat
 from tilewright.golden.payload import Columns
 from tilewright.golden.vectors import corners, operands
 from tilewright.verify.bench import Bench, WordBench
-from tilewright.verify.stimuli.floats import (
+from tilewright.verify.stimuli.numbers import (
     around_midpoints,
     edge_values,
     lone_bits,
+    random_columns,
+    random_masks,
     shortened,
     small_patterns,
     subnormal_ties,
 )
-from tilewright.verify.stimuli.integers import random_columns, random_masks
 
 
 def _unpacked(params: FloatUnpackParams, x: Columns) -> Columns:

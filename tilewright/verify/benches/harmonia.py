@@ -25,7 +25,7 @@ from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
 from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
 from tilewright.verify.stimuli.dots import FP16_ONE, FP16_POWERS, lone_products, shared_powers
 from tilewright.verify.stimuli.dots import scales as ordinary_scales
-from tilewright.verify.stimuli.groups import activations, scales
+from tilewright.verify.stimuli.tensors import activations, scales
 
 BENCH_STEPS = 2  # steps of every dot product that the bench of the PE sends
 # A mantissa counts in two to the power of its exponent less this.

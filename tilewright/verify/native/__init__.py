@@ -5,8 +5,14 @@ For whole programs: no Python runs in a cycle. The cocotb benches have the same 
 """
 
 from tilewright.verify.native.build import NativeModel, build_native
-from tilewright.verify.native.compare import CheckedProgram, run_as_golden
-from tilewright.verify.native.run import NativeEnding, NativeMemory, NativeRun, run_native
+from tilewright.verify.native.run import (
+    CheckedProgram,
+    NativeEnding,
+    NativeMemory,
+    NativeRun,
+    run_as_golden,
+    run_native,
+)
 
 __all__ = [
     "CheckedProgram",

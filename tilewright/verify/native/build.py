@@ -16,8 +16,8 @@ from tilewright.verify.simulators.find import (
     file_fingerprint,
     find_compiler,
     require_simulator,
+    run_program,
 )
-from tilewright.verify.simulators.programs import run_program
 from tilewright.verify.simulators.verilator import (
     BASE_FLAGS,
     SLOW,

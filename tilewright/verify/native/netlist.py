@@ -141,7 +141,7 @@ class Design:
         module, depends = self.modules[name], self.inputs_of(name)
         outputs = {p.name for p in module.ports if p.output}
         by_child = {wire for _, wires in self._paths_of_children(module) for wire in wires}
-        assigned_by = defaultdict(list)
+        assigned_by: dict[str, list[Assignment]] = defaultdict(list)
         for assignment in module.assignments:
             for wire in assignment.to:
                 assigned_by[wire].append(assignment)
@@ -181,13 +181,11 @@ class Design:
     def _inputs_of(self, name: str) -> dict[str, set[str]]:
         """The inputs on which every wire of a module depends, in this cycle."""
         module = self.modules[name]
-        after = defaultdict(set)  # wires that follow from each at once
-        for sources, to in (
-            *((assignment.of, assignment.to) for assignment in module.assignments),
-            *self._paths_of_children(module),
-        ):
+        after: dict[str, set[str]] = defaultdict(set)  # wires that follow from each at once
+        steps = [(assignment.of, assignment.to) for assignment in module.assignments]
+        for sources, given in steps + self._paths_of_children(module):
             for source in sources:
-                after[source] |= to
+                after[source] |= given
         found = {wire: set[str]() for wire in (*module.wires, *module.memories)}
         for wire in module.inputs:
             reached, open_names = {wire}, [wire]

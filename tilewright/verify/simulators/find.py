@@ -1,12 +1,15 @@
-"""The simulators of this machine; for a missing one, the command to type."""
+"""The simulators of this machine, how they are started, and what to type for a missing one."""
 
 import os
 import platform
 import re
 import shutil
 import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import PathFinder
 from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +19,7 @@ from tilewright.base.errors import CommandError
 # Oldest release the benches were run with: those of Debian 12.
 MINIMUM = {"verilator": "5.006", "icarus": "11.0"}
 SIMULATORS = tuple(MINIMUM)
+QUOTED_LINES = 5  # of what a failing tool printed
 
 _TITLES = {"verilator": "Verilator", "icarus": "Icarus Verilog", "compiler": "C++ compiler"}
 _PACKAGES = {  # package manager -> what it calls each tool; the first manager found is named
@@ -175,3 +179,62 @@ def install_command(name: str) -> str:
 def _number(version: str) -> tuple[int, ...]:
     """5.006 is release 6 of the fifth series: (5, 6), before (5, 38)."""
     return tuple(int(part) for part in version.split(".") if part)
+
+
+class BuildError(CommandError):
+    """A tool could not build the simulation; the text has its first complaints."""
+
+
+def run_program(
+    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str] | None = None
+) -> None:
+    """Run ``command`` in ``folder``; a failure raises :class:`BuildError`."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=folder,
+        env=os.environ | (environment or {}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stdout.strip().splitlines()
+        errors = [line for line in lines if "rror" in line] or lines
+        said = "\n  ".join(errors[:QUOTED_LINES]) or "nothing printed"
+        name = Path(command[0]).name
+        raise BuildError(f"{name} ended with exit code {done.returncode}:\n  {said}")
+
+
+def import_path() -> str:
+    """``$PYTHONPATH`` for a Python that finds what this one finds, whatever folder it runs in."""
+    return os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
+
+
+def is_gcc(compiler: Path) -> bool:
+    """Whether the compiler is GCC itself and not Clang, which also calls itself GNU C."""
+    text = "#if !defined(__GNUC__) || defined(__clang__)\n#error\n#endif\n"
+    command = [str(compiler), "-x", "c++", "-E", "-"]
+    return subprocess.run(command, input=text.encode(), capture_output=True).returncode == 0
+
+
+def cocotb_libraries() -> Path:
+    """The folder of cocotb's libraries, found without importing it (a quarter of a second)."""
+    return _cocotb() / "libs"
+
+
+def cocotb_module() -> Path:
+    """cocotb's compiled module, which the simulator loads."""
+    spec = PathFinder.find_spec("simulator", [str(_cocotb())])
+    if spec is None or spec.origin is None:
+        raise BuildError(f"cocotb at {_cocotb()} has no compiled module `simulator`")
+    return Path(spec.origin)
+
+
+def _cocotb() -> Path:
+    spec = PathFinder.find_spec("cocotb")
+    if spec is None or spec.origin is None:
+        raise BuildError(f"no cocotb found; to get it: {package_command('cocotb')}")
+    return Path(spec.origin).parent

@@ -16,12 +16,13 @@ from xml.etree import ElementTree
 from tilewright.base.cache import get_or_make_folder
 from tilewright.base.errors import CommandError
 from tilewright.base.files import open_atomic
-from tilewright.verify.simulators.find import Simulator, require_simulator
-from tilewright.verify.simulators.programs import (
+from tilewright.verify.simulators.find import (
     BuildError,
+    Simulator,
     cocotb_libraries,
     cocotb_module,
     import_path,
+    require_simulator,
     run_program,
 )
 from tilewright.verify.simulators.verilator import build_verilator, has_inertial_puts

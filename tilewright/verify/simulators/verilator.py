@@ -8,6 +8,7 @@ than a small block, is compiled once and cached; so are its headers, for builds 
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,8 +17,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tilewright.base.cache import get_or_make_folder
-from tilewright.verify.simulators.find import Simulator, file_fingerprint, find_compiler
-from tilewright.verify.simulators.programs import cocotb_libraries, is_gcc, run_program
+from tilewright.verify.simulators.find import (
+    Simulator,
+    cocotb_libraries,
+    file_fingerprint,
+    find_compiler,
+    is_gcc,
+    run_program,
+)
 
 MAIN = Path(__file__).with_name("verilator_main.cpp")
 RUNTIME = ("verilated", "verilated_vpi", "verilated_threads")
@@ -172,7 +179,7 @@ def compile_and_link(
         shared = [future.result() for future in made]
         for future in compiled:
             future.result()
-    inputs = [*(f"{name}.o" for name, _ in units), *shared, *libraries]
+    inputs: list[str | Path] = [*(f"{name}.o" for name, _ in units), *shared, *libraries]
     run_program([compiler, "-o", "../sim", *inputs, "-pthread"], objects)
     shutil.rmtree(objects)
 
@@ -232,3 +239,21 @@ def _headers(verilator: Simulator, compiler: Path, flags: Sequence[str]) -> Path
 
     ingredients = [text, verilator.fingerprint, file_fingerprint(compiler), *command]
     return get_or_make_folder("sim", ingredients, make) / "headers.h"
+
+
+def lint(verilator: Simulator, top: str, verilog: str, folder: Path, *, suffix: str = "v") -> str:
+    """Return the warnings about the module ``top`` with ``-Wall`` and the project's waivers."""
+    from tilewright.synth.emit import LINT_WAIVERS  # with Amaranth, which simulations need not load
+
+    path = folder / f"{top}.{suffix}"  # waivers name files after blocks
+    verilog, top = with_short_top(verilog, top)
+    path.write_text(verilog)
+    options = ["--lint-only", "-Wall", "--quiet-exit", "--top-module", top]
+    done = subprocess.run(
+        [str(verilator.path), *options, str(LINT_WAIVERS), str(path)],
+        env={**os.environ, "VERILATOR_ROOT": str(verilator.root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stderr if done.returncode else ""

@@ -9,7 +9,7 @@ from tilewright.base.cache import content_key, get_or_make_folder
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth import emitted
 from tilewright.synth.emitted import KEY_FILE, verilog_sources
-from tilewright.verify.simulators.programs import BuildError, import_path, run_program
+from tilewright.verify.simulators.find import BuildError, import_path, run_program
 
 TOOLS = ("amaranth", "pyosys")
 
