@@ -111,6 +111,11 @@ def workload(params, dots=3, groups=2, seed=0):
     return columns_of(params, activation, weight, scale, ends)
 
 
+LADDERS = {"pe_fp_fp": range(1, 5)} | dict.fromkeys(
+    ("pe_fp_int", "pe_ifpu", "pe_figna", "pe_figna_c"), range(2, 7)
+)
+
+
 @pytest.mark.parametrize("spec", ELEMENTS)
 def test_whole_groups_one_beat_a_cycle(spec):
     params = resolve(spec)
@@ -120,23 +125,9 @@ def test_whole_groups_one_beat_a_cycle(spec):
     assert taken == list(range(len(taken)))
 
 
-@pytest.mark.parametrize("spec", ["pe_fp_fp", "pe_fp_int", "pe_ifpu", "pe_figna", "pe_figna_c"])
-def test_operands_in_registers_cost_a_cycle_and_no_bit(spec):
-    """Results with stalls and without; ``taken`` says that a beat still comes every cycle."""
-    params = resolve(f"{spec}:small,registered=true")
-    assert params.timing.latency == resolve(f"{spec}:small").timing.latency + 1
-    columns = workload(params)
-    got, taken = run(params, columns)
-    assert np.array_equal(got, expected(params, columns))
-    assert taken == list(range(len(taken)))
-    assert np.array_equal(run(params, columns, stall=0.4)[0], got)
-
-
-LADDERS = {"pe_fp_fp": range(1, 5)} | dict.fromkeys(
-    ("pe_fp_int", "pe_ifpu", "pe_figna", "pe_figna_c"), range(2, 7)
-)
 # The fewest stages of each ladder in every run, the others in the long tests.
 POINTS = [
+    *(f"{b}:small,registered=true" for b in LADDERS),
     *(f"{b}:small,stages={known[0]}" for b, known in LADDERS.items()),
     *(f"{b}:small,adder=carry_save" for b in LADDERS),
     *(f"{b}:small,bounded=true,stages=3" for b in LADDERS if b != "pe_fp_fp"),
@@ -154,7 +145,7 @@ FURTHER_POINTS = [
 def test_points_of_a_frontier_differ_in_cycles_alone(spec):
     """A beat a cycle, the same bits with stalls and without, a result after ``stages`` cycles."""
     params = resolve(spec)
-    columns = workload(params, dots=4)
+    columns = workload(params, dots=2)
     got, taken = run(params, columns)
     assert np.array_equal(got, expected(params, columns))
     assert taken == list(range(len(taken)))

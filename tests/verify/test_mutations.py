@@ -13,12 +13,6 @@ from tilewright.studies.runs import bench
 MUTATIONS = {
     "multiplier": ("float_mul", r" \^ ", " | ", r"case \d+: got 0x[0-9a-f]{4}, expected 0x"),
     "prefix sum": ("prefix_sum:small", r" \+ ", " - ", r"index\[\d\]: got 0x\w, expected 0x\w"),
-    "crossbar": (
-        "expand:small",
-        r"\? (\S+) : (\S+);",
-        r"? \2 : \1;",
-        r"y\[\d\]: got 0x\w{4}, expected 0x\w{4}",
-    ),
     "queue, data": ("queue:tiny", r"\[read__addr\]", "[write__addr]", r"got 0x\w, expected 0x\w"),
     "queue, level": (
         "queue:odd",

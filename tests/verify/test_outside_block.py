@@ -8,14 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-from tests.support.benches import run_passing
 from tests.support.drive import simulate
 from tests.support.mutate import mutant_of
 from tests.support.outside import NAME, outside_block, outside_environment
 from tilewright.golden.params import resolve as resolving
 from tilewright.golden.params.resolve import BLOCKS, MODULES_VARIABLE, resolve
 from tilewright.hw.catalog import CATALOG
-from tilewright.synth.emit import to_verilog
 from tilewright.verify import stream_bench_of
 from tilewright.verify.benches import BENCHES
 from tilewright.verify.stimuli.dots import beats_of
@@ -90,11 +88,6 @@ def test_planted_error_is_caught(block):
     assert BLOCKS[NAME] is block.IntIntParams  # the mutant's module registered nothing anew
 
 
-def test_simulators_know_the_block(block):
-    """The simulator's process imports the module, because registering named it."""
-    run_passing(f"{NAME}:small", "icarus", verilog=to_verilog(resolve(f"{NAME}:small")), cases=60)
-
-
 def test_commands_know_the_block(tmp_path):
     listed = json.loads(tilewright("list", NAME, "--json").stdout)
     assert listed["block"] == NAME
@@ -103,12 +96,6 @@ def test_commands_know_the_block(tmp_path):
     words = ("simulate", f"{NAME}:small", "--simulator", "icarus", "--cases", "60", "--json")
     run = json.loads(tilewright(*words).stdout)
     assert run["passed"] and run["cases"] == 60
-
-
-def test_the_block_is_synthesised():
-    done = tilewright("synth", f"{NAME}:small", "--tech", "asap7", "--json")
-    assert done.returncode == 0, done.stderr
-    assert '"area"' in done.stdout
 
 
 def test_the_block_enters_the_comparison_by_its_bench():
