@@ -1,6 +1,7 @@
 """A block's own bench on its netlist, of standard cells or for an FPGA: cells without delays."""
 
 import re
+from pathlib import Path
 
 from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.resolve import resolve
@@ -10,10 +11,18 @@ from tilewright.synth.flow import Synthesis
 from tilewright.synth.fpga.devices import DEFAULT_DEVICE, find_device
 from tilewright.synth.yosys import SynthesisError, without_banner, yosys_files
 from tilewright.verify import cocotb_tests
-from tilewright.verify.fpga_cells import OWN_MODELS
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import BenchResult, run_bench
 
+# Kind of cell -> its model, where Yosys has none.
+OWN_MODELS = {
+    model[1]: model[0]
+    for model in re.finditer(
+        r"^module (\w+).*?^endmodule\n",
+        Path(__file__).with_name("fpga_cells.v").read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
+}
 # Verilog of the cells of each family, from Yosys.
 MODELS = {f"synth_{name}": f"+/{name}/cells_sim.v" for name in ("ecp5", "nexus", "gatemate")}
 _MAPPED, _OPENED, _OWN = "mapped.v", "opened.v", "own.v"

@@ -207,9 +207,11 @@ def difference(params: BlockParams, data: Data, port: Port, got: list[int]) -> s
     ]
     have, want = unpack(port, [got[case]]), unpack(port, [wanted[case]])
     for field in port.fields:
-        for name, g, w in _elements(field, have, want):
-            if g != w:
-                lines.append(f"  {name}: got {_hex(field, g)}, expected {_hex(field, w)}")
+        got_of, wanted_of = (np.atleast_1d(x[field.name][0]) for x in (have, want))
+        for k in np.flatnonzero(got_of != wanted_of):
+            name = field.name if field.count is None else f"{field.name}[{k}]"
+            shown = _hex(field, got_of[k]), _hex(field, wanted_of[k])
+            lines.append(f"  {name}: got {shown[0]}, expected {shown[1]}")
     if len(lines) > 1 + SHOWN:
         lines[1 + SHOWN :] = [f"  and {len(lines) - 1 - SHOWN} more elements"]
     # Where one word in makes one word out, the case has inputs of its own.
@@ -218,15 +220,6 @@ def difference(params: BlockParams, data: Data, port: Port, got: list[int]) -> s
             row = {f.name: data.inputs[source.name][f.name][case] for f in source.fields}
             lines += [f"  {source.name}.{f.name} = {_show(f, row[f.name])}" for f in source.fields]
     return "\n".join(lines)
-
-
-def _elements(field: Field, have: Columns, want: Columns) -> Iterator[tuple[str, int, int]]:
-    got, wanted = have[field.name][0], want[field.name][0]
-    if field.count is None:
-        yield field.name, got, wanted
-    else:
-        for k in range(field.count):
-            yield f"{field.name}[{k}]", got[k], wanted[k]
 
 
 def _show(field: Field, value: Any) -> str:

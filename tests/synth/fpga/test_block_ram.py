@@ -5,8 +5,7 @@ import subprocess
 import pytest
 
 from tilewright.synth.yosys import yosys_files
-from tilewright.verify.fpga_cells import OWN_MODELS
-from tilewright.verify.netlist import open_cells
+from tilewright.verify.netlist import OWN_MODELS, open_cells
 
 # Width of a word, how much of it a write enable covers, and what a read gives of a word that is
 # written in the same cycle. Each memory fills a block RAM.

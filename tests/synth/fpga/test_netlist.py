@@ -5,8 +5,7 @@ import re
 import pytest
 
 from tests.cli.test_cli import run
-from tilewright.verify.fpga_cells import OWN_MODELS
-from tilewright.verify.netlist import bench_fpga_netlist, fpga_netlist_verilog
+from tilewright.verify.netlist import OWN_MODELS, bench_fpga_netlist, fpga_netlist_verilog
 
 
 def test_a_netlist_passes_and_a_wrong_one_does_not():
