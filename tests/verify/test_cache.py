@@ -14,7 +14,6 @@ from tilewright.synth.emit import to_verilog
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import run_bench, verilog
 from tilewright.verify.simulators.find import find_compiler, import_path, is_gcc
-from tilewright.verify.simulators.run import build_simulation
 
 
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])
@@ -42,7 +41,7 @@ def test_second_run_starts_no_compiler(simulator, monkeypatch):
     second = run_bench(text, params.slug, module, **setting)
     assert started in (["sim"], ["vvp"])
     assert first.passed and second.passed
-    shutil.rmtree(build_simulation(text, params.slug, simulator).parent)
+    shutil.rmtree(os.path.dirname(commands[-1][-1]))
 
 
 def test_verilog_of_other_sources_is_not_kept(monkeypatch, tmp_path):

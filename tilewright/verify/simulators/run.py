@@ -40,8 +40,6 @@ class TestResult:
 
     name: str
     message: str | None  # why it failed; None when it passed
-    simulated_ns: float
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,6 @@ class BenchResult:
     tests: tuple[TestResult, ...]  # never empty
     numbers: dict[str, Any]  # what the bench itself reported (tilewright.verify.job.report)
     seconds: float  # wall clock of the simulation, without the build
-    log: str
 
     @property
     def passed(self) -> bool:
@@ -68,22 +65,6 @@ class BenchResult:
         """Simulated cycles per second of wall clock, None where none were clocked."""
         cycles, seconds = self.numbers.get("cycles"), self.numbers.get("seconds")
         return round(cycles / seconds) if cycles and seconds else None
-
-
-def build_simulation(
-    verilog: str,
-    top: str,
-    simulator: Simulator | str = "verilator",
-    *,
-    waves: bool = False,
-    optimize: str = "-O0",
-) -> Path:
-    """The program that simulates module ``top``, from the cache where it was built before."""
-    if isinstance(simulator, str):
-        simulator = require_simulator(simulator)
-    if simulator.name == "icarus":
-        return _build_icarus(simulator, verilog, top, waves=waves)
-    return build_verilator(simulator, verilog, top, waves=waves, optimize=optimize)
 
 
 def _build_icarus(icarus: Simulator, verilog: str, top: str, *, waves: bool) -> Path:
@@ -133,14 +114,17 @@ def run_bench(
     if isinstance(simulator, str):
         simulator = require_simulator(simulator)
     require_vcd(waves)
-    program = build_simulation(verilog, top, simulator, waves=waves is not None, optimize=optimize)
+    dumps = waves is not None
+    if simulator.name == "icarus":
+        program = _build_icarus(simulator, verilog, top, waves=dumps)
+        library = cocotb_libraries() / "libcocotbvpi_icarus.so"
+        command = [str(simulator.root / "vvp"), "-m", str(library), str(program)]
+    else:
+        program = build_verilator(simulator, verilog, top, waves=dumps, optimize=optimize)
+        command = [str(program)]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         setting = _environment(simulator, top, module, folder, job or {})
-        command = [str(program)]
-        if simulator.name == "icarus":
-            library = cocotb_libraries() / "libcocotbvpi_icarus.so"
-            command = [str(simulator.root / "vvp"), "-m", str(library), str(program)]
         start = time.perf_counter()
         with (folder / "log").open("w") as log:
             try:
@@ -157,14 +141,13 @@ def run_bench(
             except subprocess.TimeoutExpired:
                 raise TimeoutError(f"no end after {limit:.0f} seconds") from None
         seconds = time.perf_counter() - start
-        text = (folder / "log").read_text(errors="replace")
-        tests = _read_results(folder / "results.xml", module, done.returncode, text)
+        tests = _read_results(folder, module, done.returncode)
         if waves:
             with open_atomic(waves) as target, (folder / "waves.vcd").open("rb") as source:
                 shutil.copyfileobj(source, target)
         report = folder / "report.json"
         numbers = json.loads(report.read_text()) if report.is_file() else {}
-    return BenchResult(simulator, tests, numbers, seconds, text)
+    return BenchResult(simulator, tests, numbers, seconds)
 
 
 def _environment(
@@ -198,7 +181,8 @@ def _environment(
     return settings
 
 
-def _read_results(path: Path, module: str, code: int, log: str) -> tuple[TestResult, ...]:
+def _read_results(folder: Path, module: str, code: int) -> tuple[TestResult, ...]:
+    path, log = folder / "results.xml", (folder / "log").read_text(errors="replace")
     ending = "\n  ".join(log.strip().splitlines()[-10:]) or "nothing printed"
     if not path.is_file():
         raise SimulationError(f"bench {module} died (exit code {code}):\n  {ending}")
@@ -210,11 +194,7 @@ def _read_results(path: Path, module: str, code: int, log: str) -> tuple[TestRes
         for problem in (*case.findall("failure"), *case.findall("error")):
             message = problem.get("message") or problem.get("type") or "failed without a message"
             break
-        values = {p.get("name"): p.get("value") for p in case.iter("property")}
-        simulated = float(values.get("sim_time_duration") or 0)
-        tests.append(
-            TestResult(case.get("name", ""), message, simulated, float(case.get("time", 0)))
-        )
+        tests.append(TestResult(case.get("name", ""), message))
     if not tests:
         raise SimulationError(f"bench {module} ran no test:\n  {ending}")
     return tuple(tests)
