@@ -7,7 +7,7 @@ import pytest
 from tests.support.benches import run_block, run_changed_block
 from tests.support.mutate import plant
 from tilewright.cli import main
-from tilewright.studies.runs import bench
+from tilewright.studies.runs import simulation
 
 # block, what to look for in its Verilog (the first place changes), what to put there, the finding
 MUTATIONS = {
@@ -26,14 +26,14 @@ MUTATIONS = {
 @pytest.mark.parametrize("simulator", ["icarus", pytest.param("verilator", marks=pytest.mark.full)])
 @pytest.mark.parametrize(("block", "old", "new", "finding"), MUTATIONS.values(), ids=MUTATIONS)
 def test_planted_error_is_found(block, old, new, finding, simulator, monkeypatch, capsys):
-    original = bench.block_verilog
+    original = simulation.block_verilog
 
     def mutated(spec):
         text, count = re.subn(old, new, original(spec), count=1)
         assert count == 1, f"{block}: nothing looks like {old}"
         return text
 
-    monkeypatch.setattr(bench, "block_verilog", mutated)
+    monkeypatch.setattr(simulation, "block_verilog", mutated)
     assert main(["simulate", block, "--cases", "300", "--simulator", simulator]) == 1
     printed = capsys.readouterr().out
     assert "failed" in printed
@@ -51,7 +51,7 @@ def test_a_core_that_waits_for_ever_is_found(monkeypatch):
 
 
 def test_a_block_that_never_stops_is_found(monkeypatch):
-    original = bench.block_verilog("queue:tiny")
+    original = simulation.block_verilog("queue:tiny")
     text, count = re.subn(r"assign o__valid = .*;", "assign o__valid = 1'h1;", original, count=1)
     assert count == 1
     result = run_block("queue:tiny", verilog=text, cases=20)

@@ -117,7 +117,7 @@ class Block(Reported):
         waves
             A ``.vcd`` file for all signals.
         """
-        from tilewright.studies.runs.bench import bench_block
+        from tilewright.studies.runs.simulation import bench_block
 
         return Simulated(
             self.name,

@@ -16,7 +16,7 @@ from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.serving import Question, ask
 from tilewright.sim.target import BLOCKS
-from tilewright.studies.runs.bench import bench_block
+from tilewright.studies.runs.simulation import bench_block
 from tilewright.synth.block_files import write_block
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import Goal

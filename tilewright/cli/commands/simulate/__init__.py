@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
         raise ValueError(unknown("workload", args.block, command_names(NAME)))
     from tilewright.golden.params.resolve import resolve
-    from tilewright.studies.runs.bench import bench_block
+    from tilewright.studies.runs.simulation import bench_block
     from tilewright.verify.job import DEFAULT_STALLS
 
     done = bench_block(
