@@ -139,14 +139,15 @@ LLAMA_2_7B = replace(
     num_key_value_heads=32,
     head_dim=128,
 )
-LARGE_STEPS = {
-    "a layer of Llama 2 7B, a prompt of 16": Step.prompt(0, 16),
-    "a layer of Llama 2 7B, the token after it": Step.prompt(16, 1),
-}
 STEPS = {
-    "a layer, a token at 1,024": Step.prompt(1024, 1),
-    "a layer, 16 tokens of a prompt at 512": Step.prompt(512, 16),
-    "a layer, a batch of 4 at 256, 100, 17 and 1": Step.batch({0: 256, 1: 100, 2: 17, 3: 1}),
+    "a layer, a token at 1,024": (SMOLLM2, Step.prompt(1024, 1)),
+    "a layer, 16 tokens of a prompt at 512": (SMOLLM2, Step.prompt(512, 16)),
+    "a layer, a batch of 4 at 256, 100, 17 and 1": (
+        SMOLLM2,
+        Step.batch({0: 256, 1: 100, 2: 17, 3: 1}),
+    ),
+    "a layer of Llama 2 7B, a prompt of 16": (LLAMA_2_7B, Step.prompt(0, 16)),
+    "a layer of Llama 2 7B, the token after it": (LLAMA_2_7B, Step.prompt(16, 1)),
 }
 
 
@@ -155,12 +156,11 @@ def _cases() -> Iterator[tuple[str, Case]]:
         block = f"{name}:paper"
         yield f"{name}: a stream of weights", Case(block, _stream, from_hbm2=True)
         yield f"{name}: a projection of one token", Case(block, _projection, from_hbm2=True)
-        for words, step in STEPS.items():
-            yield f"{name}: {words}", Case(block, partial(_layer, step=step, shape=SMOLLM2))
-        for words, step in LARGE_STEPS.items():
-            yield f"{name}: {words}", Case(block, partial(_layer, step=step, shape=LLAMA_2_7B))
+        for words, (shape, step) in STEPS.items():
+            yield f"{name}: {words}", Case(block, partial(_layer, step=step, shape=shape))
     words = "a layer, 16 tokens of a prompt at 512"
-    yield f"wide: {words}", Case("harmonia:wide", partial(_layer, step=STEPS[words], shape=SMOLLM2))
+    shape, step = STEPS[words]
+    yield f"wide: {words}", Case("harmonia:wide", partial(_layer, step=step, shape=shape))
 
 
 CASES = dict(_cases())

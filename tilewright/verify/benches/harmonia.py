@@ -149,7 +149,9 @@ class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams
         count = -(-cases // beats)
         shape = (count, BENCH_STEPS, params.fold, params.pairs)
         kind = rng.integers(0, 4, (count, 1, 1, 1))  # random, extreme, sparse, cancelling
-        mode = _modes(rng, count)
+        # Runs of one mode, and changes at every result.
+        drawn = rng.integers(0, len(Mode), count)
+        mode = np.where(rng.random(count) < 0.4, drawn[0], drawn)
         a_signs, b_signs = (rng.integers(0, 2, shape) for _ in range(2))
         a = rng.integers(0, 256, shape)
         b = rng.integers(0, 16, shape)
@@ -452,13 +454,6 @@ def _taken_back_tile(
         "a": a[again],
         "a_exponents": np.where((again < 2)[:, np.newaxis], large, smaller),
     }
-
-
-def _modes(rng: Generator, count: int) -> NDArray:
-    """Draw runs of one mode and changes at every result."""
-    drawn = rng.integers(0, len(Mode), count)
-    hold = rng.random(count) < 0.4
-    return np.where(hold, drawn[0], drawn)
 
 
 def _exponents(rng: Generator, count: int, params: HarmoniaPeParams) -> NDArray:

@@ -135,17 +135,10 @@ def _inputs(module: Module) -> list[Wire]:
 
 def _wrapper(module: Module, cut: Cut, model: str) -> str:
     """A module whose ports have names that C++ has too."""
-    ins, outs = _inputs(module), cut.state
-    ports = [
-        "input clk",
-        *(f"input [{wire.bits - 1}:0] in{k}" for k, wire in enumerate(ins)),
-        *(f"output [{wire.bits - 1}:0] out{k}" for k, wire in enumerate(outs)),
-    ]
-    connected = [
-        ".clk(clk)",
-        *(f".{wire.name} (in{k})" for k, wire in enumerate(ins)),
-        *(f".{wire.name} (out{k})" for k, wire in enumerate(outs)),
-    ]
+    ports, connected = ["input clk"], [".clk(clk)"]
+    for way, wires in (("in", _inputs(module)), ("out", cut.state)):
+        ports += [f"{way}put [{w.bits - 1}:0] {way}{k}" for k, w in enumerate(wires)]
+        connected += [f".{w.name} ({way}{k})" for k, w in enumerate(wires)]
     return (
         f"module {model}({', '.join(ports)});\n"
         f"  {module.name} inner ({', '.join(connected)});\n"
