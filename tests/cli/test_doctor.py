@@ -97,20 +97,6 @@ def test_missing_python_parts_fail(machine, monkeypatch, capsys, part):
     assert (code, ready, missing) == (1, False, {"absent": "pip install absent"})
 
 
-def test_extras_are_listed_and_never_installed(machine, monkeypatch, capsys):
-    monkeypatch.setattr(tools, "EXTRA_PROGRAMS", {"no-such-program": ("a check", "its-package")})
-    monkeypatch.setattr(tools.shutil, "which", lambda name: None)
-    assert cli.main(["doctor", "--json", "--install"]) == 0
-    extras = {t["name"]: t for t in json.loads(capsys.readouterr().out)["extras"]}
-    assert set(extras) == {*tools.EXTRAS, "no-such-program"}
-    assert not any(t["required"] for t in extras.values())
-    assert extras["no-such-program"]["hint"].endswith("apt-get install its-package")
-    assert machine.commands == ()
-    assert cli.main(["doctor"]) == 0
-    line = r"no-such-program, for a check: not there: (sudo )?apt-get install its-package"
-    assert re.search(line, capsys.readouterr().out)
-
-
 def test_install_does_what_the_hints_say(machine, monkeypatch, capsys):
     monkeypatch.setattr(machine, "verilator", None)
     monkeypatch.setattr(machine, "icarus", None)

