@@ -22,21 +22,14 @@ P = TypeVar("P", bound=BlockParams)
 
 
 class Bench:
-    """Modules of cocotb tests that drive a block."""
+    """Modules of ``tilewright.verify`` whose cocotb tests drive a block.
 
-    tests: tuple[str, ...]
-    exhaustible: bool = False  # whether it can list every case
-
-
-class SystemBench(Bench):
-    """The bench of a block that needs more around it than streams: a memory, registers, a host.
-
-    Its tests, modules of ``tilewright.verify``, drive the block themselves.
+    They may have more around it than streams: a memory, registers, a host.
     """
 
     def __init__(self, *tests: str, exhaustible: bool = False):
         self.tests = tuple(f"tilewright.verify.{name}" for name in tests)
-        self.exhaustible = exhaustible
+        self.exhaustible = exhaustible  # whether they can list every case
 
 
 class StreamBench(Bench, ABC, Generic[P]):
@@ -45,12 +38,14 @@ class StreamBench(Bench, ABC, Generic[P]):
     The block has a fixed latency and interval, or, if ``timed``, a cycle model.
     """
 
-    tests = ("tilewright.verify.stream_tests",)
     timed: bool = False
     # Inputs whose words are all taken before those of the others begin.
     first: ClassVar[tuple[str, ...]] = ()
     # Whether the test matrix of all blocks includes this one; a large block has its own tests.
     in_matrix: bool = True
+
+    def __init__(self, *, exhaustible: bool = False):
+        super().__init__("stream_tests", exhaustible=exhaustible)
 
     def stimulus(self, params: P, rng: Generator, cases: int) -> PortColumns:
         """Draw ``cases`` cases: by default the extremes of every field, then random bits."""
@@ -88,9 +83,10 @@ class WordBench(StreamBench[Any]):
         exhaustive: Callable[[Any], Columns] | None = None,
         in_matrix: bool = True,
     ):
+        super().__init__(exhaustible=exhaustive is not None)
         self._expected, self._stimulus = expected, stimulus
         self._cycles, self._exhaustive = cycles, exhaustive
-        self.timed, self.exhaustible = cycles is not None, exhaustive is not None
+        self.timed = cycles is not None
         self.in_matrix = in_matrix and not self.timed
 
     def stimulus(self, params: Any, rng: Generator, cases: int) -> PortColumns:

@@ -53,10 +53,9 @@ def phases(bench: StreamBench, stalls: Sequence[float]) -> list[Phase]:
 
 @dataclass
 class Data:
-    """Cases of a block: inputs and expected outputs, as columns and as words."""
+    """Cases of a block: inputs as columns, and the words of inputs and expected outputs."""
 
     inputs: PortColumns
-    outputs: PortColumns
     sent: dict[str, list[int]]
     wanted: dict[str, list[int]]
 
@@ -66,12 +65,9 @@ def prepare(params: BlockParams, inputs: PortColumns) -> Data:
     inputs = checked_columns(params, params.inputs, inputs)
     expected = stream_bench_of(params).expected(params, inputs)
     outputs = checked_columns(params, params.outputs, expected)
-    return Data(
-        inputs,
-        outputs,
-        {port.name: pack(port, inputs[port.name]) for port in params.inputs},
-        {port.name: pack(port, outputs[port.name]) for port in params.outputs},
-    )
+    sent = {port.name: pack(port, inputs[port.name]) for port in params.inputs}
+    wanted = {port.name: pack(port, outputs[port.name]) for port in params.outputs}
+    return Data(inputs, sent, wanted)
 
 
 @cocotb.test

@@ -43,16 +43,10 @@ _PAYLOAD = re.compile(r"(.*__)payload|(.*_axi_(?:ar|aw|b|r|w))\w+")
 
 
 def is_equivalent(gold: str, gate: str, changed: str, *, cut_top: bool = False) -> bool:
-    """Whether a proof was found that two texts of RTLIL do the same.
+    """Whether a proof was found that RTLIL ``gate`` does what ``gold``, its top first, does.
 
-    Parameters
-    ----------
-    gold, gate
-        The original, its top module first, and the same with an error.
-    changed
-        Name of the module with the error.
-    cut_top
-        Whether the block is too large to be compared as a whole.
+    ``changed`` names the module with the error. With ``cut_top`` the block is too large to be
+    compared as a whole.
     """
     modules = dict(_MODULE.findall(gold))
     top = next(iter(modules))
