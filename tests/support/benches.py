@@ -13,7 +13,7 @@ from tilewright.verify import cocotb_tests
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import run_bench
 from tilewright.verify.simulators.find import SIMULATORS
-from tilewright.verify.simulators.verilog import TOOLS, block_verilog
+from tilewright.verify.simulators.run import TOOLS, block_verilog
 
 
 def run_block(spec, simulator="verilator", *, verilog=None, only=None, optimize="-O0", **options):

@@ -13,8 +13,8 @@ from tilewright.golden.params.stream import STREAM_BLOCKS
 from tilewright.golden.params.vector import VectorParams
 from tilewright.synth.emit import package, to_verilog
 from tilewright.verify.simulators.find import find_verilators, require_simulator
+from tilewright.verify.simulators.run import block_verilog
 from tilewright.verify.simulators.verilator import lint
-from tilewright.verify.simulators.verilog import block_verilog
 
 WAIVERS = Path(__file__).parents[2] / "synth" / "lint_waivers.vlt"
 VERILATORS = find_verilators()

@@ -5,7 +5,7 @@ import pytest
 from tilewright.golden.params.resolve import resolve
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import run_bench
-from tilewright.verify.simulators.verilog import block_verilog
+from tilewright.verify.simulators.run import block_verilog
 
 BENCH = "tilewright.verify.machine.axi"
 

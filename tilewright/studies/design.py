@@ -28,8 +28,8 @@ from tilewright.synth.whole_timing import load_clock, netlist_clock
 from tilewright.synth.yosys import SynthesisError, watched
 from tilewright.verify.simulators import MissingToolError
 from tilewright.verify.simulators.find import require_simulator
+from tilewright.verify.simulators.run import block_verilog
 from tilewright.verify.simulators.verilator import lint
-from tilewright.verify.simulators.verilog import block_verilog
 
 Doing = Callable[[str], None]
 

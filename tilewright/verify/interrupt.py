@@ -3,6 +3,7 @@
 from tilewright.golden.params.block import INTERRUPT_FIELDS
 
 DONE, ERROR = (1 << k for k in range(len(INTERRUPT_FIELDS)))
+_EVENTS = (DONE, DONE | ERROR)  # without an error, and with one
 
 
 class InterruptModel:
@@ -34,16 +35,14 @@ class InterruptModel:
 
     def begins(self, error: bool) -> None:
         """Work begins that will end, with an error or not."""
-        events = DONE | ERROR if error else DONE
-        self.work.append((events, [0]))
-        self.possible |= events
+        self.work.append((_EVENTS[error], [0]))
+        self.possible |= _EVENTS[error]
 
     def ended(self, error: bool) -> None:
         """The oldest work with this end is over."""
-        events = DONE | ERROR if error else DONE
-        entry = next(entry for entry in self.work if entry[0] == events)
+        entry = next(entry for entry in self.work if entry[0] == _EVENTS[error])
         self.work.remove(entry)
-        self.sure |= events & ~entry[1][0]
+        self.sure |= _EVENTS[error] & ~entry[1][0]
 
     def clears(self, bits: int) -> None:
         """A write to INTERRUPT begins."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.params.block import BlockParams, Field, Port
-from tilewright.golden.payload import Columns, pack, unpack
+from tilewright.golden.payload import pack, unpack
 from tilewright.verify import job, stream_bench_of
 from tilewright.verify.bench import PortColumns, StreamBench, checked_columns
 from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
@@ -102,7 +102,11 @@ def passes(
     bench = stream_bench_of(params)
     whole = few = prepare(params, inputs)
     if not bench.timed:  # whose words belong together
-        few = prepare(params, {p: _head(columns, ALONE_CASES) for p, columns in inputs.items()})
+        heads = {
+            port: {name: values[:ALONE_CASES] for name, values in columns.items()}
+            for port, columns in inputs.items()
+        }
+        few = prepare(params, heads)
     for phase in phases(bench, stalls):
         yield phase, few if phase.few else whole
 
@@ -181,10 +185,6 @@ def _batches(
         return
     for k in range(max(map(len, sent.values()))):
         yield {name: words[k : k + 1] for name, words in sent.items()}
-
-
-def _head(columns: Columns, cases: int) -> Columns:
-    return {name: values[:cases] for name, values in columns.items()}
 
 
 def difference(params: BlockParams, data: Data, port: Port, got: list[int]) -> str | None:

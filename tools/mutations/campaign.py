@@ -56,10 +56,8 @@ class Subject:
                     return "found", _first_line(result.failure or "")
         except (SynthesisError, BuildError, SimulationError, TimeoutError) as error:
             return "found", _first_line(str(error))
-        cut_top = self.is_machine
-        if is_equivalent(self.rtlil, text, mutation.module, cut_top=cut_top):
-            return "proved", ""
-        return "survived", ""
+        proved = is_equivalent(self.rtlil, text, mutation.module, cut_top=self.is_machine)
+        return "proved" if proved else "survived", ""
 
     @cached_property
     def _limit(self) -> float:

@@ -18,8 +18,7 @@ from tilewright.verify.simulators import (
     require_simulator,
     run_bench,
 )
-from tilewright.verify.simulators.run import require_vcd
-from tilewright.verify.simulators.verilog import block_verilog
+from tilewright.verify.simulators.run import block_verilog, require_vcd
 
 HOSTS = ("cocotb", "native")
 LONG = 50_000  # cases that repay the time of an optimising compiler

@@ -18,6 +18,7 @@ from tilewright.verify.simulators.find import (
     require_simulator,
     run_program,
 )
+from tilewright.verify.simulators.run import block_verilog
 from tilewright.verify.simulators.verilator import (
     BASE_FLAGS,
     SLOW,
@@ -27,7 +28,6 @@ from tilewright.verify.simulators.verilator import (
     with_short_top,
     write_unit,
 )
-from tilewright.verify.simulators.verilog import block_verilog
 
 SOURCES = sorted((Path(__file__).parent / "src").iterdir())
 RUNTIME = ("verilated", "verilated_threads")

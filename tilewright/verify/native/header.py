@@ -80,9 +80,8 @@ def _type(name: str) -> str:
 
 def _wires(port: Port) -> str:
     """The wires of a stream, in the order of the C++ ``Port``."""
-    return (
-        f"{{top.{_wire(port, 'valid')}, top.{_wire(port, 'ready')}, top.{_wire(port, 'payload')}}}"
-    )
+    parts = (f"top.{_wire(port, part)}" for part in ("valid", "ready", "payload"))
+    return f"{{{', '.join(parts)}}}"
 
 
 def _wire(port: Port, part: str) -> str:

@@ -1,4 +1,4 @@
-"""One bench on one simulator: build or reuse, run, read the reports of cocotb and the bench."""
+"""Verilog of a block, and a bench on it: build or reuse, run, read the reports of both."""
 
 import json
 import os
@@ -9,13 +9,17 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from tilewright.base.cache import get_or_make_folder
+from tilewright.base.cache import content_key, get_or_make_folder
 from tilewright.base.errors import CommandError
 from tilewright.base.files import open_atomic
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth import emitted
+from tilewright.synth.emitted import KEY_FILE, verilog_sources
 from tilewright.verify.simulators.find import (
     BuildError,
     Simulator,
@@ -26,6 +30,8 @@ from tilewright.verify.simulators.find import (
     run_program,
 )
 from tilewright.verify.simulators.verilator import build_verilator, has_inertial_puts
+
+TOOLS = ("amaranth", "pyosys")  # that write Verilog
 
 
 class SimulationError(CommandError):
@@ -65,6 +71,29 @@ class BenchResult:
         """Simulated cycles per second of wall clock, None where none were clocked."""
         cycles, seconds = self.numbers.get("cycles"), self.numbers.get("seconds")
         return round(cycles / seconds) if cycles and seconds else None
+
+
+def block_verilog(spec: str) -> str:
+    """Return the Verilog of the block that ``spec`` names, written once per source text.
+
+    Writing that of a large one takes longer than a short simulation.
+    """
+    slug, sources = resolve(spec).slug, verilog_sources()
+
+    def write(folder: Path) -> None:
+        # A process of its own reads the files as they are, whatever this one imported before.
+        command: list[str | Path] = [sys.executable, "-m", emitted.__name__, spec, folder]
+        run_program(command, folder, {"PYTHONPATH": import_path()})
+        # Its output depends on what that process imported.
+        written_from = (folder / KEY_FILE).read_text()
+        if verilog_sources() != sources or written_from != content_key(sources):
+            raise BuildError(
+                f"the Verilog of {spec} was written from other sources than this program sees: one"
+                " changed meanwhile, or sys.path leads elsewhere from another folder; try again"
+            )
+
+    folder = get_or_make_folder("sim", [slug, *sources, *map(version, TOOLS)], write)
+    return (folder / f"{slug}.v").read_text()
 
 
 def _build_icarus(icarus: Simulator, verilog: str, top: str, *, waves: bool) -> Path:
