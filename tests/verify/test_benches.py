@@ -1,13 +1,11 @@
 """The table of benches, and what is said when a bench and its block disagree."""
 
-import numpy as np
 import pytest
 
 from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.verify import bench_of, stream_bench_of
-from tilewright.verify.bench import StreamBench, checked_columns
+from tilewright.verify.bench import checked_columns
 from tilewright.verify.benches import BENCHES
-from tilewright.verify.stream_tests import prepare
 
 
 def test_every_block_has_a_bench_and_every_bench_a_block():
@@ -34,13 +32,6 @@ def test_a_system_has_no_streams_to_drive():
         stream_bench_of(resolve("deca"))
 
 
-class Misnamed(StreamBench):
-    """Reads a field that leading_zeros has and int_to_float has not."""
-
-    def expected(self, params, columns):
-        return {"o": {"y": columns["i"]["x"]}}
-
-
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -54,13 +45,3 @@ def test_wrong_columns_are_named(columns, message):
     params = resolve("int_to_float")
     with pytest.raises(ValueError, match=f"^{message}$"):
         checked_columns(params, params.inputs, columns)
-
-
-def test_a_wrong_name_in_a_bench_is_told_with_block_and_port(monkeypatch):
-    params = resolve("int_to_float")
-    monkeypatch.setattr("tilewright.verify.stream_tests.stream_bench_of", lambda _: Misnamed())
-    inputs = {"i": {"a": np.zeros((3, params.lanes), np.int64)}}
-    with pytest.raises(
-        ValueError, match=r"^block int_to_float, port i has no field 'x'; fields: a$"
-    ):
-        prepare(params, inputs)

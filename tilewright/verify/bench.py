@@ -106,29 +106,13 @@ class WordBench(StreamBench[Any]):
         return {"i": list_all(params)} if list_all else super().exhaustive(params)
 
 
-class _Fields(dict[str, NDArray]):
-    """The columns of one port; a field that it does not have is named in full."""
-
-    def __init__(self, place: str, columns: Columns):
-        super().__init__(columns)
-        self._place = place
-
-    def __missing__(self, name: str) -> NDArray:
-        raise ValueError(f"{self._place} has no field {name!r}; fields: {', '.join(self)}")
-
-
 def checked_columns(
     params: BlockParams, ports: tuple[Port, ...], columns: PortColumns
 ) -> PortColumns:
-    """Return ``columns`` of ``ports``, checked against the fields that the ports declare.
-
-    A wrong name is refused with the block, the port and the field, here and wherever the result
-    is read.
-    """
+    """Return ``columns`` of ``ports``, checked against the fields that the ports declare."""
     for name in columns.keys() - {port.name for port in ports}:
         known = ", ".join(port.name for port in ports)
         raise ValueError(f"block {params.block} has no port {name!r}; ports: {known}")
-    found: PortColumns = {}
     for port in ports:
         place = f"block {params.block}, port {port.name}"
         if port.name not in columns:
@@ -140,5 +124,4 @@ def checked_columns(
         for name in fields:
             if name not in columns[port.name]:
                 raise ValueError(f"{place}: the bench gives no field {name!r}")
-        found[port.name] = _Fields(place, columns[port.name])
-    return found
+    return columns

@@ -24,7 +24,7 @@ from tilewright.golden.llm.text import default_text
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.runs.program import LATENCY, run_program
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
-from tilewright.verify.machine.model_workload import ModelWork
+from tilewright.verify.machine.model_workload import ModelCase, ModelWork
 
 MODEL = "smollm2"
 CALIBRATION_TOKENS = 128  # of the text; they calibrate the weights
@@ -121,32 +121,25 @@ def layer_on_machine(
     machine = machine_of(params)  # type: ignore[arg-type]
     loaded, ids = read_text(model, tokens=tokens, seed=simulation.seed)
     work = ModelWork(machine, layer_alone(loaded, ids, layer), context=tokens, latency=latency)
+    options: dict[str, Any] = {"latency": latency, "stream": True, "simulation": simulation}
+
+    def run_step(step: Step) -> StepRun:
+        memory, case = work.memory, feed(step)
+        _, run = run_program(case.name, block, case.program.instructions, memory, **options)
+        return StepRun(
+            first=step.tokens[0].position,
+            tokens=len(step.tokens),
+            equal=run.equal and run.halted,
+            instructions=run.instructions,
+            counters=run.counters,
+        )
+
+    def feed(step: Step) -> ModelCase:
+        return work.step(step, tokens=[token.position for token in step.tokens])  # its vocabulary
+
     whole = steps_of(work.plan, tokens)
     for step in whole[:-steps]:
-        work.step(step, tokens=_words(step))
-    parts = (
-        (f"token {step.tokens[0].position}", partial(_run_step, block, work, step, simulation))
-        for step in whole[-steps:]
-    )
+        feed(step)
+    parts = ((f"token {x.tokens[0].position}", partial(run_step, x)) for x in whole[-steps:])
     runs = run_parts("machine.layer", parts)
-    equal = all(run.equal for run in runs)
-    return MachineLayerRun(params.slug, model, layer, tokens, equal, runs)
-
-
-def _words(step: Step) -> list[int]:
-    """The model's vocabulary is the text."""
-    return [token.position for token in step.tokens]
-
-
-def _run_step(block: str, work: ModelWork, step: Step, simulation: Simulation) -> StepRun:
-    memory = work.memory
-    case = work.step(step, tokens=_words(step))
-    options: dict[str, Any] = {"latency": work.latency, "stream": True, "simulation": simulation}
-    _, run = run_program(case.name, block, case.program.instructions, memory, **options)
-    return StepRun(
-        first=step.tokens[0].position,
-        tokens=len(step.tokens),
-        equal=run.equal and run.halted,
-        instructions=run.instructions,
-        counters=run.counters,
-    )
+    return MachineLayerRun(params.slug, model, layer, tokens, all(x.equal for x in runs), runs)
