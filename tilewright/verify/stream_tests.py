@@ -6,7 +6,7 @@ Timing is the stated latency and interval, or every cycle of the bench's cycle m
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import cocotb
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tilewright.golden.params.block import BlockParams, Field, Port
 from tilewright.golden.payload import pack, unpack
 from tilewright.verify import job, stream_bench_of
-from tilewright.verify.bench import PortColumns, StreamBench, checked_columns
+from tilewright.verify.bench import PortColumns, checked_columns
 from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 
 ALONE_CASES = 12  # cases that pass through one at a time, to measure the latency
@@ -32,23 +32,12 @@ class Phase:
     name: str
     stall: float = 0.0  # how often each input waits,
     slow: float = 0.0  # and each output
-    few: bool = False  # the first cases alone
     alone: bool = False  # the next case enters when nothing moves any more
     patient: bool = False  # the consumer is ready only for a word that waits
 
     @property
     def steady(self) -> bool:
         return not (self.stall or self.slow or self.alone or self.patient)
-
-
-def phases(bench: StreamBench, stalls: Sequence[float]) -> list[Phase]:
-    """The passes of a run."""
-    stalled = [Phase(f"stall {stall:g}", stall, stall) for stall in stalls]
-    patient = Phase("ready after valid", patient=True)
-    if bench.timed:
-        return [*stalled, patient, Phase("slow consumer", slow=SLOW)]
-    alone = Phase("one at a time", few=True, alone=True)
-    return [alone, replace(patient, few=True), *stalled]
 
 
 @dataclass
@@ -99,16 +88,17 @@ def passes(
     params: BlockParams, inputs: PortColumns, stalls: Sequence[float]
 ) -> Iterator[tuple[Phase, Data]]:
     """Every phase of a run with its cases."""
-    bench = stream_bench_of(params)
-    whole = few = prepare(params, inputs)
-    if not bench.timed:  # whose words belong together
-        heads = {
-            port: {name: values[:ALONE_CASES] for name, values in columns.items()}
-            for port, columns in inputs.items()
-        }
-        few = prepare(params, heads)
-    for phase in phases(bench, stalls):
-        yield phase, few if phase.few else whole
+    whole, patient = prepare(params, inputs), Phase("ready after valid", patient=True)
+    stalled = [(Phase(f"stall {stall:g}", stall, stall), whole) for stall in stalls]
+    if stream_bench_of(params).timed:  # whose words belong together
+        yield from [*stalled, (patient, whole), (Phase("slow consumer", slow=SLOW), whole)]
+        return
+    heads = {
+        port: {name: values[:ALONE_CASES] for name, values in columns.items()}
+        for port, columns in inputs.items()
+    }
+    few = prepare(params, heads)
+    yield from [(Phase("one at a time", alone=True), few), (patient, few), *stalled]
 
 
 async def run_phase(

@@ -218,10 +218,10 @@ def write_unit(objects: Path, number: int, sources: Sequence[Path], before: str 
 
 def runtime_object(verilator: Simulator, compiler: Path, name: str) -> Path:
     """One file of Verilator's runtime library, compiled."""
-    include = verilator.root / "include"
     # -O2: compiled once, and every access of a bench to a signal goes through it.
-    flags = [*BASE_FLAGS, "-O2", f"-I{include}", f"-I{include}/vltstd"]
-    command = [str(compiler), *flags, "-c", str(include / f"{name}.cpp"), "-o", f"{name}.o"]
+    flags = [*BASE_FLAGS, "-O2", *include_flags(verilator)]
+    source = verilator.root / "include" / f"{name}.cpp"
+    command = [str(compiler), *flags, "-c", str(source), "-o", f"{name}.o"]
     ingredients = [verilator.fingerprint, file_fingerprint(compiler), *command]
     return get_or_make_folder("sim", ingredients, partial(run_program, command)) / f"{name}.o"
 
