@@ -21,8 +21,7 @@ _FAMILIES = {
         *("popcount", "expand", "max_tree", "float_unpack", "float_round", "float_mul"),
         *("float_add", "float_convert", "int_to_float"),
     ),
-    "vector": ("anda_vector",),
-    "anda": ("anda_compressor", "anda_compressor_lane", "anda_apu", "anda_mxu"),
+    "anda": ("anda_compressor", "anda_compressor_lane", "anda_apu", "anda_mxu", "anda_vector"),
     "pe": (
         *("pe_fp_fp", "pe_fp_int", "pe_ifpu", "pe_figna", "pe_figna_c", "pe_deca"),
         "figna_aligner",

@@ -1,4 +1,4 @@
-"""Benches of Anda: bit-plane compressor, APU, MXU."""
+"""Benches of Anda: bit-plane compressor, APU, MXU, and the vector unit, which Harmonia has too."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -7,12 +7,13 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from tilewright.golden import bfp, planes
+from tilewright.golden import bfp, planes, vectors
 from tilewright.golden.anda.cycles import dot_cycles, mxu_schedule
 from tilewright.golden.anda.dot_products import accumulate, dot, group_sums, partial
 from tilewright.golden.arith import convert
 from tilewright.golden.bfp import Blocks
 from tilewright.golden.bits import decode
+from tilewright.golden.machine import vector
 from tilewright.golden.params.anda import (
     MAX_MANTISSA_BITS,
     AndaApuParams,
@@ -22,6 +23,7 @@ from tilewright.golden.params.anda import (
     AndaNumerics,
 )
 from tilewright.golden.params.formats import FP16, FP32, BlockFormat
+from tilewright.golden.params.vector import TABLES, VectorParams
 from tilewright.golden.payload import Columns
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
 from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
@@ -29,6 +31,7 @@ from tilewright.verify.stimuli.tensors import activations, mantissas, scales, we
 
 MAX_GROUPS = 5  # in a dot product
 BURST = 4  # short dot products in a row
+LONGEST_RUN = 6  # beats of one operation
 RETURNING = slice(4, -2 * BURST, 4)  # dot products that take back what they added
 
 
@@ -339,10 +342,58 @@ def _weight_values(params: AndaMxuParams, words: NDArray) -> NDArray[np.int64]:
     return values - ((values >> (params.weight_bits - 1)) << params.weight_bits)
 
 
+def _operations(params: VectorParams, rng: Generator, cases: int) -> Columns:
+    """Every operation on corners and moderate values, in short runs."""
+    first = rng.random(cases) < 1 / 3
+    first[0] = True
+    first[LONGEST_RUN::LONGEST_RUN] = True
+    run = np.cumsum(first) - 1
+    runs = run[-1] + 1
+    codes = np.array([int(operation) for operation in params.operations])
+    operation = codes[rng.permutation(runs) % len(codes)][run]
+    scale = vectors.operands((FP16,), rng, runs)[0]
+    scale[rng.random(runs) < 0.5] = 0x3C00
+    return {
+        "operation": operation,
+        "first": first.astype(np.uint8),
+        "active": (rng.random((cases, params.row_lanes)) < 0.9).astype(np.uint8),
+        "scale": scale[run],
+        "a": _vector_values(params, rng, cases),
+        "b": _vector_values(params, rng, cases),
+    }
+
+
+def _approximations(params: VectorParams) -> Columns:
+    """List every fp16 pattern through every approximation."""
+    patterns = np.arange(1 << FP16.bits, dtype=np.uint16).reshape(-1, params.lanes)
+    functions = [*TABLES, *(o for o in params.operations if o.keeps_sum)]
+    cases = len(functions) * len(patterns)
+    a = np.tile(patterns, (len(functions), 1))
+    return {
+        "operation": np.repeat([int(operation) for operation in functions], len(patterns)),
+        "first": np.ones(cases, np.uint8),
+        "active": np.ones((cases, params.row_lanes), np.uint8),
+        "scale": np.zeros(cases, np.uint16),
+        "a": a,
+        "b": np.zeros_like(a),
+    }
+
+
+def _vector_values(params: VectorParams, rng: Generator, cases: int) -> NDArray:
+    """Half of the beats from everything there is, half of them of moderate size."""
+    shape = (cases, params.lanes)
+    wild = vectors.operands((FP16,), rng, cases * params.lanes)[0].reshape(shape)
+    moderate = rng.standard_t(4, shape).astype(np.float16).view(np.uint16)
+    return np.where(rng.random((cases, 1)) < 0.5, wild, moderate)
+
+
 # The paper's compressor is no quick run, nor is a lane, where a group takes M + 1 cycles.
 BENCHES: dict[str, Bench] = {
     "anda_compressor": WordBench(_compressed, _groups, in_matrix=False),
     "anda_compressor_lane": WordBench(_compressed_lane, _lane_groups, in_matrix=False),
     "anda_apu": AndaApuBench(),
     "anda_mxu": AndaMxuBench(),
+    "anda_vector": WordBench(
+        lambda p, x: vector.beats(p, **x), _operations, exhaustive=_approximations
+    ),
 }
