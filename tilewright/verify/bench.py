@@ -56,10 +56,7 @@ class StreamBench(Bench, ABC, Generic[P]):
         """Compute the expected outputs for ``columns``, by the golden model."""
 
     def result_beats(self, params: P) -> int:
-        """Say how many beats of input make a result, where that is the bench's own choice.
-
-        The stated interval is then one of beats.
-        """
+        """Say how many beats make a result, if the bench chooses; the interval is one of beats."""
         return 1
 
     def cycles(self, params: P, columns: PortColumns) -> NDArray[np.int64]:

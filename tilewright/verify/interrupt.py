@@ -51,7 +51,6 @@ class InterruptModel:
             cleared[0] |= bits
 
     def cleared(self, bits: int) -> None:
-        """It is answered."""
         self.possible &= ~bits
         for events, _ in self.work:
             self.possible |= events
@@ -62,5 +61,4 @@ class InterruptModel:
         self.possible_enable |= bits
 
     def enabled(self, bits: int) -> None:
-        """It is answered."""
         self.sure_enable = self.possible_enable = bits

@@ -129,10 +129,7 @@ NATIVE = Simulation(host="native")
 
 
 def resolve_block(block: str, wanted: str, run: str) -> BlockParams:
-    """Return the parameters of ``block``, refused where it is not a block ``wanted``.
-
-    ``run`` is the name, in the refusal, of what was to run on it.
-    """
+    """Return the parameters of ``block``; one that is not ``wanted`` is refused for ``run``."""
     params = resolve(block)
     if params.block != wanted:
         raise CommandError(f"{run} runs on a block {wanted}, not {params.block}")

@@ -36,10 +36,7 @@ RETURNING = slice(4, -2 * BURST, 4)  # dot products that take back what they add
 
 
 class AndaApuBench(StreamBench[AndaApuParams], ComparedPE[AndaApuParams]):
-    """Bench of the APU: dot products of one to five groups, every M, corner groups and scales.
-
-    Its variants are the lengths of the mantissas.
-    """
+    """Bench of the APU: dot products of one to five groups, every M, corner groups and scales."""
 
     timed, in_matrix = True, False
     variants = tuple(f"m{length}" for length in range(1, MAX_MANTISSA_BITS + 1))

@@ -132,10 +132,7 @@ class HarmoniaArrayBench(StreamBench[HarmoniaArrayParams]):
 
 
 class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams]):
-    """Bench of the Harmonia PE: every mode, switching from result to result, extremes, ties.
-
-    Its variants are the modes.
-    """
+    """Bench of the Harmonia PE: every mode, switching from result to result, extremes, ties."""
 
     variants = tuple(mode.value for mode in Mode)
     usual_variant = Mode.M8W4.value
@@ -334,10 +331,7 @@ def _values(rng: Generator, beats: int, rows: int, kind: int) -> NDArray:
 
 
 def _before_a_power(rng: Generator, shape: tuple[int, ...]) -> NDArray:
-    """Draw values just below a power of two, whose last place is about 2^-14.
-
-    Offsets of that size round them up to it.
-    """
+    """Draw values just below a power of two, to which offsets of about 2^-14 round them up."""
     fraction = (1 << FP16.mantissa_bits) - 1
     field = rng.integers(FP16.bias - 6, FP16.bias - 2, shape)
     return rng.integers(0, 2, shape) << 15 | field << FP16.mantissa_bits | fraction
