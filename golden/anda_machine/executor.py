@@ -11,16 +11,9 @@ from tilewright.golden.anda_machine.isa import (
     Instruction,
     attention_beats,
     check,
-    extents,
     groups_of,
 )
-from tilewright.golden.anda_machine.layout import (
-    block_format,
-    fp16_values,
-    from_bytes,
-    to_bytes,
-    word_dtype,
-)
+from tilewright.golden.anda_machine.layout import block_format, fp16_values
 from tilewright.golden.bfp import encode
 from tilewright.golden.machine.fast_products import PartWeights
 from tilewright.golden.machine.fast_vector import dots, masked, weighed
@@ -39,6 +32,7 @@ class Machine(BaseMachine):
     """
 
     INSTRUCTION: ClassVar = Instruction
+    MEMORY: ClassVar = Memory
     SETTINGS: ClassVar = Formats
     COUNTER: ClassVar = Counter
     COUNTED: ClassVar = (
@@ -49,14 +43,8 @@ class Machine(BaseMachine):
     CHECKED_BY_SETTINGS: ClassVar = True
 
     def _prepare(self) -> None:
-        params = self.params
-        words = word_dtype(params)
-        shape = (params.activation_rows, params.rows)
-        self.activations = np.zeros(shape, words)
-        self.exponents = np.zeros(shape, np.uint8)
-        columns = params.planes_per_beat * params.columns
-        self.weights = np.zeros((params.weight_rows, columns), words)
-        self.scales = np.zeros((params.scale_rows, params.columns), np.uint16)
+        self.activations, self.exponents, *_ = self.memories.values()
+        self.memories[Memory.BROADCAST] = self.activations
         self._last_key: tuple = ()  # of the last product's activations
         self._last_values: NDArray = np.zeros(0)
 
@@ -80,29 +68,6 @@ class Machine(BaseMachine):
             case Opcode.COMPRESS:
                 self._compress(x)
         return Error.NONE
-
-    # Rows.
-
-    def _moved(self, x: Instruction) -> NDArray:
-        """The rows that a load or store names."""
-        (extent,) = extents(self.params, self.settings, x)
-        return self._buffer(Memory(x["memory"]))[extent.first : extent.end : extent.stride]
-
-    def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:
-        self._moved(x)[:] = from_bytes(self.params, Memory(x["memory"]), data, x["rows"])
-
-    def _get(self, x: Instruction) -> NDArray[np.uint8]:
-        return to_bytes(self.params, Memory(x["memory"]), self._moved(x))
-
-    def _buffer(self, memory: Memory) -> NDArray:
-        return {
-            Memory.EXPONENTS: self.exponents,
-            Memory.WEIGHTS: self.weights,
-            Memory.SCALES: self.scales,
-        }.get(memory, self.activations)
-
-    def _rows_of_lines(self, memory: Memory, data: NDArray[np.uint8], rows: int) -> NDArray:
-        return from_bytes(self.params, memory, data, rows)
 
     # Products.
 
@@ -168,7 +133,7 @@ class Machine(BaseMachine):
         if not mantissa:
             words = np.zeros((len(values), groups_of(p, values.shape[1]) * p.group), np.uint16)
             words[:, : values.shape[1]] = values
-            rows = words.view(word_dtype(p)).T
+            rows = words.view(self.activations.dtype).T
             self.activations[row : row + len(rows)] = rows
             return
         fmt = block_format(p, mantissa)

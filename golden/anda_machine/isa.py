@@ -1,18 +1,45 @@
-"""Instructions of the Anda accelerator: the rows they touch, and their checks.
+"""Instructions of the Anda accelerator: their text, the rows they touch, and their checks.
 
-The encoding is declared in :mod:`tilewright.golden.params.anda_machine`. The checks are those of
-the hardware: :func:`check` gives the error with which an instruction stops the machine.
+The encoding is declared in :mod:`tilewright.golden.params.anda_machine`, the general form of the
+text is that of :mod:`tilewright.golden.machine.assembly`:
+
+    configure source=5, result=0
+    load activations, row=0, rows=12, line=0x40        ; stride=1 unless said
+    load exponents, row=0, rows=2, line=0x80, stride=6
+    wait
+    gemm source=0, weights=0, scales=0, destination=64, inputs=32, outputs=20
+    sum s0, r64, elements=20, scale=0.05               ; a reduction into scalar register 0
+    add s0, s0, #1e-3                                  ; scalars alone
+    multiply r96, r64, s0, elements=20                 ; a tensor times its row's scalar
+    dots r128, r256, r64, elements=16, scale=0.25, results=8, pitch=16   ; step=1 unless said
+    weigh r144, r256, r128, elements=8, results=16, step=16              ; pitch=1 unless said
+    compress source=96, destination=0, elements=20
+    store activations, row=96, rows=32, line=0x100
+    halt
+
+:func:`check` gives the error with which the hardware stops at an instruction.
+:func:`first_hazard` finds what the hardware does not check: an instruction reads and writes its
+buffers row by row, so the result of one that overwrites its own operands would depend on timing.
+Between instructions there are no hazards: those that run at the same time touch different regions.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from tilewright.golden.machine.extent import Extent, out_of_range
+from tilewright.golden.machine.assembly import Assembler
+from tilewright.golden.machine.extent import (
+    Extent,
+    Hazard,
+    Ranges,
+    bad_address,
+    bad_size,
+    find_hazard,
+)
 from tilewright.golden.machine.instruction import (
     BaseInstruction,
-    bad_scalar_register,
     bad_vector_operand,
     tensor_operands,
-    zero_size,
+    works_on_scalars,
 )
 from tilewright.golden.params.anda import MAX_MANTISSA_BITS
 from tilewright.golden.params.anda_machine import (
@@ -31,9 +58,18 @@ class Instruction(BaseInstruction):
     """An opcode of the Anda accelerator and its fields."""
 
     FIELDS: ClassVar = INSTRUCTION_FIELDS
+    DEFAULTS: ClassVar = {Opcode.LOAD: {"stride": 1}, Opcode.STORE: {"stride": 1}}
 
 
 decode = Instruction.decode
+_LANGUAGE = Assembler(
+    Instruction,
+    leading={opcode: ("memory", Memory) for opcode in (Opcode.LOAD, Opcode.STORE)},
+    vector_operations=AndaParams().vector.operations,
+    attention_settings={"results": 1, "step": 1, "pitch": 1},
+    spelling={"source": "source_mantissa", "result": "result_mantissa"},
+)
+assemble, disassemble = _LANGUAGE.assemble, _LANGUAGE.disassemble
 
 
 class Formats(NamedTuple):
@@ -52,9 +88,8 @@ def groups_of(params: AndaParams, elements: int) -> int:
     return -(-elements // params.group)
 
 
-def extents(params: AndaParams, formats: Formats, instruction: Instruction) -> list[Extent]:
+def extents(params: AndaParams, formats: Formats, x: Instruction) -> list[Extent]:
     """Every range of rows that an instruction without earlier errors touches."""
-    x = instruction
     match x.opcode:
         case Opcode.LOAD | Opcode.STORE:
             return [Extent(Memory(x["memory"]), x["row"], x["rows"], x["stride"])]
@@ -109,23 +144,17 @@ def _attention_extents(params: AndaParams, x: Instruction) -> list[Extent]:
     ]
 
 
-def check(params: AndaParams, formats: Formats, instruction: Instruction | None) -> Error:
+def check(params: AndaParams, formats: Formats, x: Instruction | None) -> Error:
     """Why the machine would stop at this instruction; ``Error.NONE`` if it would not."""
-    if instruction is None:
+    if x is None:
         return Error.OPCODE
-    x = instruction
     if _bad_operand(params, x):
         return Error.OPERAND
-    sized = ("rows", "stride", "inputs", "outputs", "elements", "count", "body")
-    if zero_size(x, sized) or _empty_attention(x):
-        return Error.SIZE
-    if x.opcode is Opcode.LOOP and x["body"] > params.longest_loop:
+    if bad_size(params, x) or _empty_attention(x):
         return Error.SIZE
     if _bad_mantissa(formats, x):
         return Error.MANTISSA
-    if out_of_range(params, extents(params, formats, x)):
-        return Error.ADDRESS
-    if x.opcode is Opcode.VECTOR and bad_scalar_register(x):
+    if bad_address(params, x, extents(params, formats, x)):
         return Error.ADDRESS
     return Error.NONE
 
@@ -153,3 +182,25 @@ def _bad_mantissa(formats: Formats, x: Instruction) -> bool:
         case Opcode.COMPRESS:
             return formats.result == 0
     return False
+
+
+def first_hazard(params: AndaParams, program: Sequence[Instruction]) -> Hazard | None:
+    """The first instruction whose result depends on timing, and why; None if there is none."""
+    return find_hazard(
+        program,
+        Formats(),
+        lambda formats, x: check(params, formats, x),
+        lambda formats, x: ranges(params, formats, x),
+    )
+
+
+def ranges(params: AndaParams, formats: Formats, x: Instruction) -> Ranges:
+    touched = extents(params, formats, x)
+    match x.opcode:
+        case Opcode.LOAD:
+            return Ranges([], touched)
+        case Opcode.STORE:
+            return Ranges(touched, [])
+        case Opcode.VECTOR if Operation(x["operation"]).reduces or works_on_scalars(x):
+            return Ranges(touched, [])
+    return Ranges(touched[:-1], touched[-1:])

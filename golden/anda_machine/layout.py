@@ -1,8 +1,8 @@
-"""Tensors and weights as rows of the accelerator's memories, and rows as lines.
+"""Tensors and weights as rows of the accelerator's memories.
 
 Rows are arrays (rows, words): for the activation buffer one word of ``group`` bits per bank, for
 exponents one byte per bank, for weights ``planes_per_beat * columns`` words, for scales one fp16
-pattern per column. External memory has them contiguously, element 0 first, little-endian.
+pattern per column.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.anda.image import TensorLayout, store, weight_planes, weight_scales
 from tilewright.golden.bfp import encode
-from tilewright.golden.params.anda_machine import AndaParams, Memory
+from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.weights import Weights
 
@@ -66,28 +66,6 @@ def weight_rows(params: AndaParams, weights: Weights) -> tuple[NDArray, NDArray[
     planes = weight_planes(weights, params.group, params.columns)
     rows = planes.reshape(-1, params.planes_per_beat * params.columns)
     return rows, weight_scales(weights, params.group, params.columns)
-
-
-def to_bytes(params: AndaParams, memory: Memory, rows: NDArray) -> NDArray[np.uint8]:
-    """Rows in external memory, padded to whole lines."""
-    dtype = _dtype(params, memory)
-    data = np.ascontiguousarray(rows, dtype).view(np.uint8).reshape(-1)
-    padding = -len(data) % params.line_bytes
-    return np.concatenate([data, np.zeros(padding, np.uint8)])
-
-
-def from_bytes(params: AndaParams, memory: Memory, data: NDArray[np.uint8], rows: int) -> NDArray:
-    """Undo :func:`to_bytes`."""
-    dtype = _dtype(params, memory)
-    size = params.row_bits(memory) // 8
-    return np.ascontiguousarray(data[: rows * size]).view(dtype).reshape(rows, -1)
-
-
-def _dtype(params: AndaParams, memory: Memory) -> np.dtype:
-    """The numpy type of an element of a row."""
-    if memory == Memory.EXPONENTS:
-        return np.dtype("u1")
-    return np.dtype("<u2") if memory == Memory.SCALES else word_dtype(params)
 
 
 def _checked(params: AndaParams, shape: tuple[int, ...]) -> tuple[int, int]:

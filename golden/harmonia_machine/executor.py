@@ -18,7 +18,7 @@ from tilewright.golden.harmonia_machine.isa import (
     tiles_of,
     words_of,
 )
-from tilewright.golden.harmonia_machine.layout import from_bytes, halves_values, to_bytes
+from tilewright.golden.harmonia_machine.layout import halves_values
 from tilewright.golden.machine.fast_products import FEW_BANKS, Banks, PartWeights
 from tilewright.golden.machine.fast_vector import arithmetic, largest, masked
 from tilewright.golden.machine.machine import BaseMachine, Lanes, Place
@@ -41,6 +41,7 @@ class Machine(BaseMachine):
     """
 
     INSTRUCTION: ClassVar = Instruction
+    MEMORY: ClassVar = Memory
     SETTINGS: ClassVar = Settings
     COUNTER: ClassVar = Counter
     COUNTED: ClassVar = (
@@ -51,16 +52,8 @@ class Machine(BaseMachine):
     CHECKED_BY_SETTINGS: ClassVar = False
 
     def _prepare(self) -> None:
-        params = self.params
-        self.memories = {
-            memory: np.zeros(
-                (params.depth(memory), *params.row_shape(memory)),
-                np.uint16 if memory.element_bits == FP16.bits else np.uint8,
-            )
-            for memory in Memory
-        }
-        self.maxima = np.zeros(params.channels, np.uint16)  # of K in the initial window
-        self.offsets = np.zeros(params.channels, np.uint16)
+        self.maxima = np.zeros(self.params.channels, np.uint16)  # of K in the initial window
+        self.offsets = np.zeros_like(self.maxima)
         self._cache: dict[tuple[int, ...], PartWeights] = {}  # keys and values, as they are now
         self._values: dict[tuple, Floats] = {}  # of activations, as they are now
         self._banks: tuple[Floats, Banks] | None = None  # of the last activations of all
@@ -105,17 +98,15 @@ class Machine(BaseMachine):
 
     # Moves and rows.
 
-    def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:
-        memory = Memory(x["memory"])
-        rows = from_bytes(self.params, memory, data, x["rows"])
-        target = self._rows(memory, x["row"], len(rows))
-        if memory is Memory.FP16:
+    def _put(self, x: Instruction, rows: NDArray) -> None:
+        memory = x["memory"]
+        if memory == Memory.FP16:
             lanes = self._written
             chosen = slice(x["spread"] - 1, x["spread"]) if x["spread"] else lanes
-            target[:, lanes] = rows[:, chosen]
+            self._moved(x)[:, lanes] = rows[:, chosen]
             return
         (self._values if memory < Memory.OPERANDS else self._cache).clear()
-        target[:] = rows
+        super()._put(x, rows)
 
     def _count_read(self, memory: int, lines: int) -> None:
         super()._count_read(memory, lines)
@@ -123,21 +114,6 @@ class Machine(BaseMachine):
             self._count(Counter.MANTISSA_LINES, lines)
         elif memory == Memory.OPERANDS:
             self._count(Counter.OPERAND_LINES, lines)
-
-    def _get(self, x: Instruction) -> NDArray[np.uint8]:
-        memory = Memory(x["memory"])
-        return to_bytes(self.params, memory, self._rows(memory, x["row"], x["rows"]))
-
-    def _buffer(self, memory: Memory) -> NDArray:
-        return self.memories[memory]
-
-    def _rows_of_lines(self, memory: Memory, data: NDArray[np.uint8], rows: int) -> NDArray:
-        return from_bytes(self.params, memory, data, rows)
-
-    def _rows(self, memory: Memory, first: int, rows: int) -> NDArray:
-        if memory in self.LAZY:
-            self._settle_rows(memory, first, rows)
-        return self.memories[memory][first : first + rows]
 
     # Products.
 

@@ -1,19 +1,47 @@
-"""Instructions of the Harmonia accelerator: the rows they touch, and their checks.
+"""Instructions of the Harmonia accelerator: their text, the rows they touch, and their checks.
 
-The encoding is declared in :mod:`tilewright.golden.params.harmonia_machine`. The checks are those
-of the hardware: :func:`check` gives the error with which an instruction stops the machine.
+The encoding is declared in :mod:`tilewright.golden.params.harmonia_machine`, the general form of
+the text is that of :mod:`tilewright.golden.machine.assembly`:
+
+    configure lanes=0xff, tokens=160, dataflow=row_major   ; 0xffff, 0, column_major unless said
+    load fp16, row=0, rows=32, line=0x40
+    load fp16, row=32, rows=32, line=0x60, spread=3                 ; bank 2's values to all banks
+    learn source=0, elements=128, first=1, last=1
+    convert keys, source=0, elements=128, destination=0, low_halves=512, metadata=0
+    convert values, source=0, elements=128, destination=64, low_halves=600, metadata=64, tokens=8
+    convert activations, source=32, elements=128, destination=0
+    configure tokens=160, causal_limit=1                            ; causal
+    gemm keys, source=0, operands=0, low_halves=512, metadata=0, destination=128, groups=4, \
+tiles=10, maxima=1, register=0
+    powers r128, r128, s0, elements=160, total=s1, causal_limit=1   ; causal
+    clear low_halves=512, rows=4, part=1
+    tiled_gemm source=0, weights=0x1000, destination=0x20, groups=4, tiles=8, token_tiles=2, keep=4
+    store fp16, row=0, rows=32, line=0x80
+    halt
+
+:func:`check` gives the error with which the hardware stops at an instruction.
+:func:`first_hazard` finds what the hardware does not check: an instruction reads and writes its
+memories row by row, so the result of one that overwrites its own operands would depend on timing.
+Between instructions there are no hazards: those that run at the same time touch different regions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from tilewright.golden.machine.extent import Extent, out_of_range
+from tilewright.golden.machine.assembly import Assembler
+from tilewright.golden.machine.extent import (
+    Extent,
+    Hazard,
+    Ranges,
+    bad_address,
+    bad_size,
+    find_hazard,
+)
 from tilewright.golden.machine.instruction import (
     BaseInstruction,
-    bad_scalar_register,
     bad_vector_operand,
     tensor_operands,
-    zero_size,
+    works_on_scalars,
 )
 from tilewright.golden.params.harmonia_machine import (
     INSTRUCTION_FIELDS,
@@ -26,16 +54,12 @@ from tilewright.golden.params.harmonia_machine import (
     Operand,
 )
 from tilewright.golden.params.machine import SCALARS, Error
+from tilewright.golden.params.vector import Operation
 
-
-class Instruction(BaseInstruction):
-    """An opcode of the Harmonia accelerator and its fields."""
-
-    FIELDS: ClassVar = INSTRUCTION_FIELDS
-    MAYBE: ClassVar = ("spread",)
-
-
-decode = Instruction.decode
+ACTIVATIONS: tuple[Memory, ...] = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
+WEIGHTS: tuple[Memory, ...] = (Memory.OPERANDS, Memory.SCALES)
+_METADATA: tuple[Memory, ...] = (Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
+_SCALES: tuple[Memory, ...] = (Memory.SCALES,)
 
 
 class Settings(NamedTuple):
@@ -47,9 +71,39 @@ class Settings(NamedTuple):
     causal_limit: int = 0
 
     @classmethod
-    def of(cls, x: Instruction) -> "Settings":
+    def of(cls, x: BaseInstruction) -> "Settings":
         """The settings of a ``configure``."""
         return cls(x["lanes"], x["tokens"], Dataflow(x["dataflow"]), x["causal_limit"])
+
+
+class Instruction(BaseInstruction):
+    """An opcode of the Harmonia accelerator and its fields."""
+
+    FIELDS: ClassVar = INSTRUCTION_FIELDS
+    DEFAULTS: ClassVar = {
+        Opcode.LOAD: {"spread": 0},
+        Opcode.CONFIGURE: Settings()._asdict(),
+        Opcode.GEMM: {"low_halves": 0, "token_tiles": 1, "maxima": 0, "register": 0},
+        Opcode.CONVERT: dict.fromkeys(("low_halves", "metadata", "part", "tokens", "short"), 0),
+        Opcode.LEARN: {"first": 0, "last": 0},
+        Opcode.CLEAR: {"part": 0},
+    }
+
+
+decode = Instruction.decode
+_LANGUAGE = Assembler(
+    Instruction,
+    leading={
+        Opcode.LOAD: ("memory", Memory),
+        Opcode.STORE: ("memory", Memory),
+        Opcode.GEMM: ("operand", Operand),
+        Opcode.CONVERT: ("conversion", Conversion),
+    },
+    choices={"dataflow": Dataflow},
+    vector_settings=("causal_limit",),
+    vector_operations=tuple(Operation),
+)
+assemble, disassemble = _LANGUAGE.assemble, _LANGUAGE.disassemble
 
 
 def groups_of(params: HarmoniaParams, elements: int) -> int:
@@ -115,29 +169,23 @@ def extents(params: HarmoniaParams, x: Instruction) -> list[Extent]:
     return []
 
 
-def check(params: HarmoniaParams, instruction: Instruction | None) -> Error:
+def check(params: HarmoniaParams, x: Instruction | None) -> Error:
     """Why the machine would stop at this instruction; ``Error.NONE`` if it would not.
 
     A tiled GEMM is checked part by part, as its parts are executed.
     """
-    if instruction is None:
+    if x is None:
         return Error.OPCODE
-    x = instruction
     if _bad_operand(params, x):
         return Error.OPERAND
-    sized = ("rows", "elements", "groups", "tiles", "token_tiles", "keep", "count", "body")
-    if zero_size(x, sized):
-        return Error.SIZE
-    if x.opcode is Opcode.LOOP and x["body"] > params.longest_loop:
+    if bad_size(params, x):
         return Error.SIZE
     if x.opcode is Opcode.GEMM and x["maxima"] and x["token_tiles"] > SCALARS:
         return Error.SIZE
     is_values = x.opcode is Opcode.CONVERT and x["conversion"] == Conversion.VALUES
     if is_values and not 1 <= x["tokens"] <= params.group:
         return Error.SIZE
-    if out_of_range(params, extents(params, x)):
-        return Error.ADDRESS
-    if x.opcode is Opcode.VECTOR and bad_scalar_register(x):
+    if bad_address(params, x, extents(params, x)):
         return Error.ADDRESS
     if _passes_offsets(x) and x["elements"] > params.channels:
         return Error.ADDRESS
@@ -178,11 +226,9 @@ class TileLines(NamedTuple):
 
     @classmethod
     def of(cls, params: HarmoniaParams, groups: int) -> "TileLines":
-        activation = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
-        operand = (Memory.OPERANDS, Memory.SCALES)
         return cls(
-            sum(params.lines(memory, groups) for memory in activation),
-            sum(params.lines(memory, groups) for memory in operand),
+            sum(params.lines(memory, groups) for memory in ACTIVATIONS),
+            sum(params.lines(memory, groups) for memory in WEIGHTS),
             params.lines(Memory.FP16, params.tile_words),
         )
 
@@ -199,11 +245,9 @@ def expand(params: HarmoniaParams, settings: Settings, x: Instruction) -> Iterat
     def load(of: str, tile: int, row: int) -> Iterator[Instruction]:
         """One tile of activations or weights."""
         if of == "token_tiles":
-            line = x["source"] + tile * sizes.source
-            memories = [Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS]
+            line, memories = x["source"] + tile * sizes.source, ACTIVATIONS
         else:
-            line = x["weights"] + tile * sizes.weights
-            memories = [Memory.OPERANDS, Memory.SCALES]
+            line, memories = x["weights"] + tile * sizes.weights, WEIGHTS
         for memory in memories:
             move = {"memory": int(memory), "row": row, "rows": x["groups"], "line": line}
             yield Instruction(Opcode.LOAD, move)
@@ -215,31 +259,52 @@ def expand(params: HarmoniaParams, settings: Settings, x: Instruction) -> Iterat
             yield from load(stays, first + k, k * x["groups"])
         for passing in range(x[passes]):
             yield from load(passes, passing, 0)
-            yield Instruction(
-                Opcode.GEMM,
-                {
-                    "operand": int(Operand.WEIGHTS),
-                    "source": 0,
-                    "operands": 0,
-                    "low_halves": 0,
-                    "metadata": 0,
-                    "destination": 0,
-                    "groups": x["groups"],
-                    "maxima": 0,
-                    "register": 0,
-                    stays: count,
-                    passes: 1,
-                },
-            )
+            yield Instruction(Opcode.GEMM, {"groups": x["groups"], stays: count, passes: 1})
             for k in range(count):
                 token_tile, tile = (passing, first + k) if column_major else (first + k, passing)
                 line = x["destination"] + (token_tile * x["tiles"] + tile) * sizes.destination
-                yield Instruction(
-                    Opcode.STORE,
-                    {
-                        "memory": int(Memory.FP16),
-                        "row": k * params.tile_words,
-                        "rows": params.tile_words,
-                        "line": line,
-                    },
-                )
+                place = {"row": k * params.tile_words, "rows": params.tile_words, "line": line}
+                yield Instruction(Opcode.STORE, {"memory": int(Memory.FP16)} | place)
+
+
+def first_hazard(params: HarmoniaParams, program: Sequence[Instruction]) -> Hazard | None:
+    """The first instruction whose result depends on timing, and why; None if there is none."""
+    return find_hazard(
+        program,
+        Settings(),
+        lambda _, x: check(params, x),
+        lambda _, x: ranges(params, x),
+        lambda settings, x: expand(params, settings, x) if x.opcode is Opcode.TILED_GEMM else (x,),
+    )
+
+
+def ranges(params: HarmoniaParams, x: Instruction) -> Ranges:
+    touched = extents(params, x)
+    match x.opcode:
+        case Opcode.LOAD | Opcode.CLEAR:
+            return Ranges([], touched)
+        case Opcode.STORE | Opcode.LEARN:
+            return Ranges(touched, [])
+        case Opcode.VECTOR if Operation(x["operation"]).reduces or works_on_scalars(x):
+            return Ranges(touched, [])
+        case Opcode.VECTOR:
+            return Ranges(touched[:-1], touched[-1:])
+        case Opcode.CONVERT:
+            metadata = ACTIVATIONS if x["conversion"] == Conversion.ACTIVATIONS else _METADATA
+            return Ranges(touched[:1], _everywhere(touched[1:], metadata))
+        case Opcode.GEMM:
+            metadata = _SCALES if x["operand"] == Operand.WEIGHTS else _METADATA
+            reads = [e for e in touched if e.memory is not Memory.FP16]
+            writes = [e for e in touched if e.memory is Memory.FP16]
+            return Ranges(_everywhere(_everywhere(reads, metadata), ACTIVATIONS), writes)
+    return Ranges([], [])
+
+
+def _everywhere(touched: list[Extent], memories: tuple[Memory, ...]) -> list[Extent]:
+    """Expand rows of signs or mantissas to those of all memories with the same rows."""
+    stands = Memory.MANTISSAS if memories is ACTIVATIONS else Memory.OPERAND_SIGNS
+    return [
+        Extent(memory, e.first, e.rows)
+        for e in touched
+        for memory in (memories if e.memory is stands else (e.memory,))
+    ]

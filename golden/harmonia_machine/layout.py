@@ -1,7 +1,6 @@
-"""Tensors, weights and cached units as rows of the memories, and rows as bytes of lines.
+"""Tensors and weights as rows of the memories.
 
-A row of a memory is an array: (banks or columns) or (banks or columns, elements). External memory
-has its elements contiguously, the first lowest, without padding between them.
+A row of a memory is an array: (banks or columns) or (banks or columns, elements).
 """
 
 from typing import NamedTuple
@@ -13,38 +12,8 @@ from tilewright.golden import bfp
 from tilewright.golden.bfp import Blocks
 from tilewright.golden.params.block import require
 from tilewright.golden.params.harmonia import OPERAND_BITS
-from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.weights import Weights
-
-
-def to_bytes(params: HarmoniaParams, memory: Memory, rows: NDArray) -> NDArray[np.uint8]:
-    """Rows in external memory, padded to whole lines."""
-    bits, flat = Memory(memory).element_bits, np.ascontiguousarray(rows).reshape(-1)
-    data: NDArray[np.uint8]
-    if bits == 1:
-        data = np.packbits(flat.astype(bool), bitorder="little")
-    elif bits == OPERAND_BITS:
-        low, high = flat.astype(np.uint8).reshape(-1, 2).T
-        data = np.bitwise_or(low, np.left_shift(high, OPERAND_BITS), dtype=np.uint8)
-    else:
-        data = flat.astype(f"<u{bits // 8}").view(np.uint8)
-    return np.concatenate([data, np.zeros(-len(data) % params.line_bytes, np.uint8)])
-
-
-def from_bytes(
-    params: HarmoniaParams, memory: Memory, data: NDArray[np.uint8], rows: int
-) -> NDArray:
-    """Undo :func:`to_bytes`."""
-    bits, octets = Memory(memory).element_bits, np.ascontiguousarray(data)
-    if bits == 1:
-        flat = np.unpackbits(octets, bitorder="little")
-    elif bits == OPERAND_BITS:
-        both = octets.astype("<u2")  # the upper half of a byte into a byte of its own
-        flat = ((both | both << OPERAND_BITS) & 0x0F0F).view(np.uint8)
-    else:
-        flat = octets.view(f"<u{bits // 8}")
-    shape = params.row_shape(memory)
-    return flat[: rows * int(np.prod(shape))].reshape(rows, *shape)
 
 
 class ActivationRows(NamedTuple):

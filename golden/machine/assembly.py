@@ -19,13 +19,12 @@ from typing import Any, Generic, TypeVar
 
 from tilewright.golden.bits import decode as decode_float
 from tilewright.golden.bits import encode
-from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
+from tilewright.golden.machine.instruction import ONE, BaseInstruction, works_on_scalars
 from tilewright.golden.machine.loops import signed
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import INDEX_SUFFIX, INDICES, STRIDE_BITS, Kind
 from tilewright.golden.params.vector import Operation, VectorParams
 
-ONE = int(encode(FP16, 1.0))
 _END = "end"  # of a loop without ``body``
 _INDEX = re.compile(rf"(.+?)\s*\+\s*i([1-{INDICES}])")
 _LOOP_SPELLING = {f"i{k}": f"stride{k}" for k in range(1, INDICES + 1)}
@@ -55,7 +54,6 @@ class Assembler(Generic[AnyInstruction]):
 
     instruction: type[AnyInstruction]
     leading: Mapping[Any, tuple[str, type[IntEnum]]]  # the field given by a leading name, by opcode
-    defaults: Mapping[Any, Mapping[str, int]]  # of fields that may be left out
     spelling: Mapping[str, str] = field(default_factory=dict)  # of fields: as written, as declared
     choices: Mapping[str, type[IntEnum]] = field(default_factory=dict)  # settings given by name
     vector_settings: tuple[str, ...] = ()  # further fields of vector operations, 0 if left out
@@ -114,7 +112,7 @@ class Assembler(Generic[AnyInstruction]):
             known = ", ".join([*opcodes, *operations])
             raise ValueError(f"unknown instruction {name!r}; known: {known}")
         opcode = opcodes[name]
-        fields = dict(self.defaults.get(opcode, {}))
+        fields = dict(self.instruction.DEFAULTS.get(opcode, {}))
         if opcode.name == "LOOP":
             fields = dict.fromkeys(("body", *_LOOP_SPELLING.values()), 0)
         chosen = None
@@ -152,8 +150,7 @@ class Assembler(Generic[AnyInstruction]):
         want = 3 if operation.takes_b else 2
         if len(places) != want:
             raise ValueError(f"{name} takes {want} operands, not {len(places)}")
-        fields = {f.name: 0 for f in self.instruction.FIELDS[self._vector_opcode]}
-        fields |= {"operation": int(operation), "scale": ONE}
+        fields = {"operation": int(operation), "scale": ONE}
         if operation.attends:
             fields |= self.attention_settings
         kinds = {}

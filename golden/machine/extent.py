@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
-from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.machine.instruction import (
+    BaseInstruction,
+    scalar_operands,
+    works_on_scalars,
+)
 from tilewright.golden.machine.loops import walk
-from tilewright.golden.params.machine import Error, MachineMemory, MachineParams
-from tilewright.golden.params.vector import Operation
+from tilewright.golden.params.machine import SCALARS, Error, MachineMemory, MachineParams
 
 
 class Hazard(NamedTuple):
@@ -40,9 +43,24 @@ class Extent(NamedTuple):
         return f"rows {self.first}..{self.end - 1} of {self.memory.name.lower()}"
 
 
-def out_of_range(params: MachineParams, touched: Iterable[Extent]) -> bool:
-    """Whether one of them ends after the last row of its memory."""
-    return any(extent.end > params.depth(extent.memory) for extent in touched)
+_SIZES = ("rows", "stride", "elements", "inputs", "outputs", "groups", "tiles", "token_tiles")
+_SIZES += ("keep", "count", "body")
+
+
+def bad_size(params: MachineParams, x: BaseInstruction) -> bool:
+    """Whether a size is 0, of which instructions on scalars have none, or a loop is too long."""
+    if x.opcode.name == "VECTOR" and works_on_scalars(x):
+        return False
+    if any(x.fields.get(name) == 0 for name in _SIZES):
+        return True
+    return x.opcode.name == "LOOP" and x["body"] > params.longest_loop
+
+
+def bad_address(params: MachineParams, x: BaseInstruction, touched: Iterable[Extent]) -> bool:
+    """Whether a range ends after the last row of its memory, or no such scalar register exists."""
+    if any(extent.end > params.depth(extent.memory) for extent in touched):
+        return True
+    return x.opcode.name == "VECTOR" and max(scalar_operands(x), default=0) >= SCALARS
 
 
 class Ranges(NamedTuple):
@@ -85,8 +103,7 @@ def find_hazard(
         for part in expand(settings, x):
             if check(settings, part) is not Error.NONE:
                 return None
-            vector = part.opcode.name == "VECTOR"
-            in_place = vector and not Operation(part["operation"]).attends
+            in_place = part.opcode.name == "VECTOR" and not part.vector.operation.attends
             problem = ranges(settings, part).conflict(in_place=in_place)
             if problem:
                 return Hazard(number, f"{part.opcode.name.lower()}, {problem}")

@@ -1,27 +1,30 @@
 """Instructions as objects and as words, for any set of opcodes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
+from tilewright.golden.bits import encode
 from tilewright.golden.params.block import Field, pack_fields, unpack_fields
+from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import (
     INDEX_SUFFIX,
     INSTRUCTION_BITS,
     OPCODE_BITS,
-    SCALARS,
     Kind,
 )
 from tilewright.golden.params.vector import Operation, VectorParams
+
+ONE = int(encode(FP16, 1.0))
 
 
 @dataclass(frozen=True)
 class BaseInstruction:
     """An opcode and its fields, which a subclass declares.
 
-    Index registers, and the fields of ``MAYBE``, are 0 where they are not given.
+    Fields that are not given are 0, a scale 1, others as ``DEFAULTS`` says.
     """
 
     opcode: Any  # a member of the set's IntEnum
@@ -30,22 +33,22 @@ class BaseInstruction:
     origin: Self | None = field(default=None, compare=False, repr=False)
 
     FIELDS: ClassVar[Mapping[Any, tuple[Field, ...]]]
-    MAYBE: ClassVar[tuple[str, ...]] = ()  # fields that are 0 where they are not given
+    # Fields that assembly text may leave out, by opcode.
+    DEFAULTS: ClassVar[Mapping[Any, Mapping[str, int]]] = {}
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
-        limits, maybe = _declared(kind, self.opcode)
-        fields = self.fields
-        if len(fields) < len(limits):
-            fields = fields | {name: 0 for name in maybe if name not in fields}
-            object.__setattr__(self, "fields", fields)
-        if fields.keys() != limits.keys():
+        limits, defaults = _declared(kind, self.opcode)
+        given = self.fields
+        fields = defaults | given
+        object.__setattr__(self, "fields", fields)
+        if len(fields) > len(limits):
             opcode = self.opcode.name.lower()
-            raise ValueError(f"{opcode} has the fields {sorted(limits)}, not {sorted(fields)}")
-        for name, limit in limits.items():
-            if not 0 <= fields[name] < limit:
+            raise ValueError(f"{opcode} has the fields {sorted(limits)}, not {sorted(given)}")
+        for name, value in given.items():
+            if not 0 <= value < limits[name]:
                 opcode = self.opcode.name.lower()
-                raise ValueError(f"{opcode}: {name} must be 0..{limit - 1}, not {fields[name]}")
+                raise ValueError(f"{opcode}: {name} must be 0..{limits[name] - 1}, not {value}")
 
     def __getitem__(self, name: str) -> int:
         return self.fields[name]
@@ -98,11 +101,11 @@ class BaseInstruction:
 
 
 @cache  # an instruction set has a few dozen of them, programs have millions
-def _declared(kind: type[BaseInstruction], opcode: Any) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Fields of an opcode with their exclusive limits, and those that need not be given."""
+def _declared(kind: type[BaseInstruction], opcode: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """Exclusive limits and defaults of an opcode's fields."""
     limits = {f.name: 1 << f.bits for f in kind.FIELDS[opcode]}
-    maybe = (name for name in limits if name.endswith(INDEX_SUFFIX) or name in kind.MAYBE)
-    return limits, tuple(maybe)
+    defaults = {name: ONE if name == "scale" else 0 for name in limits}
+    return limits, defaults | dict(kind.DEFAULTS.get(opcode, {}))
 
 
 _DECODED: dict[tuple[type, int], Any] = {}  # by instruction set and word: programs repeat words
@@ -174,15 +177,3 @@ def scalar_operands(x: BaseInstruction) -> set[int]:
     """The scalar registers that a vector instruction reads or writes."""
     reads, writes = scalar_accesses(x)
     return reads | writes
-
-
-def bad_scalar_register(x: BaseInstruction) -> bool:
-    """Whether a vector instruction names a scalar register that does not exist."""
-    return any(number >= SCALARS for number in scalar_operands(x))
-
-
-def zero_size(x: BaseInstruction, names: Iterable[str]) -> bool:
-    """Whether a size is 0; instructions on scalars need none."""
-    if x.opcode.name == "VECTOR" and works_on_scalars(x):
-        return False
-    return any(x.fields.get(name) == 0 for name in names)

@@ -28,6 +28,7 @@ from tilewright.golden.machine.fast_vector import (
     table,
 )
 from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.machine.layout import element_dtype, from_bytes, to_bytes
 from tilewright.golden.machine.loops import Fetch, Loops
 from tilewright.golden.machine.stream import WORD_BYTES
 from tilewright.golden.machine.vector import elementwise
@@ -84,6 +85,7 @@ class BaseMachine(ABC):
     """
 
     INSTRUCTION: ClassVar[type[BaseInstruction]]
+    MEMORY: ClassVar[Any]  # the enumeration of what loads and stores move
     SETTINGS: ClassVar[type[Any]]  # what ``configure`` sets; without arguments, the initial values
     COUNTED: ClassVar[tuple[IntEnum, ...]]  # counters that do not depend on timing
     COUNTER: ClassVar[Any]
@@ -112,11 +114,15 @@ class BaseMachine(ABC):
         self._pending: dict[tuple[Any, int], Pending] = {}
         self._verdicts: dict[tuple, Error] = {}
         self._unpacked: dict[tuple, PartWeights] = {}
+        self.memories: dict[Any, NDArray] = {
+            m: np.zeros((params.depth(m), *params.row_shape(m)), element_dtype(params, m))
+            for m in self.MEMORY
+        }
         self._prepare()
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Make the memories, all zero."""
+        """Make what the memories do not hold."""
 
     @abstractmethod
     def _judge(self, x: Any) -> Error:
@@ -126,23 +132,12 @@ class BaseMachine(ABC):
     def _execute(self, x: Any) -> Error:
         """The effect of a valid instruction."""
 
-    @abstractmethod
-    def _put(self, x: Any, data: NDArray[np.uint8]) -> None:
-        """Write lines to the rows that a load names."""
-
-    @abstractmethod
-    def _get(self, x: Any) -> NDArray[np.uint8]:
-        """The rows that a store names, as whole lines."""
-
-    @abstractmethod
-    def _buffer(self, memory: Any) -> NDArray:
-        """All rows of a memory of weights."""
-
-    @abstractmethod
-    def _rows_of_lines(self, memory: Any, data: NDArray[np.uint8], rows: int) -> NDArray:
-        """Lines of external memory as rows of a memory."""
-
     # Programs.
+
+    def verdict(self, word: int) -> Error:
+        """Why a program would stop at its first instruction, if it is this word."""
+        self.settings = self.SETTINGS()
+        return self._judge(self.INSTRUCTION.decode(word))
 
     def run(self, program: Iterable[BaseInstruction | int]) -> Outcome:
         """Execute from instruction 0 to a halt or an error."""
@@ -262,8 +257,24 @@ class BaseMachine(ABC):
                 if lines.stop <= self._constant:
                     self._pending[memory, row] = Pending(x["line"], x["rows"])
                     return Error.NONE
-        self._put(x, self.external[lines].reshape(-1))
+        data = self.external[lines].reshape(-1)
+        self._put(x, from_bytes(self.params, self.MEMORY(memory), data, x["rows"]))
         return Error.NONE
+
+    def _put(self, x: Any, rows: NDArray) -> None:
+        """Write the rows that a load names."""
+        self._moved(x)[:] = rows
+
+    def _moved(self, x: Any) -> NDArray:
+        """The rows that a load or store names."""
+        stride = x.fields.get("stride", 1)
+        span = (x["rows"] - 1) * stride + 1
+        return self._rows(self.MEMORY(x["memory"]), x["row"], span)[::stride]
+
+    def _rows(self, memory: Any, first: int, rows: int) -> NDArray:
+        if memory in self.LAZY:
+            self._settle_rows(memory, first, rows)
+        return self.memories[memory][first : first + rows]
 
     def _count_read(self, memory: int, lines: int) -> None:
         self._count(self.COUNTER.LINES_READ, lines)
@@ -272,7 +283,8 @@ class BaseMachine(ABC):
         lines = self._lines(x)
         if lines is None:
             return Error.BUS
-        self.external[lines] = self._get(x).reshape(-1, self.params.line_bytes)
+        data = to_bytes(self.params, self.MEMORY(x["memory"]), self._moved(x))
+        self.external[lines] = data.reshape(-1, self.params.line_bytes)
         self._count(self.COUNTER.LINES_WRITTEN, lines.stop - lines.start)
         return Error.NONE
 
@@ -308,13 +320,13 @@ class BaseMachine(ABC):
     def _settle(self, key: tuple[Any, int]) -> None:
         memory, row = key
         pending = self._pending.pop(key)
-        self._buffer(memory)[row : row + pending.rows] = self._fetched(memory, pending)
+        self.memories[memory][row : row + pending.rows] = self._fetched(memory, pending)
 
     def _fetched(self, memory: Any, pending: Pending) -> NDArray:
         rows = pending.skip + pending.rows
         count = self.params.lines(memory, rows)
         data = np.array(self.external[pending.line : pending.line + count]).reshape(-1)
-        return self._rows_of_lines(memory, data, rows)[pending.skip :]
+        return from_bytes(self.params, memory, data, rows)[pending.skip :]
 
     def _part(
         self, places: Sequence[Place], key: int, unpack: Callable[[NDArray, NDArray], PartWeights]
@@ -330,9 +342,7 @@ class BaseMachine(ABC):
             if p and not p.skip and place.rows <= p.rows
         ]
         if len(lines) < len(places):
-            for place in places:
-                self._settle_rows(*place)
-            return unpack(*(self._buffer(m)[row : row + rows] for m, row, rows in places))
+            return unpack(*(self._rows(*place) for place in places))
         own = lines[0], places[0].rows, key
         if own not in self._unpacked:
             loads = zip(places, lines, strict=True)

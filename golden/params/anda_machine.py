@@ -238,20 +238,31 @@ class AndaParams(MachineParams):
             memory, self.activation_rows
         )
 
-    def row_bits(self, memory: Memory) -> int:
-        """Bits of a row as it lies in external memory."""
+    def row_shape(self, memory: Memory) -> tuple[int, ...]:
         return {
-            Memory.ACTIVATIONS: self.rows * self.group,
-            Memory.EXPONENTS: self.rows * EXPONENT_BYTE,
-            Memory.WEIGHTS: self.planes_per_beat * self.columns * self.group,
-            Memory.SCALES: self.columns * FP16.bits,
-            Memory.BROADCAST: self.group,
-        }[memory]
+            Memory.WEIGHTS: (self.planes_per_beat * self.columns,),
+            Memory.SCALES: (self.columns,),
+            Memory.BROADCAST: (1,),
+        }.get(memory, (self.rows,))
+
+    def element_bits(self, memory: Memory) -> int:
+        return {Memory.EXPONENTS: EXPONENT_BYTE, Memory.SCALES: FP16.bits}.get(memory, self.group)
 
 
 def group_rows(mantissa: int) -> int:
     """Rows of a group with ``mantissa`` bits, or in fp16 for 0."""
     return 1 + mantissa if mantissa else FP16_ROWS
+
+
+@dataclass(frozen=True)
+class Mantissas:
+    """Bits of the activations of a layer's products: query, key and value; output; gate and up;
+    down."""
+
+    qkv: int = 8
+    o: int = 5
+    u: int = 7
+    d: int = 6
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,6 @@ of a linear layer, cached tokens (K) or channels (V). docs/harmonia-system.md ex
 
 from dataclasses import dataclass
 from enum import IntEnum
-from math import prod
 from typing import ClassVar
 
 from tilewright.golden.params.block import BlockParams, Field, Untimed, require
@@ -418,16 +417,14 @@ class HarmoniaParams(MachineParams):
         return self.operand_rows if memory >= Memory.OPERANDS else self.activation_rows
 
     def row_shape(self, memory: int) -> tuple[int, ...]:
-        """Elements of a row: (banks or columns), or (banks or columns, elements)."""
         memory = Memory(memory)  # from an instruction's field
         across = self.columns if memory.takes_beats else self.rows
         if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS, Memory.SCALES):
             return (across,)
         return across, self.word_values if memory is Memory.FP16 else self.group
 
-    def row_bits(self, memory: int) -> int:
-        """Bits of a row in external memory."""
-        return prod(self.row_shape(memory)) * Memory(memory).element_bits
+    def element_bits(self, memory: int) -> int:
+        return Memory(memory).element_bits
 
 
 @dataclass(frozen=True, kw_only=True)

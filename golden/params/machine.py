@@ -5,6 +5,7 @@ memory port that moves lines. Its own parameter file declares its instructions.
 """
 
 from enum import IntEnum
+from math import prod
 from typing import Annotated, Any, ClassVar
 
 from tilewright.golden.params.block import BlockParams, Field, one_of, require, stream, within
@@ -293,9 +294,17 @@ class MachineParams(BlockParams):
         """Rows of one of the accelerator's memories."""
         raise NotImplementedError
 
-    def row_bits(self, memory: Any) -> int:
-        """Bits of a row of one of the accelerator's memories, as it lies in external memory."""
+    def row_shape(self, memory: Any) -> tuple[int, ...]:
+        """Elements of a row: (banks or columns), or (banks or columns, elements)."""
         raise NotImplementedError
+
+    def element_bits(self, memory: Any) -> int:
+        """Bits of an element, as it lies in external memory."""
+        raise NotImplementedError
+
+    def row_bits(self, memory: Any) -> int:
+        """Bits of a row in external memory."""
+        return prod(self.row_shape(memory)) * self.element_bits(memory)
 
     def lines(self, memory: Any, rows: int) -> int:
         """Lines that ``rows`` rows take in external memory."""

@@ -13,9 +13,8 @@ from tilewright.compiler.host import Runner
 from tilewright.compiler.machine import machine_of
 from tilewright.compiler.quantise import codes, halved, quantised_model
 from tilewright.compiler.sizes import Step
-from tilewright.golden.anda_machine.mantissas import Mantissas
+from tilewright.golden.anda_machine.reference import RoundedModel
 from tilewright.golden.anda_machine.reference import reference as anda_reference
-from tilewright.golden.anda_machine.rounded_model import RoundedModel
 from tilewright.golden.harmonia.attention import attend
 from tilewright.golden.harmonia.cache import cached
 from tilewright.golden.harmonia_machine.executor import Machine
@@ -23,6 +22,7 @@ from tilewright.golden.harmonia_machine.reference import reference as harmonia_r
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.text import default_text
 from tilewright.golden.llm.tiny import tiny_model
+from tilewright.golden.params.anda_machine import Mantissas
 from tilewright.golden.params.harmonia_machine import Conversion, Opcode, Operand
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.vector import Operation

@@ -7,8 +7,8 @@ import pytest
 from tests.support.attention import attention_time
 from tests.support.examples import table
 from tilewright.compiler.sizes import Step
-from tilewright.golden.harmonia_machine.assembler import assemble
 from tilewright.golden.harmonia_machine.cycles import convert_cycles, learn_cycles
+from tilewright.golden.harmonia_machine.isa import assemble
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
 from tilewright.synth.record import load_records
 

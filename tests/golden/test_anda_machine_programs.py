@@ -4,19 +4,23 @@ import numpy as np
 import pytest
 
 from tilewright.golden.anda.dot_products import gemm
-from tilewright.golden.anda_machine.assembler import AssemblyError, assemble, disassemble
 from tilewright.golden.anda_machine.cycles import program_cycles
 from tilewright.golden.anda_machine.executor import Machine
-from tilewright.golden.anda_machine.hazards import first_hazard
-from tilewright.golden.anda_machine.isa import Instruction, decode
+from tilewright.golden.anda_machine.isa import (
+    Instruction,
+    assemble,
+    decode,
+    disassemble,
+    first_hazard,
+)
 from tilewright.golden.anda_machine.layout import (
     anda_rows,
     fp16_rows,
     fp16_values,
-    from_bytes,
-    to_bytes,
 )
 from tilewright.golden.bfp import encode
+from tilewright.golden.machine.assembly import AssemblyError
+from tilewright.golden.machine.layout import from_bytes, to_bytes
 from tilewright.golden.machine.moves import load_cycles, store_cycles, takes_beats
 from tilewright.golden.params.anda_machine import AndaParams, Counter, Memory, Opcode
 from tilewright.golden.params.machine import Error

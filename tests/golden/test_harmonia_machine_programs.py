@@ -12,20 +12,26 @@ from tilewright.golden.harmonia.attention import powers, row_sums
 from tilewright.golden.harmonia.gemm import gemm, linear
 from tilewright.golden.harmonia.mixed import MixedBlocks
 from tilewright.golden.harmonia.offset import largest_halved
-from tilewright.golden.harmonia_machine.assembler import AssemblyError, assemble, disassemble
 from tilewright.golden.harmonia_machine.cycles import program_cycles, task
 from tilewright.golden.harmonia_machine.executor import Machine
-from tilewright.golden.harmonia_machine.hazards import first_hazard
-from tilewright.golden.harmonia_machine.isa import Settings, check, expand, words_of
+from tilewright.golden.harmonia_machine.isa import (
+    Settings,
+    assemble,
+    check,
+    disassemble,
+    expand,
+    first_hazard,
+    words_of,
+)
 from tilewright.golden.harmonia_machine.layout import (
     activation_rows,
-    from_bytes,
     halves_rows,
     halves_values,
-    to_bytes,
     weight_rows,
 )
+from tilewright.golden.machine.assembly import AssemblyError
 from tilewright.golden.machine.clock import schedule
+from tilewright.golden.machine.layout import from_bytes, to_bytes
 from tilewright.golden.machine.vector import elementwise
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia_machine import (

@@ -132,7 +132,7 @@ def test_streams_longer_than_the_instruction_memory(spec):
     system, choose = accelerator_of(params), Random(2)
     memory = rng.integers(0, 256, LINES * params.line_bytes, np.uint8)
     for stall in (0.0, 0.4):
-        text = random_program(params, bench_side(params).tensors, choose, 3 * params.instructions)
+        text = random_program(params, bench_side(params).TENSORS, choose, 3 * params.instructions)
         code = program_lines(params, system.assemble(text))
         answers = NativeMemory(latency=4, stall=stall)
         run_as_golden(spec, [LINES], np.concatenate([memory, code]), answers)

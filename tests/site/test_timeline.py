@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tilewright.compiler.count import timeline
 from tilewright.compiler.machine import machine_of
-from tilewright.golden.harmonia_machine.assembler import assemble
+from tilewright.golden.harmonia_machine.isa import assemble
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.machine import UnitOfWork
 from tilewright.site.timeline import decoder_layer, draw

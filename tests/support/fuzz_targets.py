@@ -12,10 +12,10 @@ from safetensors.numpy import save_file
 from tests.golden.llm.test_files import write_gguf
 from tests.support.fuzz import Target
 from tests.synth.test_liberty_reader import HEAD, INVERTER, NAND
-from tilewright.golden.anda_machine.assembler import assemble as assemble_anda
+from tilewright.golden.anda_machine.isa import assemble as assemble_anda
 from tilewright.golden.deca.packed import PackedModel
 from tilewright.golden.deca.scheme import resolve_scheme
-from tilewright.golden.harmonia_machine.assembler import assemble as assemble_harmonia
+from tilewright.golden.harmonia_machine.isa import assemble as assemble_harmonia
 from tilewright.golden.llm.gguf_file import read_gguf
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.resolve import resolve

@@ -17,7 +17,7 @@ def sized_instructions(params):
     names = [f"load {m.name.lower()}" for m in memory]
     names += [f"store {m.name.lower()}" for m in memory if m.stores]
     names += [operation.name.lower() for operation in params.vector.operations]
-    return [*names, *bench_side(params).names]
+    return [*names, *bench_side(params).NAMES]
 
 
 def size_of(params, x):

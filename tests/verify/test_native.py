@@ -112,7 +112,7 @@ def test_what_does_not_end(block):
     endless = system.assemble("\n".join([*lines, "end", "end", "end", "halt"]))
     with pytest.raises(CheckError, match=r"^still busy after 5000 cycles, at instruction \d+$"):
         run_native(model, [endless], memory, limit=5000)
-    load = system.assemble(f"load {bench_side(params).tensors}, row=0, rows=1, line=3\nwait\nhalt")
+    load = system.assemble(f"load {bench_side(params).TENSORS}, row=0, rows=1, line=3\nwait\nhalt")
     lost = NativeMemory(lost_lines=frozenset({3}))
     with pytest.raises(CheckError, match=r"^nothing moved for 3000 cycles, at instruction 1$"):
         run_native(model, [load], memory, lost, patience=3000, watchdog=0)

@@ -248,7 +248,7 @@ class CompiledLLM(Reported):
         return Generated(tuple(done))
 
     def show(self, view: str = "schedule") -> str:
-        """Return a decoder layer as text: ``graph``, ``schedule``, ``program`` or ``memory``."""
+        """Return a decoder layer as text: ``graph``, ``schedule`` or ``program``."""
         from tilewright.compiler.show import show
 
         return show(self.folder.plan, view)

@@ -135,7 +135,6 @@ class Lowering(ABC):
         self.work_regions = own[1:] if self.acts is self.fp16 and len(own) > 1 else own
         stored = machine.weights_memory, machine.scales_memory
         self.beats = [max(1, machine.params.beat_rows(memory)) for memory in stored]
-        self.memories = {r.name: r for r in (self.fp16, self.weights, self.scales, self.acts)}
         self.first_chunk: Chunk | None = None  # rows that the first weights are in
         self.tile = 0  # at work
         self.sections: tuple[list[Item], list[Item], list[Item]] = ([], [], [])
@@ -187,7 +186,7 @@ class Lowering(ABC):
             destination=into[0],
             elements=tensors[0].elements if tensors else 0,
             scale=half(scale),
-            **(self.machine.vector_fields | fields),
+            **fields,
         )
 
     # fp16 tensors.
@@ -278,7 +277,7 @@ class Lowering(ABC):
     ) -> None:
         """A load or a store of rows."""
         fields = {"memory": int(memory), "row": row, "rows": rows, "line": line}
-        self.emit(opcode, line_index=index, **fields, **self.machine.move_fields)
+        self.emit(opcode, line_index=index, **fields)
 
     def product(
         self, names: Sequence[str], acts: Sequence[Place], tiles: Sequence[int], then: Then

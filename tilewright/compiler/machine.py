@@ -1,13 +1,14 @@
 """A machine as the compiler sees it: memories, layouts, costs, and the lowering of operations.
 
 A machine is added by subclassing :class:`Machine` and :class:`~tilewright.compiler.lowering
-.Lowering` in a package of its own and registering it; nothing else in the compiler names one.
+.Lowering` in a package of its own, named in ``MACHINES``.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +18,13 @@ from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.machine.clock import Task
 from tilewright.golden.machine.instruction import BaseInstruction, scalar_accesses
+from tilewright.golden.machine.layout import to_bytes
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.weights import Weights
 
 Bytes = NDArray[np.uint8]
-_MACHINES: dict[str, Callable[..., "Machine"]] = {}
-_LOWERINGS: dict[type, type] = {}
+MACHINES = ("anda", "harmonia")  # packages in this folder, by the block that each is for
 
 
 class Machine(ABC):
@@ -42,11 +43,8 @@ class Machine(ABC):
     scales_memory: Any
     fp16_memory: Any
     defaults: tuple  # settings that no instruction has asked for
-    vector_fields: ClassVar[dict[str, int]]  # fields of vector instructions that are 0 for most
-    move_fields: ClassVar[dict[str, int]] = {}  # and of loads and stores
     cycles: Any  # golden modules of the machine: its clock,
-    hazards: Any  # the check of its programs,
-    assembler: Any
+    isa: Any  # its instructions,
     golden: type  # and its executor
 
     def __init__(self, params: Any, formats: Any):
@@ -140,9 +138,9 @@ class Machine(ABC):
     def weight_rows(self, weights: Weights) -> tuple[NDArray, NDArray]:
         """Rows of 4-bit weights, and of their scales."""
 
-    @abstractmethod
     def to_bytes(self, memory: Any, rows: NDArray) -> Bytes:
         """Rows of a memory as whole lines."""
+        return to_bytes(self.params, memory, rows)
 
     def packed_lines(self, elements: int) -> int:
         """Lines of as many vectors of a table as share them."""
@@ -251,7 +249,7 @@ class Machine(ABC):
         ``together`` token tiles share weights on chip; ``spill`` says which tensors are stored
         between operations, as :class:`~tilewright.compiler.lowering.Lowering` says.
         """
-        return _LOWERINGS[type(self)](self, plan, lines, step, together, spill)
+        return _package(self.name).Lowering(self, plan, lines, step, together, spill)
 
     def bank(self, token: Token, index: int, step: Step) -> int:
         """The bank of the step's token of this index, within its tile."""
@@ -279,10 +277,10 @@ class Machine(ABC):
 
     def first_hazard(self, program: list) -> Any:
         """The first instruction that reads rows before their values are there, or None."""
-        return self.hazards.first_hazard(self.params, program)
+        return self.isa.first_hazard(self.params, program)
 
     def disassemble(self, program: list) -> str:
-        return self.assembler.disassemble(program)
+        return self.isa.disassemble(program)
 
     def with_mantissas(self, lengths: Mapping[str, int]) -> "Machine":
         """The machine with activations of other lengths by module, where a model may choose."""
@@ -298,34 +296,14 @@ class Machine(ABC):
         """The format of activations in words."""
 
 
-def register(machine: type[Machine], lowering: type) -> None:
-    """Compile for the block of the machine's name; ``lowering`` writes its operations."""
-    _MACHINES[machine.name] = machine
-    _LOWERINGS[machine] = lowering
-
-
-def machines() -> Iterator[str]:
-    """Names of the blocks that models are compiled for."""
-    _load()
-    return iter(_MACHINES)
-
-
 def machine_of(params: MachineParams, **formats: Any) -> Machine:
     """The machine of a block's parameters; ``formats`` are what it lets a model choose."""
-    _load()
-    if params.block not in _MACHINES:
-        known = " or ".join(_MACHINES)
+    if params.block not in MACHINES:
+        known = " or ".join(MACHINES)
         raise ValueError(f"models are compiled for a block {known}, not {params.block}")
-    return _MACHINES[params.block](params, **formats)
+    found: Machine = _package(params.block).Machine(params, **formats)
+    return found
 
 
-def _load() -> None:
-    """Packages in this folder register themselves when they are imported."""
-    from importlib import import_module
-    from pkgutil import iter_modules
-
-    import tilewright.compiler as room
-
-    for found in iter_modules(room.__path__):
-        if found.ispkg:
-            import_module(f"{room.__name__}.{found.name}")
+def _package(block: str) -> Any:
+    return import_module(f"tilewright.compiler.{block}")

@@ -1,7 +1,7 @@
 """Programs of steps and of the vocabulary head: lowered, scheduled, in a loop over the layers."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -30,7 +30,6 @@ class Program:
     body: range  # those of a layer; of the first where layers are not a loop
     layers: int
     looped: bool
-    memories: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.instructions)
@@ -65,8 +64,9 @@ def step_program(
     plan = lines.plan
     count = plan.shape.num_hidden_layers if layers is None else layers
     vectors = tuple(embeddings or [lines.embedding(0)] * len(step.tokens))
-    low, before, body, after = _ordered(lines, step, vectors, latency)
     machine = plan.machine
+    sections = _lowered(lines, step, vectors)
+    before, body, after = (code.ordered(machine, latency) for code in sections)
     first, first_names = written(machine, before, machine.defaults)
     # A loop's body begins with whatever its end leaves: it sets all that it needs.
     inner, names = written(machine, body, machine.defaults)
@@ -88,15 +88,8 @@ def step_program(
             operations += names
     instructions += [*last, machine.instruction(machine.opcode["HALT"], {})]
     operations += [*last_names, ""]
-    return Program(
-        instructions,
-        operations,
-        len(vectors),
-        range(begin, begin + len(inner)),
-        count,
-        looped,
-        low.memories,
-    )
+    layer = range(begin, begin + len(inner))
+    return Program(instructions, operations, len(vectors), layer, count, looped)
 
 
 def _of_layer(x: Any, layer: int, strides: dict[int, int]) -> Any:
@@ -130,21 +123,10 @@ class _Straight(NamedTuple):
 
 
 @lru_cache(maxsize=16)  # other latencies and bandwidths have the same
-def _lowered(
-    lines: Lines, step: Step, vectors: tuple[tuple[int, int], ...]
-) -> tuple[Lowering, list[_Straight]]:
+def _lowered(lines: Lines, step: Step, vectors: tuple[tuple[int, int], ...]) -> list[_Straight]:
     """Entry, the body of a layer and exit, in the plain order, whatever the latency."""
     low = _fitting(lines, step, vectors)
-    return low, [_Straight.of(lines.plan.machine, items) for items in low.sections]
-
-
-def _ordered(
-    lines: Lines, step: Step, vectors: tuple[tuple[int, int], ...], latency: int
-) -> tuple[Lowering, list[Item], list[Item], list[Item]]:
-    """Entry, the body of a layer and exit, each scheduled."""
-    low, sections = _lowered(lines, step, vectors)
-    first, body, last = (code.ordered(lines.plan.machine, latency) for code in sections)
-    return low, first, body, last
+    return [_Straight.of(lines.plan.machine, items) for items in low.sections]
 
 
 def _fitting(lines: Lines, step: Step, vectors: Sequence[tuple[int, int]]) -> Lowering:
@@ -156,7 +138,7 @@ def _fitting(lines: Lines, step: Step, vectors: Sequence[tuple[int, int]]) -> Lo
     for spill, compact in LEVELS if tiles <= FEW_TILES else LEVELS[2:]:
         for together in sizes:
             low = plan.machine.lowering(plan, lines, step, together, spill)
-            for memory in low.memories.values():
+            for memory in (low.fp16, low.weights, low.scales, low.acts):
                 memory.compact = compact
             try:
                 low.sections = _sections(low, vectors)
@@ -200,19 +182,18 @@ def _taken(low: Lowering) -> list[Item]:
 
 
 @lru_cache(maxsize=64)
-def _lowered_head(lines: Lines, tile: int, parts: int | None) -> tuple[Lowering, _Straight]:
+def _lowered_head(lines: Lines, tile: int, parts: int | None) -> _Straight:
     """No position of a token matters: one stands for all."""
     machine = lines.plan.machine
     low = machine.lowering(lines.plan, lines, Step.prompt(0, 1), 1, 2)
     lower_head(low, tile, parts)
-    return low, _Straight.of(machine, _taken(low))
+    return _Straight.of(machine, _taken(low))
 
 
 def head_program(lines: Lines, tile: int = 0, *, latency: int, parts: int | None = None) -> Program:
     """Logits and choices of a token tile that has left the last layer."""
     machine = lines.plan.machine
-    low, code = _lowered_head(lines, tile, parts)
-    ordered = code.ordered(machine, latency)
+    ordered = _lowered_head(lines, tile, parts).ordered(machine, latency)
     instructions, operations = written(machine, ordered, machine.defaults)
     halt = machine.instruction(machine.opcode["HALT"], {})
-    return Program([*instructions, halt], [*operations, ""], 0, range(0), 1, False, low.memories)
+    return Program([*instructions, halt], [*operations, ""], 0, range(0), 1, False)

@@ -39,7 +39,6 @@ class Rows:
         self._clock = 0
         self.compact = False  # where room is short: first fit, whatever waits for it
         self.prefer = 0  # regions that are taken where they have room, a bit each
-        self.peak: list[tuple[int, Place, bool]] = []  # when, what, taken: a map over time
 
     def take(self, rows: int, *, align: int = 1, apart: Iterable[Place] = ()) -> Place:
         """Find ``rows`` rows from a multiple of ``align`` on, in other regions than ``apart``."""
@@ -85,7 +84,6 @@ class Rows:
             if stop < end:
                 left.append((stop, end, stamp))
         self._free = left
-        self.peak.append((self._clock, place, True))
 
     def give(self, place: Place) -> None:
         """Give rows back."""
@@ -103,7 +101,6 @@ class Rows:
                 merged.append(part)
             last, before = end, stamp
         self._free = merged
-        self.peak.append((self._clock, place, False))
 
     @property
     def largest(self) -> int:

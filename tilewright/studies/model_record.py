@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright import __version__
-from tilewright.compiler.anda import AndaMachine
+from tilewright.compiler.anda.machine import AndaMachine
 from tilewright.compiler.compile import GROUP, Options, compile_model, compiled_folder
 from tilewright.compiler.count import PARTS, program_time, prompt_steps
 from tilewright.compiler.folder import ModelFolder, machine_for, open_folder
@@ -33,8 +33,8 @@ from tilewright.compiler.plan import Plan
 from tilewright.compiler.program import head_program, step_program
 from tilewright.compiler.quantise import quantised_model
 from tilewright.compiler.timing import LayerTime, Timing, work_by_layer
+from tilewright.golden.anda_machine.reference import RoundedModel
 from tilewright.golden.anda_machine.reference import reference as anda_reference
-from tilewright.golden.anda_machine.rounded_model import RoundedModel
 from tilewright.golden.harmonia_machine.reference import reference as harmonia_reference
 from tilewright.golden.llm.engine import Session as EngineSession
 from tilewright.golden.llm.engine import logits as plain_logits

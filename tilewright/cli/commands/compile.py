@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NAME = "compile"
 HELP = "turn a language model into a memory image and programs of Harmonia or Anda"
 EXAMPLE = "tilewright compile tiny-llama --on harmonia:small --context 32 -o tiny"
-_VIEWS = ("graph", "schedule", "program", "memory")
+_VIEWS = ("graph", "schedule", "program")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=model_name,
         metavar="MODEL",
         help="smollm2, tiny-llama, a GGUF file or a Hugging Face folder of the LLaMA family; with"
-        " --show and --svg a config.json is enough",
+        " --show a config.json is enough",
     )
     parser.add_argument("-o", "--output", metavar="DIR", help="folder to write")
     parser.add_argument(
@@ -39,14 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show",
         choices=_VIEWS,
-        help="print a decoder layer of a decode step: operations, instructions on the clock, the"
-        " program, or the rows of each memory",
-    )
-    parser.add_argument(
-        "--svg",
-        type=Path,
-        metavar="FILE",
-        help="draw that layer: units over time by operation, and the rows of each memory",
+        help="print a decoder layer of a decode step: operations, instructions on the clock, or"
+        " the program",
     )
     add_compile_options(parser)
 
@@ -54,10 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tilewright.compiler.compile import compile_model
 
-    if args.show or args.svg:
+    if args.show:
         _show(args)
     elif args.output is None:
-        raise CommandError("-o DIR, --show VIEW or --svg FILE says what to make of the model")
+        raise CommandError("-o DIR or --show VIEW says what to make of the model")
     if args.output is None:
         return 0
     with progress("compiling") as tick:
@@ -75,18 +69,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from tilewright.base.files import write_atomic
-    from tilewright.compiler.show import draw, show
+    from tilewright.compiler.show import show
 
-    plan = _plan(args)
-    if args.svg:
-        write_atomic(args.svg, draw(plan))
-    if args.show:
-        text = show(plan, args.show)
-        if args.json:
-            print_json({args.show: text.splitlines()})
-        else:
-            print(text)
+    text = show(_plan(args), args.show)
+    if args.json:
+        print_json({args.show: text.splitlines()})
+    else:
+        print(text)
 
 
 def _plan(args: argparse.Namespace) -> "Plan":

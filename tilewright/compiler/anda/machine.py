@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 from tilewright.compiler.machine import Bytes, Machine
 from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
-from tilewright.golden.anda_machine import assembler, cycles, hazards
+from tilewright.golden.anda_machine import cycles, isa
 from tilewright.golden.anda_machine.executor import Machine as Executor
 from tilewright.golden.anda_machine.isa import Formats, Instruction
-from tilewright.golden.anda_machine.layout import (
-    fp16_rows,
-    fp16_values,
-    from_bytes,
-    to_bytes,
-    weight_rows,
-    word_dtype,
-)
-from tilewright.golden.anda_machine.mantissas import Mantissas
+from tilewright.golden.anda_machine.layout import fp16_rows, fp16_values, weight_rows, word_dtype
 from tilewright.golden.bits import encode
+from tilewright.golden.machine.layout import from_bytes, to_bytes
 from tilewright.golden.params.anda import MAX_MANTISSA_BITS
-from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams, Memory, Opcode, group_rows
+from tilewright.golden.params.anda_machine import (
+    FP16_ROWS,
+    AndaParams,
+    Mantissas,
+    Memory,
+    Opcode,
+    group_rows,
+)
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.llm import LlmShape
@@ -46,10 +46,8 @@ class AndaMachine(Machine):
     memory, opcode, instruction = Memory, Opcode, Instruction
     weights_memory, scales_memory = Memory.WEIGHTS, Memory.SCALES
     fp16_memory = Memory.ACTIVATIONS
-    cycles, hazards, assembler, golden = cycles, hazards, assembler, Executor
+    cycles, isa, golden = cycles, isa, Executor
     defaults = (0, 0)
-    vector_fields: ClassVar = {"results": 0, "step": 0, "pitch": 0}
-    move_fields: ClassVar = {"stride": 1}
     query_scale = 1.0  # sums of products are scaled instead
 
     def __init__(self, params: AndaParams, mantissas: Mantissas | None = None):
@@ -115,9 +113,6 @@ class AndaMachine(Machine):
 
     def weight_rows(self, weights: Weights) -> tuple[NDArray, NDArray]:
         return weight_rows(self.params, weights)
-
-    def to_bytes(self, memory: Memory, rows: NDArray) -> Bytes:
-        return to_bytes(self.params, memory, rows)
 
     def packed_bytes(self, patterns: NDArray[np.uint16]) -> Bytes:
         words, hidden = patterns.shape
@@ -189,7 +184,7 @@ class AndaMachine(Machine):
 
     def row_accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
         x = item.instruction
-        reads, writes = hazards.ranges(self.params, self.settings_of(item), x)
+        reads, writes = isa.ranges(self.params, self.settings_of(item), x)
         return (
             [Access(e.memory.buffer, e.first, e.end) for e in reads],
             [Access(e.memory.buffer, e.first, e.end) for e in writes],

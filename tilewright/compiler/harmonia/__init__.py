@@ -1,7 +1,6 @@
 """Harmonia: block floating point in all products, attention on the array, a compressed cache."""
 
-from tilewright.compiler.harmonia.lowering import HarmoniaLowering
-from tilewright.compiler.harmonia.machine import HarmoniaMachine
-from tilewright.compiler.machine import register
+from tilewright.compiler.harmonia.lowering import HarmoniaLowering as Lowering
+from tilewright.compiler.harmonia.machine import HarmoniaMachine as Machine
 
-register(HarmoniaMachine, HarmoniaLowering)
+__all__ = ["Lowering", "Machine"]

@@ -3,7 +3,7 @@ share."""
 
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +11,11 @@ from numpy.typing import NDArray
 from tilewright.compiler.machine import Bytes, Machine
 from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
-from tilewright.golden.harmonia_machine import assembler, cycles, hazards
+from tilewright.golden.harmonia_machine import cycles, isa
 from tilewright.golden.harmonia_machine.executor import Machine as Executor
 from tilewright.golden.harmonia_machine.isa import Instruction, Settings, groups_of, tiles_of
-from tilewright.golden.harmonia_machine.layout import (
-    from_bytes,
-    halves_rows,
-    halves_values,
-    to_bytes,
-    weight_rows,
-)
+from tilewright.golden.harmonia_machine.layout import halves_rows, halves_values, weight_rows
+from tilewright.golden.machine.layout import from_bytes, to_bytes
 from tilewright.golden.params.block import require
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
 from tilewright.golden.params.harmonia_machine import (
@@ -66,8 +61,7 @@ class HarmoniaMachine(Machine):
     memory, opcode, instruction = Memory, Opcode, Instruction
     weights_memory, scales_memory = Memory.OPERANDS, Memory.SCALES
     fp16_memory = Memory.FP16
-    cycles, hazards, assembler, golden = cycles, hazards, assembler, Executor
-    vector_fields: ClassVar = {"causal_limit": 0, "total": 0}
+    cycles, isa, golden = cycles, isa, Executor
     query_scale = 0.0  # 1 / sqrt(C): the array has no scale of its own
 
     def __init__(self, params: HarmoniaParams, part: int | None = None):
@@ -122,9 +116,6 @@ class HarmoniaMachine(Machine):
 
     def weight_rows(self, weights: Weights) -> tuple[NDArray, NDArray]:
         return weight_rows(self.params, weights)
-
-    def to_bytes(self, memory: Memory, rows: NDArray) -> Bytes:
-        return to_bytes(self.params, memory, rows)
 
     def packed_lines(self, elements: int) -> int:
         return self.params.beat_line(self.vector_lines(elements))
@@ -213,8 +204,7 @@ class HarmoniaMachine(Machine):
         """Rows, registers of maxima and offsets of keys."""
         x = item.instruction
         reads, writes = (
-            [Access(e.memory, e.first, e.end) for e in part]
-            for part in hazards.ranges(self.params, x)
+            [Access(e.memory, e.first, e.end) for e in part] for part in isa.ranges(self.params, x)
         )
         match x.opcode:
             case Opcode.GEMM if x["maxima"]:

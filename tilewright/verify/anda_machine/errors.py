@@ -1,9 +1,7 @@
 """Wrong instructions of Anda, and ones that are right by a row."""
 
-from tilewright.golden.anda_machine.assembler import assemble
-from tilewright.golden.anda_machine.isa import Formats, Instruction, check, decode
+from tilewright.golden.anda_machine.isa import Instruction, assemble
 from tilewright.golden.params.anda_machine import AndaParams
-from tilewright.golden.params.machine import Error
 from tilewright.verify.machine.wrong import BAD_LINE, LINES, Programs, settings, stopping_programs
 
 
@@ -96,13 +94,3 @@ def last_rows(params: AndaParams) -> list[Instruction]:
         f"store activations, row={last - 16}, rows=16, line={LINES - 16 * 2}\n"
         f"halt"
     )
-
-
-def check_word(params: AndaParams, word: int) -> Error:
-    """Golden's verdict on a word."""
-    return check(params, Formats(), decode(word))
-
-
-def ends(params: AndaParams) -> tuple[int, ...]:
-    """Sizes of the memories."""
-    return params.activation_rows, params.weight_rows, params.scale_rows

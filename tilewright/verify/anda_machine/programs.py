@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.lowering import half
 from tilewright.compiler.sizes import Matrix
-from tilewright.golden.anda_machine.assembler import assemble
-from tilewright.golden.anda_machine.isa import Instruction
+from tilewright.golden.anda_machine.isa import Instruction, assemble
 from tilewright.golden.anda_machine.layout import anda_rows
 from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams, Memory, Opcode, group_rows
 from tilewright.golden.params.machine import SCALARS, Kind

@@ -1,9 +1,8 @@
 """Wrong instructions of Harmonia, and ones that are right by a row."""
 
-from tilewright.golden.harmonia_machine.assembler import assemble
-from tilewright.golden.harmonia_machine.isa import Instruction, check, decode
+from tilewright.golden.harmonia_machine.isa import Instruction, assemble
 from tilewright.golden.params.harmonia_machine import COUNT_FIELD, HarmoniaParams, Memory, Operand
-from tilewright.golden.params.machine import SCALARS, Error
+from tilewright.golden.params.machine import SCALARS
 from tilewright.verify.machine.wrong import BAD_LINE, LINES, Programs, settings, stopping_programs
 from tilewright.verify.machine.wrong import move as _move
 
@@ -130,13 +129,3 @@ def last_rows(params: HarmoniaParams) -> list[Instruction]:
             ]
         )
     )
-
-
-def check_word(params: HarmoniaParams, word: int) -> Error:
-    """Golden's verdict on a word."""
-    return check(params, decode(word))
-
-
-def ends(params: HarmoniaParams) -> tuple[int, ...]:
-    """Sizes of the memories."""
-    return params.activation_rows, params.halves_rows, params.operand_rows

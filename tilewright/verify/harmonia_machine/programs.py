@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.sizes import Matrix
 from tilewright.golden.harmonia_machine import layout
 from tilewright.golden.harmonia_machine.isa import Instruction
-from tilewright.golden.machine.assembly import ONE
+from tilewright.golden.machine.instruction import ONE
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
     Dataflow,

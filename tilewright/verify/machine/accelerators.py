@@ -1,19 +1,13 @@
 """Every programmable accelerator by its parameters: its golden side, and that of benches."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib import import_module
 from typing import Any
 
 from tilewright.golden.machine.extent import Hazard
-from tilewright.golden.params.block import BlockParams, Field
 from tilewright.golden.params.machine import Error
-
-_SYSTEMS = {  # by block: its golden package and its parameter file
-    "anda": ("tilewright.golden.anda_machine", "tilewright.golden.params.anda_machine"),
-    "harmonia": ("tilewright.golden.harmonia_machine", "tilewright.golden.params.harmonia_machine"),
-}
 
 
 @dataclass(frozen=True)
@@ -30,44 +24,28 @@ class Accelerator:
     first_hazard: Callable[..., Hazard | None]  # (params, program); not checked by the hardware
 
 
-def accelerator_of(params: BlockParams) -> Accelerator:
-    golden, declared = _SYSTEMS[params.block]
-    assembler = import_module(f"{golden}.assembler")
+def accelerator_of(params: Any) -> Accelerator:
+    isa, cycles, executor = (
+        import_module(f"tilewright.golden.{params.block}_machine.{name}")
+        for name in ("isa", "cycles", "executor")
+    )
     return Accelerator(
-        import_module(f"{golden}.executor").Machine,
-        import_module(f"{golden}.cycles").program_cycles,
-        assembler.assemble,
-        assembler.disassemble,
-        import_module(declared).ERRORS,
-        import_module(declared).Counter,
-        import_module(declared).Memory,
-        import_module(f"{golden}.hazards").first_hazard,
+        executor.Machine,
+        cycles.program_cycles,
+        isa.assemble,
+        isa.disassemble,
+        params.errors,
+        params.counters,
+        executor.Machine.MEMORY,
+        isa.first_hazard,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BenchSide:
-    """An accelerator's own part of the benches of programs."""
+def bench_side(params: Any) -> Any:
+    """Return the package with an accelerator's own part of the benches of programs.
 
-    weights: str  # memories whose rows take a line at most: one of weights
-    tensors: str  # and one of tensors, which stores
-    line_move: str  # an instruction that loads a line, to row {k}
-    overflow: str  # instructions that convert an infinity
-    gemm_shape: tuple[int, int, int]  # with results in lines of both channels of the small preset
-    names: tuple[str, ...]  # of instructions that have a size, besides moves and those of vectors
-    sized: Callable[[Any, Any], tuple[str, bool] | None]  # name of one, and whether of several
-    activation_rows: Callable[..., list]  # of a token tile of a product, as they are loaded
-    random_program: Callable[[Any, int], Any]  # of a seed: a builder
-    directed_program: Callable[[Any, int], tuple[list, Any]]  # and the memory it starts with
-    wrong_programs: Callable[[Any], dict[str, tuple[list, Error]]]
-    last_rows: Callable[[Any], list]  # a program whose ranges end where the memories do
-    instruction_fields: Mapping[Any, Sequence[Field]]
-    check_word: Callable[[Any, int], Error]  # golden's verdict
-    ends: Callable[[Any], tuple[int, ...]]  # sizes of the memories
-    kinds_of_errors: int  # that random words must have
-
-
-def bench_side(params: BlockParams) -> BenchSide:
-    """Return an accelerator's own part of the benches of programs."""
-    found: BenchSide = import_module(f"tilewright.verify.{params.block}_machine").SIDE
-    return found
+    ``WEIGHTS`` and ``TENSORS`` are memories whose rows take a line at most; tensors are stored too.
+    ``OVERFLOW`` converts an infinity. ``NAMES`` are those of instructions that have a size, besides
+    moves and vectors; ``sized`` gives an instruction's name, and whether it works on several.
+    """
+    return import_module(f"tilewright.verify.{params.block}_machine")

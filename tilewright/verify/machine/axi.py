@@ -45,6 +45,7 @@ JOB = job.load()
 PARAMS: Any = JOB.params  # of an accelerator behind AXI
 LIMIT = 200_000  # cycles of a program
 OWN = bench_side(PARAMS.machine)
+GEMM = (3, 40, 68)  # tokens, inputs, outputs: results in lines of both channels
 
 
 class Lines(MemoryInterface):
@@ -202,7 +203,7 @@ async def gemms_behind_axi(dut: Any, stall: float, from_memory: bool) -> None:
     start = time.perf_counter()
     params = PARAMS.machine
     system = accelerator_of(params)
-    sizes = dict(zip(("tokens", "inputs", "outputs"), OWN.gemm_shape, strict=True))
+    sizes = dict(zip(("tokens", "inputs", "outputs"), GEMM, strict=True))
     options = sizes | {"mantissa": 5, "from_memory": from_memory}
     programs, memory = gemm_of(params, np.random.default_rng(JOB.seed), options)
     wanted = memory.copy()
@@ -220,7 +221,7 @@ async def gemms_behind_axi(dut: Any, stall: float, from_memory: bool) -> None:
             value, _ = await host.read(Register.COUNTERS + 8 * counter)
             assert value == count, f"{counter.name} is {value}, not {count}"
     require_memory(memory, wanted, params.line_bytes, None)
-    lines, name = len(host.external), OWN.weights
+    lines, name = len(host.external), OWN.WEIGHTS
     status = await host.run(
         system.assemble(f"load {name}, row=0, rows=64, line={lines - 1}\nwait\nhalt"), Error.BUS
     )
@@ -233,7 +234,7 @@ async def high_addresses(dut: Any) -> None:
     """Every bit of a line's number, 0 and 1, is in the address of a load, a store and a fetch."""
     host = await _host(dut, np.zeros((64, PARAMS.line_bytes), np.uint8), 0.0, JOB.seed)
     system = accelerator_of(PARAMS.machine)
-    moves = (f"load {OWN.weights}", f"store {OWN.tensors}")
+    moves = (f"load {OWN.WEIGHTS}", f"store {OWN.TENSORS}")
     for byte in (b"\x55", b"\xaa"):
         number = int.from_bytes(byte * 8, "little") % (1 << PARAMS.line_address_bits)
         for channel, lines in enumerate(host.lines):

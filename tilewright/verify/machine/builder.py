@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.machine import machine_of
-from tilewright.golden.machine.assembly import ONE
 
 
 class BaseBuilder:
@@ -48,15 +47,12 @@ class BaseBuilder:
     # Instructions.
 
     def emit(self, opcode: Any, **fields: int) -> None:
-        """Fields that are not given are 0; a scale is 1."""
-        declared: Any = self.machine.instruction
-        every = {f.name: ONE if f.name == "scale" else 0 for f in declared.FIELDS[opcode]}
         given = {name: int(value) for name, value in fields.items()}
-        self.program.append(declared(opcode, every | given))
+        self.program.append(self.machine.instruction(opcode, given))
 
     def write(self, text: str) -> None:
         """Instructions as the assembler reads them."""
-        self.program += self.machine.assembler.assemble(text)
+        self.program += self.machine.isa.assemble(text)
 
     def wait(self) -> None:
         self.write("wait")

@@ -46,8 +46,8 @@ async def registers_hold_and_refuse(s: Session) -> None:
         assert error, f"access to {address:#x} was not refused"
 
     # A program at work cannot be changed or started again.
-    moves = "".join(own.line_move.format(k=k) + "\n" for k in range(20))
-    program = assemble(moves + "halt")
+    moves = [f"load {own.TENSORS}, row={k}, rows=4, line=0" for k in range(20)]
+    program = assemble("\n".join([*moves, "halt"]))
     await host.load_program(program)
     await host.write(Register.CONTROL, 0)
     assert not (await host.status()).busy
@@ -68,7 +68,7 @@ async def registers_hold_and_refuse(s: Session) -> None:
 
     # An infinity that is converted is remembered until it is forgiven.
     assert await host.read(Register.EVENTS) == 0
-    await host.run_program(assemble(own.overflow + "\nhalt"))
+    await host.run_program(assemble(own.OVERFLOW + "halt"))
     assert await host.read(Register.EVENTS) == 1
     await host.run_program(assemble("halt"))
     assert await host.read(Register.EVENTS) == 1

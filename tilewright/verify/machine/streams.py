@@ -59,7 +59,7 @@ async def streamed_programs(s: Session) -> None:
     memory = rng.integers(0, 256, LINES * params.line_bytes, np.uint8)
     lengths = (1, 5, 3 * params.instructions) if params.instructions <= 256 else (1, 60)
     for case, length in enumerate(lengths):
-        text = random_program(params, bench_side(params).tensors, choose, length)
+        text = random_program(params, bench_side(params).TENSORS, choose, length)
         program = system.assemble(text)
         for stall in (0.0, 0.4):
             for stream in (True, False) if len(program) <= params.instructions else (True,):
@@ -92,7 +92,7 @@ async def bad_code(s: Session) -> None:
 async def memory_without_answers(s: Session) -> None:
     """A memory that never answers stops the program, and nothing starts before a reset."""
     params, system = s.params, accelerator_of(s.params)
-    limit, name = 1000, bench_side(params).tensors
+    limit, name = 1000, bench_side(params).TENSORS
     # A load in the foreground, one that a wait needs, a store, and a line of instructions.
     code = program_lines(params, system.assemble("add s0, s0, #1\nhalt"))
     memory = np.zeros(LINES * params.line_bytes, np.uint8)

@@ -50,7 +50,7 @@ def gemm_of(
 
 def stream_of_weights(params: Any) -> tuple[list, int]:
     """A program that fills the memory of weights, and the lines that it reads."""
-    name, system = bench_side(params).weights, accelerator_of(params)
+    name, system = bench_side(params).WEIGHTS, accelerator_of(params)
     memory = system.memory[name.upper()]
     rows = params.depth(memory)
     program = system.assemble(f"load {name}, row=0, rows={rows}, line=0\nhalt")

@@ -63,7 +63,7 @@ def stopping_programs(
     system, own = accelerator_of(params), bench_side(params)
     (halt,) = system.assemble("halt")
     programs: Programs = {}
-    for line in (table.strip() + _common(own.tensors, own.weights)).splitlines():
+    for line in (table.strip() + _common(own.TENSORS, own.WEIGHTS)).splitlines():
         name, error, text = (part.strip() for part in line.split("|"))
         program = system.assemble(text.replace(" / ", "\n"))
         programs[name] = [*program, halt], Error[error.upper()]
