@@ -111,10 +111,10 @@ def early_give(original):
 
 def shifted(rows_more: int):
     def change(original):
-        def move(self, opcode, memory, row, rows, line, index=0):
+        def move(self, opcode, memory, row, rows, line, index=0, **more):
             if opcode == "STORE" and index:
                 line += rows_more
-            original(self, opcode, memory, row, rows, line, index)
+            original(self, opcode, memory, row, rows, line, index, **more)
 
         return move
 

@@ -1,15 +1,15 @@
 """Softmax over a cache that streams in parts, for any machine.
 
-Each part has scores, their maximum and the powers of the differences. Where more parts follow, the
-sum of the powers and the weighted values so far are scaled to the new maximum before the next are
-added.
-A cache that fits the chip is one part, and nothing is scaled.
+A lowering gives ``scores`` of a part, ``powers`` of their differences from the largest, and values
+that these ``weigh``. Where more parts follow, the sum of the powers and the weighted values so far
+are scaled to the new maximum before the next are added. A cache that fits the chip is one part, and
+nothing is scaled.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from tilewright.compiler.lowering import Operand, Scalar, Tensor
+from tilewright.compiler.lowering import Scalar, Tensor
 from tilewright.golden.params.vector import Operation
 
 # Scalar registers. With one part: the largest score and the sum, of jobs in turn. With several: the
@@ -20,26 +20,8 @@ _TOPS, _OWN, _SCALES = (Scalar(0), Scalar(1)), (Scalar(2), Scalar(3)), (Scalar(4
 _TOTAL, _SUMS = Scalar(6), Scalar(7)
 
 
-class Attending(Protocol):
-    """The operations of a machine's lowering on a part; ``job`` is the machine's own."""
-
-    def scores(self, job: Any, part: int, top: Scalar) -> Tensor: ...
-
-    def powers(self, job: Any, part: int, scores: Tensor, top: Scalar, total: Scalar) -> None: ...
-
-    def weigh(self, job: Any, part: int, scores: Tensor, into: Tensor) -> None: ...
-
-    def apply(
-        self, operation: Operation, a: Operand, b: Operand = 0.0, *, into: Tensor | Scalar
-    ) -> None: ...
-
-    def tensor(self, elements: int, apart: Any = ()) -> Tensor: ...
-
-    def release(self, *tensors: Tensor) -> None: ...
-
-
-def attend_parts(low: Attending, job: Any, parts: Sequence[int]) -> None:
-    """Write the attention of a job's queries over parts of a cache, into ``job.result``."""
+def attend_parts(low: Any, job: Any, parts: Sequence[int]) -> None:
+    """Write the attention of the machine's ``job`` over parts of a cache, into ``job.result``."""
     result, turn = job.result, job.number % _TURNS
     if len(parts) == 1:
         top, total = Scalar(2 * turn), Scalar(2 * turn + 1)
@@ -57,7 +39,7 @@ def attend_parts(low: Attending, job: Any, parts: Sequence[int]) -> None:
     low.apply(Operation.MULTIPLY, result, total, into=result)
 
 
-def _attend_part(low: Attending, job: Any, part: int, k: int, partial: Tensor) -> None:
+def _attend_part(low: Any, job: Any, part: int, k: int, partial: Tensor) -> None:
     top, before, scale = _TOPS[k % 2], _TOPS[1 - k % 2], _SCALES[k % 2]
     scores = low.scores(job, part, _OWN[k % 2] if k else top)
     if k:

@@ -1,10 +1,14 @@
 """From a model file to a memory image; programs are written when their steps are due."""
 
+import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright import __version__
 from tilewright.base.cache import get_or_make_folder, sources_of
@@ -18,10 +22,10 @@ from tilewright.compiler.folder import (
     TOKENIZER,
     instruction_set,
     machine_for,
+    sha256,
     sha256_of_file,
 )
 from tilewright.compiler.image import Lines, constants
-from tilewright.compiler.image_file import ImageFile
 from tilewright.compiler.plan import Plan, step_sizes
 from tilewright.compiler.program import Program, head_program, step_program
 from tilewright.compiler.quantise import quantised_model
@@ -37,6 +41,8 @@ CONTEXT = 256  # tokens
 GROUP = 64  # weights that share a scale
 MARGIN = 1.25  # instructions that there is room for, to those of the longest program
 Tick = Callable[[str], None]
+_ZEROS = 1 << 22  # bytes of zeros that are hashed at a time
+_SIZES = ("context", "sequences", "weight_bits", "head_bits")  # of a plan and a manifest
 
 
 class Recipe(Protocol):
@@ -88,6 +94,41 @@ class CompiledModel:
     program_bytes: int  # reserved for the program of a step
     state_bytes: int  # caches, logits
     decode_instructions: int  # of the longest decode step, a loop over the layers counted once
+
+
+class ImageFile:
+    """``lines`` lines of external memory, zero where nothing is put."""
+
+    def __init__(self, path: Path, lines: int, line_bytes: int):
+        self.size, self._line_bytes = lines * line_bytes, line_bytes
+        self.tensors: list[dict[str, Any]] = []  # name, first line, bytes and hash
+        self._file = path.open("wb")
+        self._file.truncate(self.size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def put(self, name: str, line: int, data: NDArray[np.uint8]) -> None:
+        """Write the bytes of a tensor."""
+        whole = np.ascontiguousarray(data)
+        self._file.seek(line * self._line_bytes)
+        self._file.write(whole.data)
+        self._note(name, line, len(whole), sha256(whole))
+
+    def zeros(self, name: str, line: int) -> None:
+        """Note that from ``line`` on everything is zero."""
+        left = count = self.size - line * self._line_bytes
+        piece, digest = bytes(_ZEROS), hashlib.sha256()
+        while left:
+            digest.update(piece[:left])
+            left -= min(left, _ZEROS)
+        self._note(name, line, count, digest.hexdigest())
+
+    def _note(self, name: str, line: int, size: int, digest: str) -> None:
+        self.tensors.append({"name": name, "line": line, "bytes": size, "sha256": digest})
 
 
 def compile_model(
@@ -154,12 +195,11 @@ def plan_of(shape: LlmShape, options: Options) -> Plan:
         if modules is None:
             raise CommandError(f"--mantissas: activations of {params.block} have one format")
         machine = machine.with_mantissas(_mantissas(options.mantissas, modules))
+    context = options.context
     return Plan(
         machine=machine,
         shape=shape,
-        context=min(CONTEXT, shape.max_position_embeddings)
-        if options.context is None
-        else options.context,
+        context=min(CONTEXT, shape.max_position_embeddings) if context is None else context,
         sequences=options.sequences,
         weight_bits=options.weight_bits,
         head_bits=options.head_bits,
@@ -222,6 +262,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         image.zeros("programs and state", lines.programs)
     (folder / TOKENIZER).write_text(json.dumps(tokenizer_data(model.tokenizer)))
     names = ("layer", "head", "programs", "state", "logits", "choice", "caches", "cache", "end")
+    sizes = {name: getattr(plan, name) for name in _SIZES}
     manifest = {
         "format": FORMAT,
         "tilewright": __version__,
@@ -230,11 +271,8 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         "target": options.target,
         "block": params.slug,
         "instruction_set": instruction_set(machine),
-        "context": plan.context,
-        "sequences": plan.sequences,
+        **sizes,
         "step_tokens": machine.step_tokens,
-        "weight_bits": plan.weight_bits,
-        "head_bits": plan.head_bits,
         "scale_group": options.group,
         "recipe": None if options.recipe is None else options.recipe.digest,
         "weight_format": None if options.weight_format is None else options.weight_format.name,
@@ -255,10 +293,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         model=model.config.name,
         block=params.slug,
         layers=model.config.num_hidden_layers,
-        context=plan.context,
-        sequences=plan.sequences,
-        weight_bits=plan.weight_bits,
-        head_bits=plan.head_bits,
+        **sizes,
         image_bytes=image.size,
         constant_bytes=constant_bytes,
         program_bytes=lines.program_lines * params.line_bytes,

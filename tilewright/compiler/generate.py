@@ -1,16 +1,23 @@
-"""Text that continues prompts, its cost on the accelerator, and runs that are continued."""
+"""Text that continues prompts, its cost on the accelerator, and runs that are continued.
 
+The state of a run lies in a file, from which another run continues after its last complete token.
+"""
+
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 
 from tilewright.base.errors import CommandError
-from tilewright.compiler.energy import Powered, energy
-from tilewright.compiler.host import ProgramRun, Runner
-from tilewright.compiler.states import SavedRun, load_state, save_state
+from tilewright.base.files import write_atomic
+from tilewright.compiler.energy import energy
+from tilewright.compiler.folder import MANIFEST, ModelFolder, sha256
+from tilewright.compiler.host import ProgramRun, Runner, State
 from tilewright.compiler.text import (
     check_context,
     check_temperature,
@@ -19,6 +26,9 @@ from tilewright.compiler.text import (
     prompt_tokens,
 )
 from tilewright.compiler.timing import LayerTime, Timing
+
+if TYPE_CHECKING:
+    from tilewright.sim.accelerator import Accelerator
 
 _Key = TypeVar("_Key")
 
@@ -39,7 +49,7 @@ class Cost:
 
     @classmethod
     def of(
-        cls, runner: Runner, runs: Sequence[ProgramRun], tokens: int, accelerator: Powered
+        cls, runner: Runner, runs: Sequence[ProgramRun], tokens: int, accelerator: "Accelerator"
     ) -> "Cost":
         """The cost of programs that passed or generated a number of tokens."""
         total = _summed([run.counters for run in runs])
@@ -99,6 +109,36 @@ class Generation:
     layers: list[LayerTime] | None = None  # of the last step, on request
 
 
+Tokens = list[list[int]]  # of every sequence
+
+
+def _save(path: Path, runner: Runner, prompts: Tokens, tokens: Tokens) -> None:
+    """Write the state that a run continues from, atomically."""
+    state, content = runner.state(), BytesIO()
+    words = {"model": _model(runner.folder), "prompts": prompts, "tokens": tokens}
+    about = json.dumps(words | {"positions": state.positions})
+    np.savez(content, memory=state.memory, about=np.frombuffer(about.encode(), np.uint8))
+    write_atomic(path, content.getvalue())
+
+
+def _load(path: Path, runner: Runner) -> tuple[Tokens, Tokens]:
+    """Give a runner the state of a file, of the same compiled model; prompts and tokens."""
+    try:
+        with np.load(path) as saved:
+            about = json.loads(saved["about"].tobytes())
+            memory = saved["memory"]
+    except (ValueError, KeyError, EOFError, BadZipFile):
+        raise CommandError(f"{path} is no state of a run") from None
+    if about["model"] != _model(runner.folder):
+        raise CommandError(f"{path} is the state of another compiled model")
+    runner.restore(State(about["positions"], memory))
+    return about["prompts"], about["tokens"]
+
+
+def _model(folder: ModelFolder) -> str:
+    return sha256((folder.path / MANIFEST).read_bytes())
+
+
 class Session:
     """Prompts on one accelerator.
 
@@ -110,7 +150,7 @@ class Session:
         self,
         runner: Runner,
         prompts: str | Sequence[str],
-        accelerator: Powered,
+        accelerator: "Accelerator",
         *,
         encode: Callable[[str], list[int]] | None = None,
         state: Path | None = None,
@@ -120,10 +160,9 @@ class Session:
         self.prompts = [encode(p) for p in ([prompts] if isinstance(prompts, str) else prompts)]
         self.begun: list[list[int]] = [[] for _ in self.prompts]  # tokens of an earlier run
         if state is not None and state.exists():
-            saved = load_state(state, runner)
-            if saved.prompts != self.prompts:
+            prompts, self.begun = _load(state, runner)
+            if prompts != self.prompts:
                 raise CommandError(f"{state} is the state of another prompt")
-            self.begun = saved.tokens
 
     def _encode(self, prompt: str) -> list[int]:
         folder, vocabulary = self.runner.folder, self.runner.plan.shape.vocab_size
@@ -170,7 +209,7 @@ class Session:
                     token = chosen(logits[sequence], temperature, rng)
                 found[sequence].append(token)
             if self._state is not None:
-                save_state(self._state, runner, SavedRun(self.prompts, found))
+                _save(self._state, runner, self.prompts, found)
             for sequence in active:
                 if found[sequence][-1] not in ends:
                     tell(sequence, found[sequence][-1])

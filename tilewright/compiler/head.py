@@ -56,8 +56,7 @@ class Leaving(Held):
         super().__init__(lowering, "x", lowering.shape.hidden_size, resident=False)
 
     def line(self, tile: int, first: int) -> int:
-        m = self.lowering.machine
-        return self.lowering.lines.leaving(tile) + m.lines(m.fp16_memory, m.row_of(first))
+        return self.lowering.lines.leaving(tile) + self.lowering.lines_before(first)
 
 
 def _choose(low: Lowering, part: int, logits: Tensor, countdown: Tensor) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
-from tilewright.compiler.energy import program_sums
 from tilewright.compiler.folder import ModelFolder
 from tilewright.compiler.head import choice_of, logits_of
 from tilewright.compiler.plan import step_sizes
@@ -208,7 +207,7 @@ class Runner:
         known = self._known.get(id(program))
         if known is None:
             cycles = self.machine.program_cycles(outcome, self.latency)
-            known = cycles, program_sums(self.machine, program)
+            known = cycles, program.sums(self.machine)
             if kind == "head":
                 self._known[id(program)] = known
         cycles, sums = known

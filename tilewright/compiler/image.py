@@ -5,7 +5,8 @@ write: spilled tensors, logits, and the caches of all sequences and layers.
 """
 
 from collections.abc import Iterator
-from functools import cached_property
+from dataclasses import replace
+from itertools import accumulate
 from math import lcm
 
 import numpy as np
@@ -36,18 +37,60 @@ class Lines:
 
     def __init__(self, plan: Plan, program_lines: int = 0):
         self.plan, self.machine, self.program_lines = plan, plan.machine, program_lines
+        m, shape, matrices = plan.machine, plan.shape, plan.matrices
+        beat, head = m.params.beat_line, plan.matrices["head"]
+        self._layer, self.layer = self._layer_lines()  # relative to a layer's first; its lines
+        # Elements of a table of rotations are those of some heads.
+        unit = lcm(shape.head_dim, m.output_unit)
+        longest = max(matrices[name].part for name in ("q", "k"))
+        self.rotated = min(longest, max(unit, ROTATED // unit * unit))
+        # Tables of a position: queries have some of their own where these are scaled.
+        self.rotation_tables = len(ROTATIONS) * (1 if m.query_scale == 1 else 2)
 
-    def _beat(self, line: int) -> int:
-        return self.machine.params.beat_line(line)
+        self.head = shape.num_hidden_layers * self.layer
+        self.final_norm = self.head + self.matrix_lines(head)
+        self._embeddings = beat(self.final_norm + m.vector_lines(shape.hidden_size))
+        tiles = -(-shape.vocab_size // m.packed)
+        # Numbers that count down over the elements of a part of the head.
+        self.countdown = self._embeddings + tiles * m.packed_lines(shape.hidden_size)
+        self._rotations = beat(self.countdown + m.vector_lines(head.part))
+        tiles = -(-plan.context // m.packed)
+        self.constants = beat(self.rotation(tiles * m.packed)[0])
+        self.zeros = self.constants + m.constants_lines(shape)  # half a head's channels and more
+        self.programs = beat(self.zeros + m.vector_lines(shape.head_dim))
+
+        # Lines that programs change, from ``state`` on; first tiles that have left the last layer.
+        self.state = beat(self.programs + program_lines)
+        self._width = m.tile_lines(shape.hidden_size)
+        self.step_tiles = max(-(-m.step_tokens // m.rows), -(-plan.sequences // m.rows))
+        queries = m.tile_lines(shape.query_width)
+        spilled = {
+            "x": self._width,
+            "queries": queries,
+            "attended": queries,
+            "rotations": self.rotation_tables * m.tile_lines(self.rotated),
+            "gated": len(matrices["gate"].parts) * m.tile_lines(matrices["gate"].part),
+        }
+        first = beat(self.state + self.step_tiles * self._width)
+        *firsts, end = accumulate(spilled.values(), initial=first)
+        self._spilled, self._tile = dict(zip(spilled, firsts, strict=True)), end - first
+        self.scratch = beat(self.spilled("x", self.step_tiles))  # of the machine's attention
+        self.logits = beat(self.scratch + m.scratch_lines(plan))
+        self.logit_part = m.tile_lines(head.part)  # lines of the logits of one part of the head
+        # The likeliest token: a part of the vocabulary, and a place in it.
+        self.choice = self.logits + len(head.parts) * self.logit_part
+        self.caches = beat(self.choice + m.tile_lines(4 * m.params.group))
+        self.cache = beat(m.cache_lines(plan))  # lines of the cache of one layer of a sequence
+        self.end = self.cache_of(plan.sequences)
 
     # A chunk of a matrix, relative to the matrix: weights, then scales, each from a beat on.
 
     def chunk_lines(self, matrix: Matrix) -> tuple[int, int]:
         """Lines to a chunk's scales, and to the next chunk."""
-        m = self.machine
+        m, beat = self.machine, self.machine.params.beat_line
         weights, scales = self.chunk_rows(matrix, matrix.chunk)
-        first = self._beat(m.lines(m.weights_memory, weights))
-        return first, self._beat(first + m.lines(m.scales_memory, scales))
+        first = beat(m.lines(m.weights_memory, weights))
+        return first, beat(first + m.lines(m.scales_memory, scales))
 
     def chunk_rows(self, matrix: Matrix, outputs: int) -> tuple[int, int]:
         """Rows of weights and of scales for a number of outputs."""
@@ -60,10 +103,7 @@ class Lines:
         count = len(matrix.parts) if parts is None else parts
         return count * matrix.part_chunks * self.chunk_lines(matrix)[1]
 
-    # One layer, relative to its first line.
-
-    @cached_property
-    def _layer(self) -> tuple[dict[str, int], int]:
+    def _layer_lines(self) -> tuple[dict[str, int], int]:
         plan, m, line = self.plan, self.machine, 0
         found: dict[str, int] = {}
         for name in ("attention_norm", "feed_norm"):
@@ -73,68 +113,20 @@ class Lines:
             found[f"{name} bias"] = line
             line += len(plan.matrices[name].parts) * m.vector_lines(plan.matrices[name].part)
         for name, matrix in plan.matrices.items():
-            if name == "head":
-                continue
-            line = self._beat(line)
-            found[name] = line
-            line += self.matrix_lines(matrix)
-        return found, self._beat(line)
+            if name != "head":
+                found[name] = m.params.beat_line(line)
+                line = found[name] + self.matrix_lines(matrix)
+        return found, m.params.beat_line(line)
 
     def of_layer(self, name: str) -> int:
-        return self._layer[0][name]
-
-    @property
-    def layer(self) -> int:
-        """Lines of a layer."""
-        return self._layer[1]
-
-    # The image.
-
-    @cached_property
-    def head(self) -> int:
-        return self.plan.shape.num_hidden_layers * self.layer
-
-    @cached_property
-    def final_norm(self) -> int:
-        return self.head + self.matrix_lines(self.plan.matrices["head"])
-
-    @cached_property
-    def _embeddings(self) -> int:
-        return self._beat(self.final_norm + self.machine.vector_lines(self.plan.shape.hidden_size))
+        return self._layer[name]
 
     def embedding(self, token: int) -> tuple[int, int]:
         """Line and bank of the vector of a word of the vocabulary."""
-        words = self.plan.shape.vocab_size
+        m, words = self.machine, self.plan.shape.vocab_size
         require(0 <= token < words, f"token {token} is not in the vocabulary of {words}")
-        tile, bank = divmod(token, self.machine.packed)
-        return self._embeddings + tile * self.machine.packed_lines(
-            self.plan.shape.hidden_size
-        ), bank
-
-    @cached_property
-    def countdown(self) -> int:
-        """Numbers that count down over the elements of a part of the head."""
-        m, shape = self.machine, self.plan.shape
-        tiles = -(-shape.vocab_size // m.packed)
-        return self._embeddings + tiles * m.packed_lines(shape.hidden_size)
-
-    @cached_property
-    def _rotations(self) -> int:
-        size = self.machine.vector_lines(self.plan.matrices["head"].part)
-        return self._beat(self.countdown + size)
-
-    @property
-    def rotated(self) -> int:
-        """Elements of a table of rotations: those of some heads."""
-        longest = max(self.plan.matrices[name].part for name in ("q", "k"))
-        head = self.plan.shape.head_dim
-        unit = lcm(head, self.machine.output_unit)
-        return min(longest, max(unit, ROTATED // unit * unit))
-
-    @property
-    def rotation_tables(self) -> int:
-        """Tables of a position: queries have some of their own where these are scaled."""
-        return len(ROTATIONS) * (1 if self.machine.query_scale == 1 else 2)
+        tile, bank = divmod(token, m.packed)
+        return self._embeddings + tile * m.packed_lines(self.plan.shape.hidden_size), bank
 
     def rotation(self, position: int, table: int = 0) -> tuple[int, int]:
         """Line and bank of a table of a position; keys' tables are first."""
@@ -142,99 +134,17 @@ class Lines:
         number = tile * self.rotation_tables + table
         return self._rotations + number * self.machine.packed_lines(self.rotated), bank
 
-    @cached_property
-    def constants(self) -> int:
-        tiles = -(-self.plan.context // self.machine.packed)
-        return self._beat(self.rotation(tiles * self.machine.packed)[0])
-
-    @cached_property
-    def zeros(self) -> int:
-        """Zeros, half a head's channels and more."""
-        return self.constants + self.machine.constants_lines(self.plan.shape)
-
-    @cached_property
-    def programs(self) -> int:
-        return self._beat(self.zeros + self.machine.vector_lines(self.plan.shape.head_dim))
-
-    @cached_property
-    def state(self) -> int:
-        """The first line that a program changes."""
-        return self._beat(self.programs + self.program_lines)
-
-    # Lines that steps write.
-
-    @cached_property
-    def step_tiles(self) -> int:
-        """Token tiles of a step, at most."""
-        m = self.machine
-        return max(-(-m.step_tokens // m.rows), -(-self.plan.sequences // m.rows))
-
     def leaving(self, tile: int) -> int:
         """A token tile that has left the last layer."""
         return self.state + tile * self._width
 
-    @property
-    def _width(self) -> int:
-        return self.machine.tile_lines(self.plan.shape.hidden_size)
-
     def spilled(self, name: str, tile: int) -> int:
         """A token tile of a tensor that does not stay on chip."""
-        order = {"x": 0, "queries": self._width}
-        order["attended"] = order["queries"] + self._queries
-        order["rotations"] = order["attended"] + self._queries
-        order["gated"] = order["rotations"] + self._tables
-        first = self.state + self.step_tiles * self._width
-        return self._beat(first) + tile * self._tile + order[name]
-
-    @property
-    def _queries(self) -> int:
-        return self.machine.tile_lines(self.plan.shape.query_width)
-
-    @property
-    def _tables(self) -> int:
-        return self.rotation_tables * self.machine.tile_lines(self.rotated)
-
-    @cached_property
-    def _tile(self) -> int:
-        gate = self.plan.matrices["gate"]
-        gated = len(gate.parts) * self.machine.tile_lines(gate.part)
-        return self._width + 2 * self._queries + self._tables + gated
-
-    @cached_property
-    def scratch(self) -> int:
-        """Lines that the machine's attention uses."""
-        return self._beat(self.spilled("x", self.step_tiles))
-
-    @cached_property
-    def logits(self) -> int:
-        return self._beat(self.scratch + self.machine.scratch_lines(self.plan))
-
-    @cached_property
-    def logit_part(self) -> int:
-        """Lines of the logits of one part of the head."""
-        return self.machine.tile_lines(self.plan.matrices["head"].part)
-
-    @cached_property
-    def choice(self) -> int:
-        """The likeliest token: a part of the vocabulary, and a place in it."""
-        return self.logits + len(self.plan.matrices["head"].parts) * self.logit_part
-
-    @cached_property
-    def caches(self) -> int:
-        return self._beat(self.choice + self.machine.tile_lines(4 * self.machine.params.group))
-
-    @cached_property
-    def cache(self) -> int:
-        """Lines of the cache of one layer of a sequence."""
-        return self._beat(self.machine.cache_lines(self.plan))
+        return self._spilled[name] + tile * self._tile
 
     def cache_of(self, sequence: int) -> int:
         """The first layer's cache of a sequence; the next layer's follows after ``cache`` lines."""
         return self.caches + sequence * self.plan.shape.num_hidden_layers * self.cache
-
-    @cached_property
-    def end(self) -> int:
-        return self.cache_of(self.plan.sequences)
 
 
 # Contents.
@@ -245,18 +155,16 @@ def constants(lines: Lines, model: Model, head: Weights) -> Iterator[tuple[str, 
     plan, m = lines.plan, lines.machine
     for number, layer in enumerate(model.layers):
         first = number * lines.layer
-        for name, norm in (
-            ("attention_norm", layer.attention_norm),
-            ("feed_norm", layer.feed_norm),
-        ):
-            yield f"layers.{number}.{name}", first + lines.of_layer(name), _gain(lines, norm.gain)
+        for name in ("attention_norm", "feed_norm"):
+            gain = _gain(lines, getattr(layer, name).gain)
+            yield f"layers.{number}.{name}", first + lines.of_layer(name), gain
         for name, linear in _linears(layer).items():
             matrix, at = plan.matrices[name], first + lines.of_layer(name)
             if linear.bias is not None:
                 bias = first + lines.of_layer(f"{name} bias")
                 yield f"layers.{number}.{name} bias", bias, _bias(lines, matrix, linear.bias)
             assert linear.integers is not None
-            yield f"layers.{number}.{name}", at, _matrix(lines, matrix, linear.integers)
+            yield f"layers.{number}.{name}", at, matrix_bytes(lines, matrix, linear.integers)
     yield from _head(lines, head)
     yield "final_norm", lines.final_norm, _gain(lines, model.final_norm.gain)
     yield from _embedded(lines, model)
@@ -288,28 +196,25 @@ def _bias(lines: Lines, matrix: Matrix, bias: NDArray[np.float32]) -> Bytes:
     return data.reshape(-1)
 
 
-def _matrix(lines: Lines, matrix: Matrix, weights: Weights, first: int = 0) -> Bytes:
+def _some(weights: Weights, outputs: slice) -> Weights:
+    return replace(weights, values=weights.values[outputs], scales=weights.scales[outputs])
+
+
+def matrix_bytes(lines: Lines, matrix: Matrix, weights: Weights, first: int = 0) -> Bytes:
     """Parts from ``first`` on, of which ``weights`` are the outputs."""
     m, line_bytes = lines.machine, lines.machine.params.line_bytes
     begin = matrix.parts[first].start
     scales_line, size = lines.chunk_lines(matrix)
     parts = sum(p.start < begin + weights.outputs for p in matrix.parts[first:])
-    data = np.zeros((parts * matrix.part_chunks, size * line_bytes), np.uint8)
-    chunks = [
-        (part * matrix.part_chunks + k, chunk)
-        for part in range(parts)
-        for k, chunk in enumerate(matrix.chunks(first + part))
-    ]
-    for k, chunk in chunks:
-        outputs = slice(chunk.start - begin, chunk.stop - begin)
-        chosen = Weights(
-            weights.fmt, weights.values[outputs], weights.scales[outputs], weights.group
-        )
-        rows, scales = m.weight_rows(halved(chosen, m.params.group))
-        content = m.to_bytes(m.weights_memory, rows)
-        data[k, : len(content)] = content
-        content = m.to_bytes(m.scales_memory, scales)
-        data[k, scales_line * line_bytes :][: len(content)] = content
+    data = np.zeros((parts, matrix.part_chunks, size * line_bytes), np.uint8)
+    for part in range(parts):
+        for k, chunk in enumerate(matrix.chunks(first + part)):
+            outputs = slice(chunk.start - begin, chunk.stop - begin)
+            rows, scales = m.weight_rows(halved(_some(weights, outputs), m.params.group))
+            content = m.to_bytes(m.weights_memory, rows)
+            data[part, k, : len(content)] = content
+            content = m.to_bytes(m.scales_memory, scales)
+            data[part, k, scales_line * line_bytes :][: len(content)] = content
     return data.reshape(-1)
 
 
@@ -318,10 +223,9 @@ def _head(lines: Lines, head: Weights) -> Iterator[tuple[str, int, Bytes]]:
     matrix = lines.plan.matrices["head"]
     step = max(1, _PIECE_WEIGHTS // (matrix.part * matrix.inputs))
     for number, first in enumerate(range(0, len(matrix.parts), step)):
-        rows = slice(first * matrix.part, (first + step) * matrix.part)
-        piece = Weights(head.fmt, head.values[rows], head.scales[rows], head.group)
+        piece = _some(head, slice(first * matrix.part, (first + step) * matrix.part))
         line = lines.head + lines.matrix_lines(matrix, first)
-        yield f"head.{number}", line, _matrix(lines, matrix, piece, first)
+        yield f"head.{number}", line, matrix_bytes(lines, matrix, piece, first)
 
 
 def _embedded(lines: Lines, model: Model) -> Iterator[tuple[str, int, Bytes]]:

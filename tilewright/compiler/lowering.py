@@ -92,9 +92,8 @@ class Held:
 
     def line(self, tile: int, first: int) -> int:
         """Where a spilled tile's elements lie."""
-        m = self.lowering.machine
-        begin = self.lowering.lines.spilled(self.name, tile)
-        return begin + m.lines(m.fp16_memory, m.row_of(first))
+        low = self.lowering
+        return low.lines.spilled(self.name, tile) + low.lines_before(first)
 
     def release(self) -> None:
         for place in self.places:
@@ -127,8 +126,7 @@ class Lowering(ABC):
         self.code = Code()
         self.fp16 = machine.rows_of(machine.fp16_memory)
         self.weights = machine.rows_of(machine.weights_memory)
-        self.scales = self._scales_rows()
-        self.acts = self._acts_rows()
+        self.scales, self.acts = self._other_rows()
         # Tensors that stay are in the last region; parts of a product have others in turn, so that
         # units work on one while the array leaves the next.
         own = range(self.fp16.regions - 1) or range(1)
@@ -139,12 +137,9 @@ class Lowering(ABC):
         self.tile = 0  # at work
         self.sections: tuple[list[Item], list[Item], list[Item]] = ([], [], [])
 
-    def _scales_rows(self) -> Rows:
-        return self.machine.rows_of(self.machine.scales_memory)
-
     @abstractmethod
-    def _acts_rows(self) -> Rows:
-        """Rows of converted activations."""
+    def _other_rows(self) -> tuple[Rows, Rows]:
+        """Rows of scales, and those of converted activations."""
 
     # Emission.
 
@@ -205,6 +200,10 @@ class Lowering(ABC):
         for tensor in tensors:
             self.fp16.give(self.place(tensor))
 
+    def lines_before(self, first: int) -> int:
+        """Lines of a token tile before the element of this number."""
+        return self.machine.lines(self.machine.fp16_memory, self.machine.row_of(first))
+
     @abstractmethod
     def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
         """Values that all tokens share, to every bank."""
@@ -252,32 +251,31 @@ class Lowering(ABC):
 
     def take_chunk_at(self, places: Chunk) -> None:
         self.weights.take_at(places[0])
-        self.scales.take_at(places[1])
+        if self.scales is not self.weights:
+            self.scales.take_at(places[1])
 
     def give_chunk(self, places: Chunk) -> None:
         self.weights.give(places[0])
-        self.scales.give(places[1])
+        if self.scales is not self.weights:
+            self.scales.give(places[1])
 
     def move_chunk(
         self, matrix: Matrix, line: int, part: int, k: int, index: int, places: Chunk
     ) -> None:
-        m = self.machine
+        m, (own, other) = self.machine, places
         scales_line, size = self.lines.chunk_lines(matrix)
         first = line + (part * matrix.part_chunks + k) * size
-        rows = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
+        weights, scales = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
         # The longer load is issued last: it runs while others are.
-        for memory, place, count, at in (
-            (m.scales_memory, places[1], rows[1], first + scales_line),
-            (m.weights_memory, places[0], rows[0], first),
-        ):
-            self.move("LOAD", memory, place.first, count, at, index)
+        self.move("LOAD", m.scales_memory, other.first, scales, first + scales_line, index)
+        self.move("LOAD", m.weights_memory, own.first, weights, first, index)
 
     def move(
-        self, opcode: str, memory: Any, row: int, rows: int, line: int, index: int = 0
+        self, opcode: str, memory: Any, row: int, rows: int, line: int, index: int = 0, **more: int
     ) -> None:
         """A load or a store of rows."""
         fields = {"memory": int(memory), "row": row, "rows": rows, "line": line}
-        self.emit(opcode, line_index=index, **fields)
+        self.emit(opcode, line_index=index, **fields, **more)
 
     def product(
         self, names: Sequence[str], acts: Sequence[Place], tiles: Sequence[int], then: Then
@@ -515,23 +513,19 @@ class Lowering(ABC):
         """The first output of a part of a matrix."""
         return self.plan.matrices[name].parts[part].start
 
-    @property
-    def _guard(self) -> int:
-        """Rows of half a head."""
-        return self.machine.row_of(self.shape.head_dim // 2)
-
     def guarded(self, elements: int) -> Tensor:
         """Room for outputs that are rotated: half a head before and after them is zero."""
-        guard, zeros = self._guard, self.shape.head_dim // 2
-        rows = self.machine.fp16_rows(elements)
+        zeros = self.shape.head_dim // 2
+        guard, rows = self.machine.row_of(zeros), self.machine.fp16_rows(elements)
         first = self.fp16.take(rows + 2 * guard).first
         for row in (first, first + guard + rows):
             self.load_vector(Tensor(row, zeros), self.lines.zeros)
         return Tensor(first + guard, elements)
 
     def release_guarded(self, x: Tensor) -> None:
+        guard = self.machine.row_of(self.shape.head_dim // 2)
         rows = self.machine.fp16_rows(x.elements)
-        self.fp16.give(Place(x.row - self._guard, x.row + rows + self._guard))
+        self.fp16.give(Place(x.row - guard, x.row + rows + guard))
 
     def _silu(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
         """SiLU(gate) times up, as activations of the next product."""
@@ -585,9 +579,10 @@ class Lowering(ABC):
     def resident_queries(self) -> bool:
         """Whether queries stay on chip."""
 
-    @abstractmethod
     def end_attention(self) -> None:
         """Give it back."""
+        self.q.release()
+        self.attended.release()
 
     @abstractmethod
     def _append(self, tile: int, name: str, part: int, outputs: list[Tensor]) -> list[Tensor]:
@@ -618,11 +613,7 @@ class Lowering(ABC):
             self.tile = tile
             for piece in self.pieces(self.x):
                 x = self.x.read(tile, piece.start, len(piece))
-                line = self.lines.leaving(tile)
-                line += self.machine.lines(
-                    self.machine.fp16_memory, self.machine.row_of(piece.start)
-                )
-                self.store_tile(x, line)
+                self.store_tile(x, self.lines.leaving(tile) + self.lines_before(piece.start))
                 self.x.done(x)
 
 

@@ -42,6 +42,16 @@ class Program:
                 settings = machine.settings(x)
             yield Item(x, settings, operation)
 
+    def sums(self, machine: Machine) -> tuple[tuple[int, int], ...]:
+        """Bits of activations' mantissas, and the groups that the array sums with each."""
+        sums: dict[int, int] = {}
+        for number, item in enumerate(self.with_settings(machine)):
+            found = machine.sums(item)
+            if found is not None:
+                times = self.layers if self.looped and number in self.body else 1
+                sums[found[0]] = sums.get(found[0], 0) + times * found[1]
+        return tuple(sorted(sums.items()))
+
     def first_of_layer(self, layer: int) -> int:
         """The first instruction of a layer; of the number of layers, that which follows them."""
         if self.looped and layer < self.layers:

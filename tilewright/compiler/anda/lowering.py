@@ -30,8 +30,8 @@ class AndaLowering(Lowering):
     _turn = 0  # region of the last block of a cache
     _attended = 0  # tokens times heads: every other one is merged elsewhere
 
-    def _acts_rows(self) -> Rows:
-        return self.fp16
+    def _other_rows(self) -> tuple[Rows, Rows]:
+        return self.machine.rows_of(Memory.SCALES), self.fp16
 
     def needs(self, x: Any) -> tuple:
         if x.opcode is Opcode.GEMM:
@@ -41,9 +41,8 @@ class AndaLowering(Lowering):
     # Moves.
 
     def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
-        self.move(
-            "LOAD", Memory.BROADCAST, into.row, self.machine.words(into.elements), line, index
-        )
+        words = self.machine.words(into.elements)
+        self.move("LOAD", Memory.BROADCAST, into.row, words, line, index)
 
     def gather(self, held: Held, tile: int, part: range, vectors: Vectors) -> None:
         """Banks without a token hold what the last one's does: zeros may have no norm."""
@@ -63,14 +62,9 @@ class AndaLowering(Lowering):
 
     def _own(self, banks: range) -> None:
         """One in some banks, else zero."""
-        lanes = self.machine.row_values
-        rows = Tensor(self._banks + banks.start, len(banks) * lanes)
+        first = self.ones + 1 + banks.start  # rows with a one in a single bank
+        rows = Tensor(first, len(banks) * self.machine.row_values)
         self.apply(Operation.LARGEST, rows, into=_OWN)
-
-    @property
-    def _banks(self) -> int:
-        """Rows with a one in a single bank."""
-        return self.ones + 1
 
     def enter(self, embeddings: Sequence[tuple[int, int]]) -> None:
         rows = 1 + self.machine.rows
@@ -116,10 +110,6 @@ class AndaLowering(Lowering):
         narrow = 4 * self.machine.fp16_rows(self.shape.query_width) <= self.fp16.region
         return not self.spill and narrow and self.step.kind != "batch"
 
-    def end_attention(self) -> None:
-        self.q.release()
-        self.attended.release()
-
     @property
     def aside(self) -> int:
         """The region of vectors that attention works on; blocks of the cache have the others."""
@@ -138,8 +128,7 @@ class AndaLowering(Lowering):
             case "prompt":
                 self._whole(new, name, self._heads_of(name, part), tokens)
             case "batch":  # copied to every bank, head by head, when the head is attended to
-                m = self.machine
-                first = m.lines(Memory.ACTIVATIONS, m.row_of(self.first_of(name, part)))
+                first = self.lines_before(self.first_of(name, part))
                 self.store_tile(new, self._new_line(tile, name) + first)
         return outputs
 
@@ -212,9 +201,8 @@ class AndaLowering(Lowering):
 
     def _attend_batch(self, tile: int, tokens: dict[int, Token]) -> None:
         """Head by head, its queries, keys and values of all tokens in every bank."""
-        m, channels, rows = self.machine, self.shape.head_dim, self.machine.rows
-        words = self.machine.words(channels)
-        size = words * rows
+        channels, rows = self.shape.head_dim, self.machine.rows
+        size = self.machine.words(channels) * rows
 
         def spread(line: int) -> Place:
             with self.fp16.within(self.aside):
@@ -224,7 +212,7 @@ class AndaLowering(Lowering):
 
         for head in range(self.shape.num_key_value_heads):
             own = self.queries_of(head)
-            at = m.lines(Memory.ACTIVATIONS, m.row_of(head * channels))
+            at = self.lines_before(head * channels)
             for name in ("k", "v"):
                 news = spread(self._new_line(tile, name) + at)
                 for bank, token in tokens.items():
@@ -239,11 +227,9 @@ class AndaLowering(Lowering):
                 self._attend_token(token, head, places, ones)
                 self._own(range(bank, bank + 1))
                 for one, result in zip(ones, results, strict=True):
+                    self.apply(Operation.MULTIPLY, one, _OWN, into=one if bank else result)
                     if bank:
-                        self.apply(Operation.MULTIPLY, one, _OWN, into=one)
                         self.apply(Operation.ADD, result, one, into=result)
-                    else:
-                        self.apply(Operation.MULTIPLY, one, _OWN, into=result)
                 self.release(*ones)
             for place in queries:
                 self.fp16.give(place)
@@ -255,15 +241,8 @@ class AndaLowering(Lowering):
         channels = self.shape.head_dim
         with self.fp16.within(self.aside):
             new = self.tensor(channels)
-        self._sums(
-            Operation.WEIGH,
-            row,
-            self.ones,
-            new.row,
-            elements=1,
-            results=self.machine.words(channels),
-            pitch=self.machine.rows,
-        )
+        results, pitch = self.machine.words(channels), self.machine.rows
+        self._sums(Operation.WEIGH, row, self.ones, new.row, 1, results=results, pitch=pitch)
         self._join(new, name, range(head, head + 1), token)
         self.release(new)
 
@@ -273,44 +252,26 @@ class AndaLowering(Lowering):
         a: int,
         b: int,
         into: int,
-        *,
         elements: int,
-        results: int,
-        step: int = 1,
-        pitch: int = 1,
+        *,
         scale: float = 1.0,
+        **fields: int,
     ) -> None:
         """DOTS or WEIGH on rows."""
-        fields = {"results": results, "step": step, "pitch": pitch}
-        self.apply(
-            operation,
-            Tensor(a, elements),
-            Tensor(b, elements),
-            into=Tensor(into, elements),
-            scale=scale,
-            **fields,
-        )
+        x, y, z = (Tensor(row, elements) for row in (a, b, into))
+        self.apply(operation, x, y, into=z, scale=scale, **{"step": 1, "pitch": 1} | fields)
 
     def _dots(self, keys: Place, query: int, row: int, count: int, step: int = 1) -> None:
         """Scores from ``row`` on: the query of rows ``step`` apart times ``count`` keys."""
-        self._sums(
-            *(Operation.DOTS, keys.first, query, row),
-            elements=self.shape.head_dim,
-            results=count,
-            step=step,
-            pitch=self.machine.words(self.shape.head_dim),
-            scale=self.shape.head_dim**-0.5,
-        )
+        channels = self.shape.head_dim
+        fields = {"results": count, "step": step, "pitch": self.machine.words(channels)}
+        place = Operation.DOTS, keys.first, query, row, channels
+        self._sums(*place, scale=channels**-0.5, **fields)
 
     def _weigh(self, values: Place, row: int, into: Tensor, count: int) -> None:
         """The sum of ``count`` values, each times its power from ``row`` on."""
         words = self.machine.words(self.shape.head_dim)
-        self._sums(
-            *(Operation.WEIGH, values.first, row, into.row),
-            elements=count,
-            results=words,
-            step=words,
-        )
+        self._sums(Operation.WEIGH, values.first, row, into.row, count, results=words, step=words)
 
     def _block(self, tiles: int, queries: int) -> int:
         """Tiles of keys or values that are loaded at once, whole words of scores."""
@@ -414,19 +375,15 @@ class AndaLowering(Lowering):
             tops, sums = self.tensor(rows), self.tensor(rows)
         for place, into in ((padded, tops), (padded + 1, sums)):
             first = all_banks.first + place * rows
-            self._sums(Operation.DOTS, first, self.ones, into.row, elements=1, results=rows)
+            self._sums(Operation.DOTS, first, self.ones, into.row, 1, results=rows)
         self.apply(Operation.LARGEST, tops, into=_MERGED_TOP)
         self.apply(Operation.SUBTRACT, tops, _MERGED_TOP, into=tops)
         self.apply(Operation.EXPONENTIAL, tops, into=tops)
         self.apply(Operation.DOT, tops, sums, into=_MERGED_SUM)
         self.apply(Operation.RECIPROCAL, _MERGED_SUM, into=_MERGED_SUM)
         self.apply(Operation.MULTIPLY, tops, _MERGED_SUM, into=tops)
-        self._sums(
-            *(Operation.WEIGH, all_banks.first, tops.row, result.row),
-            elements=rows,
-            results=self.machine.words(channels),
-            pitch=rows,
-        )
+        place = Operation.WEIGH, all_banks.first, tops.row, result.row, rows
+        self._sums(*place, results=self.machine.words(channels), pitch=rows)
         self.release(tops, sums)
         self.fp16.give(all_banks)
 
@@ -532,15 +489,10 @@ class AndaLowering(Lowering):
         for k, tile in enumerate(tiles):
             line = self._cache_line(token, name, head, tile)
             for word in range(words):
-                self.emit(
-                    "LOAD",
-                    memory=int(Memory.BROADCAST),
-                    stride=words,
-                    row=place.first + k * p.rows * words + word,
-                    rows=p.rows,
-                    line=line + self.machine.lines(Memory.ACTIVATIONS, word),
-                    line_index=CACHE_INDEX,
-                )
+                row = place.first + k * p.rows * words + word
+                at = line + self.machine.lines(Memory.ACTIVATIONS, word)
+                move = "LOAD", Memory.BROADCAST, row, p.rows, at, CACHE_INDEX
+                self.move(*move, stride=words)
         return place
 
     def _prompt_softmax(self, x: Tensor, note: int) -> None:

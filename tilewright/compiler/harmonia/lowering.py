@@ -6,7 +6,8 @@ the tile. For a single token, the heads that share keys are loaded to banks of t
 the array multiplies all of them at once; their results return to the token's bank the same way.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tilewright.compiler.attention import attend_parts
@@ -73,11 +74,9 @@ class HarmoniaLowering(Lowering):
         self._cached_beat = max(1, *(p.beat_rows(memory) for memory in CACHED))
         self._parts: dict[tuple[Token, int, str, int], Part] = {}
 
-    def _scales_rows(self) -> Rows:
-        return self.weights  # scales lie in the rows of their weights
-
-    def _acts_rows(self) -> Rows:
-        return self.machine.rows_of(Memory.MANTISSAS)
+    def _other_rows(self) -> tuple[Rows, Rows]:
+        # Scales lie in the rows of their weights.
+        return self.weights, self.machine.rows_of(Memory.MANTISSAS)
 
     def needs(self, x: Any) -> tuple:
         match x.opcode:
@@ -99,24 +98,22 @@ class HarmoniaLowering(Lowering):
     def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
         self.load_tile(into, line, index)
 
-    def load_tile(self, into: Tensor, line: int, index: int = 0) -> None:
-        before, self.lanes = self.lanes, self.all_lanes
-        super().load_tile(into, line, index)
+    @contextmanager
+    def written(self, lanes: int) -> Iterator[None]:
+        """Write these banks."""
+        before, self.lanes = self.lanes, lanes
+        yield
         self.lanes = before
 
-    def spread(self, into: Tensor, line: int, source: int, lanes: int, index: int = 0) -> None:
+    def load_tile(self, into: Tensor, line: int, index: int = 0) -> None:
+        with self.written(self.all_lanes):
+            super().load_tile(into, line, index)
+
+    def spread(self, into: Tensor, line: int, source: int, lanes: int) -> None:
         """The values of bank ``source`` of a tile to some banks."""
-        before, self.lanes = self.lanes, lanes
-        self.emit(
-            "LOAD",
-            memory=int(Memory.FP16),
-            row=into.row,
-            rows=self.machine.words(into.elements),
-            line=line,
-            line_index=index,
-            spread=source + 1,
-        )
-        self.lanes = before
+        rows = self.machine.words(into.elements)
+        with self.written(lanes):
+            self.move("LOAD", Memory.FP16, into.row, rows, line, spread=source + 1)
 
     def gather(self, held: Held, tile: int, part: range, vectors: Vectors) -> None:
         """Banks without a token hold what the first one's does: its norm exists."""
@@ -138,12 +135,6 @@ class HarmoniaLowering(Lowering):
             place = self.weights.take(max(weights, scales), align=max(self.beats))
         return place, place
 
-    def give_chunk(self, places: Chunk) -> None:
-        self.weights.give(places[0])
-
-    def take_chunk_at(self, places: Chunk) -> None:
-        self.weights.take_at(places[0])
-
     def take_acts(self, matrix: Matrix, tiles: int = 1) -> Place:
         return self._acts(tiles * matrix.groups)
 
@@ -163,57 +154,21 @@ class HarmoniaLowering(Lowering):
         self._conversion(Conversion.ACTIVATIONS, x, row)
 
     def _conversion(self, kind: Conversion, x: Tensor, destination: int, **fields: int) -> None:
-        given = dict.fromkeys(("low_halves", "metadata", "part", "tokens", "short"), 0) | fields
-        self.emit(
-            "CONVERT",
-            conversion=int(kind),
-            source=x.row,
-            elements=x.elements,
-            destination=destination,
-            **given,
-        )
+        fields |= {"source": x.row, "elements": x.elements, "destination": destination}
+        self.emit("CONVERT", conversion=int(kind), **fields)
 
     def multiply(
         self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, tiles: int = 1
     ) -> None:
-        p = self.machine.params
-        self._gemm(
-            Operand.WEIGHTS,
-            acts.first,
-            chunk[0].first,
-            into,
-            groups=matrix.groups,
-            tiles=tiles_of(p, into.elements),
-            token_tiles=tiles,
-        )
+        columns = tiles_of(self.machine.params, into.elements)
+        sizes = {"groups": matrix.groups, "tiles": columns, "token_tiles": tiles}
+        self._gemm(Operand.WEIGHTS, acts, chunk[0].first, into, **sizes)
 
     def _gemm(
-        self,
-        operand: Operand,
-        source: int,
-        operands: int,
-        into: Tensor,
-        *,
-        groups: int,
-        tiles: int,
-        token_tiles: int = 1,
-        low_halves: int = 0,
-        maxima: int | None = None,
+        self, operand: Operand, acts: Place, operands: int, into: Tensor, **fields: int
     ) -> None:
-        self.emit(
-            "GEMM",
-            operand=int(operand),
-            source=source,
-            operands=operands,
-            low_halves=low_halves,
-            metadata=operands,
-            destination=into.row,
-            groups=groups,
-            tiles=tiles,
-            token_tiles=token_tiles,
-            maxima=int(maxima is not None),
-            register=maxima or 0,
-        )
+        fields |= {"operands": operands, "metadata": operands, "destination": into.row}
+        self.emit("GEMM", operand=int(operand), source=acts.first, **fields)
 
     # A layer.
 
@@ -387,13 +342,8 @@ class HarmoniaLowering(Lowering):
             self.store_tile(window, line, CACHE_INDEX)
         self.lanes = self.all_lanes
         for k in range(p.parts):
-            self.emit(
-                "LEARN",
-                source=window.row + k * words,
-                elements=channels,
-                first=int(k == 0),
-                last=int(k + 1 == p.parts),
-            )
+            ends = {"first": int(k == 0), "last": int(k + 1 == p.parts)}
+            self.emit("LEARN", source=window.row + k * words, elements=channels, **ends)
         self.fp16.give(Place(window.row, window.row + p.parts * words))
         unit = token.position // p.columns
         part = self._part(token, head, "k", unit // self.keys_of.part_units)
@@ -402,23 +352,14 @@ class HarmoniaLowering(Lowering):
             position = next(iter(tokens.values())).position
             number = position // p.rows
             self.lanes = sum(1 << bank for bank in tokens)
-            self._conversion(
-                Conversion.KEYS,
-                key,
-                part.row(unit),
-                low_halves=part.slot(m, unit),
-                metadata=part.row(unit),
-                part=number % p.parts,
-            )
+            below = {"low_halves": part.slot(m, unit), "metadata": part.row(unit)}
+            own = number % p.parts
+            self._conversion(Conversion.KEYS, key, part.row(unit), **below, part=own)
             leaving = (number * p.rows - p.local) // p.columns
             if leaving >= p.initial_slots(Operand.KEYS) and p.has_low(Operand.KEYS, leaving, seen):
                 old = self._part(token, head, "k", leaving // self.keys_of.part_units)
-                self.emit(
-                    "CLEAR",
-                    low_halves=old.slot(m, leaving),
-                    rows=self.keys_of.across,
-                    part=number % p.parts,
-                )
+                fields = {"rows": self.keys_of.across, "part": number % p.parts}
+                self.emit("CLEAR", low_halves=old.slot(m, leaving), **fields)
                 changed.add(leaving)
         self._store_unit(token, head, "k", part, unit)
         for low in changed:
@@ -440,14 +381,9 @@ class HarmoniaLowering(Lowering):
             self.apply(Operation.COPY, value, into=Tensor(opened.row + number * words, channels))
         group = token.position // p.group
         part = self._part(token, head, "v", group // self.values_of.part_units)
-        self._conversion(
-            Conversion.VALUES,
-            Tensor(opened.row, channels),
-            part.row(group),
-            low_halves=part.slot(m, group),
-            metadata=part.row(group),
-            tokens=self._seen(token) - group * p.group,
-        )
+        places = {"low_halves": part.slot(m, group), "metadata": part.row(group)}
+        x, tokens = Tensor(opened.row, channels), self._seen(token) - group * p.group
+        self._conversion(Conversion.VALUES, x, part.row(group), **places, tokens=tokens)
         self.store_tile(opened, line, CACHE_INDEX)
         self.fp16.give(Place(opened.row, opened.row + loops * words))
         self._store_unit(token, head, "v", part, group)
@@ -492,11 +428,10 @@ class HarmoniaLowering(Lowering):
             self.move("LOAD", Memory.OPERANDS, part.low, slots, low_line, CACHE_INDEX)
             return part
         if number:  # the array takes the first units of a part for those of the initial window
-            before, self.lanes = self.lanes, self.all_lanes
             rows = p.initial_slots(tensor.operand) * tensor.across
-            for columns in range(p.parts):
-                self.emit("CLEAR", low_halves=part.low, rows=rows, part=columns)
-            self.lanes = before
+            with self.written(self.all_lanes):
+                for columns in range(p.parts):
+                    self.emit("CLEAR", low_halves=part.low, rows=rows, part=columns)
         used = set()
         for unit in range(first, first + units):
             if p.has_low(tensor.operand, unit, seen) or not number:
@@ -567,28 +502,15 @@ class HarmoniaLowering(Lowering):
         with self.fp16.within(self.work_regions[turn]):
             scores = self.tensor(size)
         self.tokens, self.limit = self._cached_tokens(job, part), self._limit(job, part)
-        self._gemm(
-            Operand.KEYS,
-            job.queries.first,
-            keys.place.first,
-            scores,
-            groups=tensor.across,
-            tiles=tiles_of(p, size),
-            low_halves=keys.low,
-            maxima=top.number,
-        )
+        sizes = {"groups": tensor.across, "tiles": tiles_of(p, size), "low_halves": keys.low}
+        place = Operand.KEYS, job.queries, keys.place.first, scores
+        self._gemm(*place, **sizes, maxima=1, register=top.number)
         return scores
 
     def powers(self, job: Job, part: int, scores: Tensor, top: Scalar, total: Scalar) -> None:
         """Powers in place of scores, and their sum."""
-        self.apply(
-            Operation.POWERS,
-            scores,
-            top,
-            into=scores,
-            causal_limit=self._limit(job, part),
-            total=total.number,
-        )
+        fields = {"causal_limit": self._limit(job, part), "total": total.number}
+        self.apply(Operation.POWERS, scores, top, into=scores, **fields)
 
     def weigh(self, job: Job, part: int, scores: Tensor, into: Tensor) -> None:
         """The powers times a part of the values."""
@@ -597,15 +519,9 @@ class HarmoniaLowering(Lowering):
         acts = self._acts(groups_of(p, scores.elements))
         self._convert(scores, acts.first)
         self.tokens, self.limit = self._cached_tokens(job, part), 0
-        self._gemm(
-            Operand.VALUES,
-            acts.first,
-            values.place.first,
-            into,
-            groups=groups_of(p, scores.elements),
-            tiles=tensor.across,
-            low_halves=values.low,
-        )
+        sizes = {"groups": groups_of(p, scores.elements), "tiles": tensor.across}
+        place = Operand.VALUES, acts, values.place.first, into
+        self._gemm(*place, **sizes, low_halves=values.low)
         self.acts.give(acts)
         if self.keys_of.parts > 1:
             self._drop_parts()
@@ -638,6 +554,6 @@ class New(Held):
 
     def line(self, tile: int, first: int) -> int:
         low = self.lowering
-        m, number = low.machine, 2 * tile + (self.name == "v")
-        begin = low.lines.scratch + number * m.tile_lines(self.elements)
-        return begin + m.lines(m.fp16_memory, m.row_of(first))
+        number = 2 * tile + (self.name == "v")
+        begin = low.lines.scratch + number * low.machine.tile_lines(self.elements)
+        return begin + low.lines_before(first)

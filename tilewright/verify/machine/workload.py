@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.image import matrix_bytes
 from tilewright.compiler.machine import machine_of
 from tilewright.compiler.product import Product, best_product
-from tilewright.compiler.quantise import halved
 from tilewright.golden.llm.block import MODULES
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.machine.stream import program_lines
-from tilewright.golden.weights import Weights, quantise
+from tilewright.golden.weights import quantise
 from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.stimuli.tensors import heavy_tailed
 
@@ -37,7 +37,7 @@ def gemm_of(
     values = heavy_tailed(rng, tokens, inputs)
     group = -(-inputs // params.group) * params.group
     weights = quantise(rng.standard_normal((outputs, inputs)), 4, group=group)
-    kinds = [_activations(product, values), _weights(product, weights)]
+    kinds = [_activations(product, values), matrix_bytes(product.lines, product.matrix, weights)]
     results = max(_end(machine, x) for x in program if x.opcode.name == "STORE")
     kinds.append(np.zeros((results & ((1 << _KIND) - 1)) * params.line_bytes, np.uint8))
     firsts = np.cumsum([0, *(len(kind) // params.line_bytes for kind in kinds)])
@@ -81,27 +81,6 @@ def _activations(product: Product, values: NDArray[np.uint16]) -> NDArray[np.uin
         for fields, rows in zip(product.loads, zip(*tiles, strict=True), strict=True):
             parts.append(_lined(m, m.to_bytes(m.memory(fields["memory"]), np.concatenate(rows))))
     return np.concatenate(parts)
-
-
-def _weights(product: Product, weights: Weights) -> NDArray[np.uint8]:
-    """Weights and scales, part by part."""
-    m, matrix, size = product.machine, product.matrix, product.machine.params.line_bytes
-    scales_line, lines = product.lines.chunk_lines(matrix)
-    data = np.zeros((len(matrix.parts), lines * size), np.uint8)
-    for k, part in enumerate(matrix.parts):
-        own = slice(part.start, part.stop)
-        chosen = Weights(weights.fmt, weights.values[own], weights.scales[own], weights.group)
-        rows, scales = (
-            m.to_bytes(memory, x)
-            for memory, x in zip(
-                (m.weights_memory, m.scales_memory),
-                m.weight_rows(halved(chosen, m.params.group)),
-                strict=True,
-            )
-        )
-        data[k, : len(rows)] = rows
-        data[k, scales_line * size :][: len(scales)] = scales
-    return data.reshape(-1)
 
 
 def _lined(machine: Any, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
