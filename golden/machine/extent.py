@@ -43,8 +43,10 @@ class Extent(NamedTuple):
         return f"rows {self.first}..{self.end - 1} of {self.memory.name.lower()}"
 
 
-_SIZES = ("rows", "stride", "elements", "inputs", "outputs", "groups", "tiles", "token_tiles")
-_SIZES += ("keep", "count", "body")
+_SIZES = (
+    *("rows", "stride", "elements", "inputs", "outputs", "groups", "tiles", "token_tiles"),
+    *("keep", "count", "body"),
+)
 
 
 def bad_size(params: MachineParams, x: BaseInstruction) -> bool:

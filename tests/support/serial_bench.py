@@ -88,5 +88,5 @@ async def stream_runs(dut: Any) -> None:
     assert not await host.read(Region.REFUSED, 0), "an access was refused"
     wanted = np.frombuffer(bytes.fromhex(task["after"]), np.uint8)
     words = [await host.read(Region.MEMORY, 4 * k) for k in range(len(wanted) // 4)]
-    require_memory(np.array(words, "<u4").view(np.uint8), wanted, params.line_bytes, None)
+    require_memory(np.array(words, "<u4").view(np.uint8), wanted, params.line_bytes)
     job.report(cases=1, cycles=len(words), seconds=time.perf_counter() - start)

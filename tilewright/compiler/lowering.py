@@ -617,10 +617,10 @@ class Lowering(ABC):
                 self.x.done(x)
 
 
-def encoded(operand: Operand) -> tuple[int, int]:
-    """Kind and field of a vector operand."""
-    if isinstance(operand, Tensor):
-        return int(Kind.TENSOR), operand.row
+def encoded(operand: Any) -> tuple[int, int]:
+    """Kind and field of a vector operand: a scalar register, a number, or a tensor's row."""
     if isinstance(operand, Scalar):
         return int(Kind.SCALAR), operand.number
-    return int(Kind.IMMEDIATE), half(operand)
+    if isinstance(operand, (int, float)):
+        return int(Kind.IMMEDIATE), half(operand)
+    return int(Kind.TENSOR), operand.row

@@ -2,15 +2,12 @@
 
 from tilewright.verify.anda_machine.errors import last_rows, wrong_programs
 from tilewright.verify.anda_machine.programs import (
-    NAMES,
     activation_rows,
     directed_program,
     random_program,
-    sized,
 )
 
-__all__ = ["NAMES", "activation_rows", "directed_program", "last_rows"]
-__all__ += ["random_program", "sized", "wrong_programs"]
+__all__ = ["activation_rows", "directed_program", "last_rows", "random_program", "wrong_programs"]
 
 WEIGHTS, TENSORS = "weights", "activations"
 OVERFLOW = """

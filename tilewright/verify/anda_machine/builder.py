@@ -3,23 +3,20 @@
 A *tensor* is one token tile in the activation buffer.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.compiler.lowering import Scalar, half
+from tilewright.compiler.lowering import Scalar, encoded, half
 from tilewright.golden.anda_machine.layout import anda_rows, fp16_rows
 from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode, group_rows
-from tilewright.golden.params.machine import Kind
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import Weights
 from tilewright.verify.machine.builder import BaseBuilder
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(NamedTuple):
     """``elements`` values of every token from ``row`` on: fp16, or Anda with ``mantissa`` bits."""
 
     row: int
@@ -55,7 +52,6 @@ class Builder(BaseBuilder):
 
     def __init__(self, params: AndaParams):
         super().__init__(params)
-        self.outputs: list[Output] = []
         self.row = 0  # the next one of the activation buffer
         self._weight_row = self._scale_row = 0
         self._formats: tuple[int, int] | None = None
@@ -141,7 +137,7 @@ class Builder(BaseBuilder):
 
     def store(self, x: Tensor) -> Output:
         """Store a tensor in external memory."""
-        output = Output(self.line, x)
+        first = self.line
         moves = [(Memory.ACTIVATIONS, self.rows_of(x), 1)]
         if x.mantissa:
             moves.append((Memory.EXPONENTS, self.groups_of(x), group_rows(x.mantissa)))
@@ -149,12 +145,7 @@ class Builder(BaseBuilder):
             line = self.reserve(self.params.lines(memory, rows))
             fields = {"stride": stride, "row": x.row, "rows": rows, "line": line}
             self.emit(Opcode.STORE, memory=int(memory), **fields)
-        self.outputs.append(output)
-        return output
-
-    def place_of(self, line: int) -> str:
-        stored = [o for o in self.outputs if o.line <= line]
-        return f"tensor {stored[-1].tensor}" if stored else "no result"
+        return Output(first, x)
 
     # Vector operations.
 
@@ -169,24 +160,8 @@ class Builder(BaseBuilder):
     ) -> None:
         """Emit one vector instruction."""
         tensors = [x for x in (a, b, into) if isinstance(x, Tensor)]
-        (a_kind, a_field), (b_kind, b_field) = _encoded(a), _encoded(b)
-        self.emit(
-            Opcode.VECTOR,
-            operation=int(operation),
-            a_kind=a_kind,
-            b_kind=b_kind,
-            a=a_field,
-            b=b_field,
-            destination=into.row if isinstance(into, Tensor) else into.number,
-            elements=tensors[0].elements if tensors else 0,
-            scale=half(scale),
-        )
-
-
-def _encoded(operand: Operand) -> tuple[int, int]:
-    """Kind and field of an operand."""
-    if isinstance(operand, Tensor):
-        return int(Kind.TENSOR), operand.row
-    if isinstance(operand, Scalar):
-        return int(Kind.SCALAR), operand.number
-    return int(Kind.IMMEDIATE), half(operand)
+        (a_kind, a_field), (b_kind, b_field) = encoded(a), encoded(b)
+        kinds = {"a_kind": a_kind, "b_kind": b_kind, "scale": half(scale)}
+        elements = tensors[0].elements if tensors else 0
+        places = {"a": a_field, "b": b_field, "destination": into[0], "elements": elements}
+        self.emit(Opcode.VECTOR, operation=operation, **places, **kinds)

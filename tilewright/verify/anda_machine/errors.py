@@ -70,27 +70,26 @@ def _gemm(mantissa: int = 0, **changes: int) -> str:
 def last_rows(params: AndaParams) -> list[Instruction]:
     """Instructions whose ranges end exactly where the memories do."""
     last, weights, scales = params.activation_rows, params.weight_rows, params.scale_rows
-    beats = params.mxu.weight_beats
-    return assemble(
-        f"configure source=6, result=4\n"
-        f"load activations, row={last - 2}, rows=2, line=0\n"
-        f"load exponents, row={last - 18}, rows=2, line=0, stride=17\n"
-        f"load broadcast, row={last - 1}, rows=1, line=0\n"
-        f"load weights, row={weights - 1}, rows=1, line=0\n"
-        f"load scales, row={scales - 1}, rows=1, line=0\n"
-        f"wait\n"
-        f"gemm source={last - 7}, weights={weights - beats}, scales={scales - 1},"
-        f" destination=0, inputs=1, outputs=1\n"
-        f"gemm source=0, weights=0, scales=0, destination={last - 5}, inputs=1, outputs=1\n"
-        f"compress source={last - 16}, destination=0, elements=1\n"
-        # Row 1 would be an addition of tensors, were this a vector instruction.
-        f"compress source=1, destination={last - 5}, elements=1\n"
-        f"compress source=1, destination=17, elements=1\n"  # which would take turns in one region
-        f"add r0, r{last - 16}, r{last - 32}, elements=1\n"
-        f"add r0, r{last - 32}, r{last - 16}, elements=1\n"
-        f"add r{last - 16}, r0, #1, elements=1\n"
-        f"sum s7, r{last - 16}, elements={params.group}\n"
-        f"add s7, s7, s7\n"
-        f"store activations, row={last - 16}, rows=16, line={LINES - 16 * 2}\n"
-        f"halt"
-    )
+    own = {"weights": weights - params.mxu.weight_beats, "scales": scales - 1, "destination": 0}
+    # Row 1 would be an addition of tensors, were the second compress a vector instruction; the
+    # third one would take turns in one region.
+    return assemble(f"""
+configure source=6, result=4
+load activations, row={last - 2}, rows=2, line=0
+load exponents, row={last - 18}, rows=2, line=0, stride=17
+load broadcast, row={last - 1}, rows=1, line=0
+load weights, row={weights - 1}, rows=1, line=0
+load scales, row={scales - 1}, rows=1, line=0
+wait
+{_gemm(source=last - 7, **own)}
+{_gemm(destination=last - 5)}
+compress source={last - 16}, destination=0, elements=1
+compress source=1, destination={last - 5}, elements=1
+compress source=1, destination=17, elements=1
+add r0, r{last - 16}, r{last - 32}, elements=1
+add r0, r{last - 32}, r{last - 16}, elements=1
+add r{last - 16}, r0, #1, elements=1
+sum s7, r{last - 16}, elements={params.group}
+add s7, s7, s7
+store activations, row={last - 16}, rows=16, line={LINES - 16 * 2}
+halt""")

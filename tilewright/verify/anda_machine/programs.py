@@ -1,4 +1,4 @@
-"""Programs of Anda for benches: random ones, one with every instruction, and its instructions."""
+"""Programs of Anda for benches: random ones, and one with every instruction."""
 
 from random import Random
 from typing import Any
@@ -17,7 +17,6 @@ from tilewright.golden.params.vector import Operation
 from tilewright.verify.anda_machine.builder import Builder, PlacedWeights, Scalar, Tensor
 from tilewright.verify.stimuli.tensors import heavy_tailed, random_weights
 
-NAMES = ("gemm", "compress")  # of instructions that have a size, besides moves and vectors
 STEPS = 4  # of a random program
 GROUPS = 3  # of a tensor of the directed program that has several
 MANTISSA = 5
@@ -182,14 +181,6 @@ def directed_program(params: AndaParams, seed: int) -> tuple[list[Instruction], 
     program = assemble("\nwait\n".join([*text, "halt"]))
     values = np.random.default_rng(seed).standard_normal(back * params.line_bytes // 2)
     return program, values.astype(np.float16).view(np.uint8)
-
-
-def sized(params: AndaParams, x: Instruction) -> tuple[str, bool] | None:
-    """Name, and whether it works on several groups; None for others."""
-    name = x.opcode.name.lower()
-    if name not in NAMES:
-        return None
-    return name, x["inputs" if name == "gemm" else "elements"] > params.group
 
 
 def activation_rows(machine: Any, matrix: Matrix, values: NDArray[np.uint16]) -> list[NDArray]:

@@ -1,17 +1,16 @@
 """Programs from Python: places data in external memory and writes the instructions."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tilewright.golden.harmonia_machine.isa import Settings, TileLines
+from tilewright.golden.harmonia_machine.isa import ACTIVATIONS, Settings, TileLines
 from tilewright.golden.harmonia_machine.layout import activation_rows
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Memory, Opcode
 from tilewright.golden.weights import Weights
 from tilewright.verify.machine.builder import BaseBuilder
-
-ACTIVATION_MEMORIES = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
 
 
 class Builder(BaseBuilder):
@@ -21,25 +20,13 @@ class Builder(BaseBuilder):
         super().__init__(params)
         self._settings = Settings()
 
-    def configure(
-        self,
-        *,
-        lanes: Iterable[int] | None = None,
-        tokens: int | None = None,
-        dataflow: Dataflow | None = None,
-        causal_limit: int | None = None,
-    ) -> None:
+    def configure(self, *, lanes: Iterable[int] | None = None, **settings: Any) -> None:
         """Change settings; lanes are the numbers of banks."""
-        old = self._settings
-        new = Settings(
-            old.lanes if lanes is None else sum(1 << lane for lane in lanes),
-            old.tokens if tokens is None else tokens,
-            old.dataflow if dataflow is None else dataflow,
-            old.causal_limit if causal_limit is None else causal_limit,
-        )
-        if new != old:
-            self.emit(Opcode.CONFIGURE, **new._asdict())
-            self._settings = new
+        if lanes is not None:
+            settings["lanes"] = sum(1 << lane for lane in lanes)
+        old, self._settings = self._settings, self._settings._replace(**settings)
+        if self._settings != old:
+            self.emit(Opcode.CONFIGURE, **self._settings._asdict())
 
     def load(self, memory: Memory, row: int, rows: int, line: int, bank: int | None = None) -> None:
         """Lines to rows; with ``bank``, all banks that are written take the values of that one."""
@@ -57,7 +44,7 @@ class Builder(BaseBuilder):
         groups = -(-np.shape(values)[1] // self.params.group)
         first = self.line
         for k in range(0, len(rows.mantissas), groups):
-            for memory, part in zip(ACTIVATION_MEMORIES, rows, strict=True):
+            for memory, part in zip(ACTIVATIONS, rows, strict=True):
                 self.place(memory, part[k : k + groups])
         return first
 

@@ -95,37 +95,25 @@ def _tiled_gemm(**changes: int) -> str:
 def last_rows(params: HarmoniaParams) -> list[Instruction]:
     """Instructions whose ranges end exactly where the memories do."""
     p = params
-    activations, halves, operands = p.activation_rows, p.halves_rows, p.operand_rows
-    keys, values = (p.low_slots(operand) for operand in (Operand.KEYS, Operand.VALUES))
-    loads = [_move(memory.name.lower(), p.depth(memory) - 1, 1) for memory in Memory]
-    stores = [
-        _move(memory.name.lower(), p.depth(memory) - 1, 1, "store", line=32 + 4 * memory)
-        for memory in Memory
-        if memory.stores
-    ]
-    last = {"metadata": operands - 1, "source": activations - 1}
-    return assemble(
-        "\n".join(
-            [
-                *loads,
-                "wait",
-                _gemm("weights", operands=operands - 1, destination=halves - p.tile_words, **last),
-                _gemm("keys", operands=operands - 1, low_halves=operands - keys, **last),
-                _gemm("values", operands=operands - 1, low_halves=operands - values, **last),
-                _convert("activations", source=halves - 1, destination=activations - 1),
-                _convert("keys", low_halves=operands - 1, part=p.parts - 1),
-                _convert(
-                    "keys", destination=operands - 1, metadata=operands - 1, low_halves=operands - 2
-                ),
-                _convert("values", source=halves - p.converter.loops, tokens=p.group),
-                f"learn source={halves - 1}, elements=1, first=1, last=1",
-                f"clear low_halves={operands - 1}, rows=1",
-                f"add r0, r{halves - 1}, r{halves - 2}, elements=1",
-                f"add r{halves - 1}, r0, #1, elements=1",
-                f"sum s7, r{halves - 1}, elements=4",
-                "add s7, s7, s7",
-                *stores,
-                "halt",
-            ]
-        )
-    )
+    activations, halves, operands = p.activation_rows, p.halves_rows, p.operand_rows - 1
+    keys, values = (operands + 1 - p.low_slots(k) for k in (Operand.KEYS, Operand.VALUES))
+    ends = [(memory, memory.name.lower(), p.depth(memory) - 1) for memory in Memory]
+    loads = [_move(name, row, 1) for _, name, row in ends]
+    stores = [_move(n, row, 1, "store", 32 + 4 * m) for m, n, row in ends if m.stores]
+    last = {"metadata": operands, "source": activations - 1, "operands": operands}
+    text = f"""
+wait
+{_gemm("weights", destination=halves - p.tile_words, **last)}
+{_gemm("keys", low_halves=keys, **last)}
+{_gemm("values", low_halves=values, **last)}
+{_convert("activations", source=halves - 1, destination=activations - 1)}
+{_convert("keys", low_halves=operands, part=p.parts - 1)}
+{_convert("keys", destination=operands, metadata=operands, low_halves=operands - 1)}
+{_convert("values", source=halves - p.converter.loops, tokens=p.group)}
+learn source={halves - 1}, elements=1, first=1, last=1
+clear low_halves={operands}, rows=1
+add r0, r{halves - 1}, r{halves - 2}, elements=1
+add r{halves - 1}, r0, #1, elements=1
+sum s7, r{halves - 1}, elements=4
+add s7, s7, s7"""
+    return assemble("\n".join([*loads, text, *stores, "halt"]))

@@ -1,4 +1,4 @@
-"""Programs of Harmonia for benches: random ones, one with every instruction, its instructions."""
+"""Programs of Harmonia for benches: random ones, and one with every instruction."""
 
 from functools import partial
 from random import Random
@@ -24,11 +24,6 @@ from tilewright.golden.weights import quantise
 from tilewright.verify.harmonia_machine.builder import Builder
 from tilewright.verify.stimuli.tensors import with_outliers
 
-NAMES = (  # of instructions that have a size, besides moves and vectors
-    *(f"gemm of {operand.name.lower()}" for operand in Operand),
-    *(f"convert {conversion.name.lower()}" for conversion in Conversion),
-    *("learn", "clear"),
-)
 GROUPS = 3  # of an instruction of the directed program on several
 
 # Rows of every memory that a program starts with, works on and stores: on both sides of the border
@@ -378,21 +373,6 @@ def _products(b: Builder, writer: Writer, groups: int) -> None:
             token_tiles=1,
         )
         b.wait()
-
-
-def sized(params: HarmoniaParams, x: Instruction) -> tuple[str, bool] | None:
-    """Name, and whether it works on several rows or groups; None for others."""
-    match x.opcode:
-        case Opcode.GEMM:
-            return f"gemm of {Operand(x['operand']).name.lower()}", x["groups"] > 1
-        case Opcode.CONVERT:
-            name = f"convert {Conversion(x['conversion']).name.lower()}"
-            return name, x["elements"] > params.group
-        case Opcode.CLEAR:
-            return "clear", x["rows"] > 1
-        case Opcode.LEARN:
-            return "learn", x["elements"] > params.group
-    return None
 
 
 def activation_rows(machine: Any, matrix: Matrix, values: NDArray[np.uint16]) -> list[NDArray]:

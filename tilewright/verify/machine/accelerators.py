@@ -45,7 +45,6 @@ def bench_side(params: Any) -> Any:
     """Return the package with an accelerator's own part of the benches of programs.
 
     ``WEIGHTS`` and ``TENSORS`` are memories whose rows take a line at most; tensors are stored too.
-    ``OVERFLOW`` converts an infinity. ``NAMES`` are those of instructions that have a size, besides
-    moves and vectors; ``sized`` gives an instruction's name, and whether it works on several.
+    ``OVERFLOW`` converts an infinity.
     """
     return import_module(f"tilewright.verify.{params.block}_machine")

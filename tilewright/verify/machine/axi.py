@@ -220,7 +220,7 @@ async def gemms_behind_axi(dut: Any, stall: float, from_memory: bool) -> None:
         for counter, count in outcome.counts.items():
             value, _ = await host.read(Register.COUNTERS + 8 * counter)
             assert value == count, f"{counter.name} is {value}, not {count}"
-    require_memory(memory, wanted, params.line_bytes, None)
+    require_memory(memory, wanted, params.line_bytes)
     lines, name = len(host.external), OWN.WEIGHTS
     status = await host.run(
         system.assemble(f"load {name}, row=0, rows=64, line={lines - 1}\nwait\nhalt"), Error.BUS

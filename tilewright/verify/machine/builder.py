@@ -40,10 +40,6 @@ class BaseBuilder:
         self.line += len(data) // self.params.line_bytes
         return line
 
-    def place_of(self, line: int) -> str:
-        """Name the content of a line, for a message."""
-        return f"line {line}"
-
     # Instructions.
 
     def emit(self, opcode: Any, **fields: int) -> None:

@@ -20,7 +20,6 @@ async def check_program(
     *,
     seed: int | None = None,
     stall: float = 0.0,
-    where: Any = None,
     stream: bool = False,
     line: int | None = None,
 ) -> dict:
@@ -28,7 +27,6 @@ async def check_program(
 
     ``seed``, by default the job's, decides the memory's latency and stalls. With ``stream`` the
     program is written to external memory, after ``memory``; with ``line`` it lies there already.
-    ``where``, a function of a line, names what lies there, for the message.
     """
     params, system = s.params, accelerator_of(s.params)
     seed = s.job.seed if seed is None else seed
@@ -47,7 +45,7 @@ async def check_program(
         f"ended with {status.error.name} at instruction {status.instruction},"
         f" expected a halt at {outcome.instruction}"
     )
-    require_memory(memory, wanted, params.line_bytes, where)
+    require_memory(memory, wanted, params.line_bytes)
     saturated = await host.read(Register.EVENTS)
     assert saturated == outcome.saturated, f"saturated is {saturated}, not {outcome.saturated}"
     expected = dict(outcome.counts)
@@ -59,16 +57,14 @@ async def check_program(
     return counters
 
 
-def require_memory(memory: np.ndarray, wanted: np.ndarray, line_bytes: int, where: Any) -> None:
+def require_memory(memory: np.ndarray, wanted: np.ndarray, line_bytes: int) -> None:
     """Require every byte of external memory to be as wanted."""
     different = np.flatnonzero(memory != wanted)
     if not len(different):
         return
     first = int(different[0])
-    line = first // line_bytes
-    place = where(line) if where else f"line {line}"
     raise AssertionError(
-        f"{len(different)} bytes differ, the first at {first:#x} ({place}):"
+        f"{len(different)} bytes differ, the first at {first:#x} (line {first // line_bytes}):"
         f" got {memory[first]:#04x}, expected {wanted[first]:#04x}"
     )
 

@@ -95,7 +95,7 @@ class ModelWork:
         line, end = self.lines.end, len(self.memory)
         case = ModelCase(name, np.concatenate([self.memory, written]), line, program)
         after = case.memory.copy()
-        outcome = self.machine.executor(after, self.lines.state).run_stream(line)
+        self.outcome = outcome = self.machine.executor(after, self.lines.state).run_stream(line)
         assert outcome.error is Error.NONE, f"{name}: golden stops with {outcome.error.name}"
         self.memory = after[:end]
         return case

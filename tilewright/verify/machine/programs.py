@@ -15,7 +15,7 @@ async def random_programs(s: Session) -> None:
         seed = 1000 * s.job.seed + k
         b = bench_side(s.params).random_program(s.params, seed)
         with s.case(f"{s.params.slug}, program {k}, stall {stall:g}"):
-            await check_program(s, b.program, b.memory, seed=seed, stall=stall, where=b.place_of)
+            await check_program(s, b.program, b.memory, seed=seed, stall=stall)
 
 
 @system_test
