@@ -13,7 +13,7 @@ from tilewright.golden.anda_machine.isa import (
     check,
     groups_of,
 )
-from tilewright.golden.anda_machine.layout import block_format, fp16_values
+from tilewright.golden.anda_machine.layout import fp16_values
 from tilewright.golden.bfp import encode
 from tilewright.golden.machine.fast_products import PartWeights
 from tilewright.golden.machine.fast_vector import dots, masked, weighed
@@ -101,7 +101,7 @@ class Machine(BaseMachine):
         if key != self._last_key:
             p, (rows, banks) = self.params, planes.shape
             length = rows // group_rows(mantissa) * p.group
-            fmt = block_format(p, mantissa)
+            fmt = p.mxu.numerics.block_format(mantissa)
             layout = TensorLayout(fmt=fmt, rows=banks, length=length, lanes=banks)
             blocks = load(layout, planes, exponents)
             step = blocks.exponent.astype(np.int32) - FP16.bias - (mantissa - 1)
@@ -136,7 +136,7 @@ class Machine(BaseMachine):
             rows = words.view(self.activations.dtype).T
             self.activations[row : row + len(rows)] = rows
             return
-        fmt = block_format(p, mantissa)
+        fmt = p.mxu.numerics.block_format(mantissa)
         layout = TensorLayout(fmt=fmt, rows=len(values), length=values.shape[1], lanes=len(values))
         planes, exponents = store(layout, encode(fmt, values, saturate=True))
         end = row + len(planes)

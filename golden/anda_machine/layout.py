@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.anda.image import TensorLayout, store, weight_planes, weight_scales
 from tilewright.golden.bfp import encode
-from tilewright.golden.params.anda_machine import AndaParams
-from tilewright.golden.params.formats import BlockFormat
+from tilewright.golden.machine.layout import element_dtype
+from tilewright.golden.params.anda_machine import AndaParams, Memory
 from tilewright.golden.weights import Weights
 
 
@@ -24,15 +24,6 @@ class Planes(NamedTuple):
     exponents: NDArray[np.uint8]  # (groups, banks)
 
 
-def word_dtype(params: AndaParams) -> np.dtype:
-    """The numpy type of a word of the activation buffer."""
-    return np.dtype(f"<u{params.group // 8}")
-
-
-def block_format(params: AndaParams, mantissa: int) -> BlockFormat:
-    return BlockFormat(group=params.group, mantissa_bits=mantissa)
-
-
 def fp16_rows(params: AndaParams, values: ArrayLike) -> NDArray:
     """Rows of fp16 patterns (tokens, elements), up to ``params.rows`` tokens; zero-padded."""
     values = np.asarray(values, np.uint16)
@@ -40,13 +31,14 @@ def fp16_rows(params: AndaParams, values: ArrayLike) -> NDArray:
     groups = -(-elements // params.group)
     padded = np.zeros((params.rows, groups * params.group), "<u2")
     padded[:tokens, :elements] = values
-    words = padded.view(word_dtype(params))  # (banks, groups * 16)
+    words = padded.view(element_dtype(params, Memory.ACTIVATIONS))  # (banks, groups * 16)
     return np.ascontiguousarray(words.T)
 
 
 def fp16_values(params: AndaParams, rows: NDArray, elements: int) -> NDArray[np.uint16]:
     """Undo :func:`fp16_rows`, for all banks: (banks, elements)."""
-    words = np.ascontiguousarray(rows.T.astype(word_dtype(params), copy=False))
+    dtype = element_dtype(params, Memory.ACTIVATIONS)
+    words = np.ascontiguousarray(rows.T.astype(dtype, copy=False))
     return words.view("<u2")[:, :elements]
 
 
@@ -56,7 +48,7 @@ def anda_rows(params: AndaParams, mantissa: int, values: ArrayLike) -> Planes:
     tokens, elements = _checked(params, values.shape)
     padded = np.zeros((params.rows, elements), np.uint16)
     padded[:tokens] = values
-    fmt = block_format(params, mantissa)
+    fmt = params.mxu.numerics.block_format(mantissa)
     layout = TensorLayout(fmt=fmt, rows=params.rows, length=elements, lanes=params.rows)
     return Planes(*store(layout, encode(fmt, padded, saturate=True)))
 

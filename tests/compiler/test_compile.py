@@ -22,8 +22,6 @@ from tilewright.golden.llm.folder import LLAMA, read_folder
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Layer
 from tilewright.golden.llm.tiny import SHAPES, tiny_model
-from tilewright.golden.llm.tokenizer import BytePairs, Pieces
-from tilewright.golden.llm.tokenizer_file import tokenizer_data, tokenizer_of
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.on_cpu import CpuOptions, CpuSession
 from tilewright.studies.recipes import RecipeFile, read_recipe, smoothed_model
@@ -378,16 +376,6 @@ def test_refused_recipes(tmp_path, config, modules, message):
     options = Options(target="anda:small", context=8, recipe=RecipeFile(path))
     with pytest.raises(CommandError, match=message):
         compile_model("tiny-llama", tmp_path / "out", options)
-
-
-def test_tokenizers_as_data():
-    pairs = BytePairs(["a", "b", "ab"], [("a", "b")], "gpt-2")
-    pieces = Pieces(["\u2581", "a", "\u2581a"], {"\u2581a": 1.0}, space_first=True)
-    for tokenizer, text in ((pairs, "abba"), (pieces, "a a")):
-        again = tokenizer_of(json.loads(json.dumps(tokenizer_data(tokenizer))))
-        assert again is not None
-        assert again.encode(text).tolist() == tokenizer.encode(text).tolist()
-    assert tokenizer_of(tokenizer_data(None)) is None
 
 
 # Formats of the user's own.

@@ -137,15 +137,6 @@ def test_operations_share_the_cycles(spec):
     assert sums and total.plus(total, -1) == ProgramTime()
 
 
-def test_a_slower_memory_takes_longer():
-    for spec in MACHINES:
-        plan, step = plan_of(spec, 0), Step.prompt(30, 1)
-        timings = [Timing(LATENCY, Fraction(n)) for n in (1, 2, 8)]
-        fast, *slow = (whole(step_time(plan, step, timing)).load for timing in timings)
-        assert fast == whole(step_time(plan, step, LATENCY)).load
-        assert fast < slow[0] < slow[1]
-
-
 def test_sequences_are_decoded_in_groups():
     steps = batch_steps([100] * 150)
     assert [len(step.tokens) for step in steps] == [64, 64, 22]

@@ -156,4 +156,3 @@ def test_rows_refuse_what_does_not_fit_and_never_overlap():
         assert not held[place.first : place.end].any() and place.end <= 32
         held[place.first : place.end] = True
         live.append(place)
-    assert rows.largest <= int((~held).sum())

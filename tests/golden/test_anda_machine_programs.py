@@ -227,10 +227,3 @@ def test_what_depends_on_timing_is_found(text, hazard):
     program = assemble(f"configure source=3, result={result}\n{text}\nhalt")
     found = first_hazard(SMALL, program)
     assert (found and str(found)) == hazard
-
-
-def test_builder_refuses_what_depends_on_timing():
-    builder = Builder(SMALL)
-    builder.program.extend(assemble("copy r8, r0, elements=16"))
-    with pytest.raises(ValueError, match=r"^instruction 0, vector, reads rows 0\.\.15 of"):
-        builder.halt()

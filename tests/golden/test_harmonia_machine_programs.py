@@ -17,7 +17,6 @@ from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.isa import (
     Settings,
     assemble,
-    check,
     disassemble,
     expand,
     first_hazard,
@@ -32,7 +31,6 @@ from tilewright.golden.harmonia_machine.layout import (
 from tilewright.golden.machine.assembly import AssemblyError
 from tilewright.golden.machine.clock import schedule
 from tilewright.golden.machine.layout import from_bytes, to_bytes
-from tilewright.golden.machine.vector import elementwise
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia_machine import (
     Counter,
@@ -42,7 +40,6 @@ from tilewright.golden.params.harmonia_machine import (
     Opcode,
 )
 from tilewright.golden.params.machine import Error, UnitOfWork
-from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import quantise
 from tilewright.verify.harmonia_machine import builder
 from tilewright.verify.stimuli.tensors import with_outliers
@@ -408,13 +405,6 @@ def test_a_gemm_keeps_the_largest_results(dataflow, limit, tokens):
     assert not machine.scalars[1:6].any()
 
 
-def test_maxima_of_more_token_tiles_than_registers():
-    text = "gemm weights, source=0, operands=0, metadata=0, destination=0, groups=1, tiles=1"
-    for token_tiles, maxima, error in ((9, 1, Error.SIZE), (8, 1, Error.NONE), (9, 0, Error.NONE)):
-        (x,) = assemble(f"{text}, token_tiles={token_tiles}, maxima={maxima}")
-        assert check(SMALL, x) is error
-
-
 def test_learnt_offsets_are_those_of_the_window():
     rng = np.random.default_rng(8)
     keys = with_outliers(rng, 2 * SMALL.rows, 13)
@@ -440,11 +430,6 @@ def test_saturation_is_remembered():
         assert outcome.counts[Counter.GROUPS_CONVERTED] == SMALL.rows
 
 
-GEMM = (
-    "gemm keys, source=0, operands=0, low_halves=64, metadata=0, destination=0, groups=1, tiles=1"
-)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -464,20 +449,6 @@ def test_programs_whose_result_depends_on_timing_are_found(text, message):
     b.program += assemble(text)
     with pytest.raises(ValueError, match=f"^{message}$"):
         b.halt()
-
-
-def test_instructions_that_run_at_the_same_time_are_no_hazard():
-    keys = "convert keys, source=0, elements=8, destination=0, low_halves=128, metadata=0"
-    for first in ("load operands, row=0, rows=1, line=0", keys):
-        assert first_hazard(SMALL, assemble(f"{first}\n{GEMM}\nhalt")) is None
-    assert first_hazard(SMALL, assemble("add r9000, r1, #1, elements=8\nhalt")) is None  # it stops
-
-
-# What is wrong with instructions is in the bench, for golden and hardware alike.
-
-
-def test_a_word_that_is_no_instruction():
-    assert check(SMALL, None) is Error.OPCODE
 
 
 def test_parts_of_a_product_in_order():
@@ -527,14 +498,6 @@ def test_units_work_at_the_same_time_in_different_regions():
     assert [w.number for w in (load, add, convert, store)] == [0, 1, 2, 3]
 
 
-def test_a_memory_of_one_region_has_one_user():
-    text = "load fp16, row=0, rows=16, line=0\nadd r1024, r1024, #1, elements=64"
-    load, add = cycles_of(text, regions=1)
-    assert add.begin == load.end
-    load, add = cycles_of(text)
-    assert add.begin < load.end
-
-
 def test_a_load_waits_for_a_store_of_its_lines_and_the_other_way_round():
     far = SMALL.region_rows(Memory.FP16)
     for first, second in ("store", "load"), ("load", "store"):
@@ -545,31 +508,6 @@ def test_a_load_waits_for_a_store_of_its_lines_and_the_other_way_round():
             )
             assert SMALL.lines(Memory.FP16, 12) == 3
             assert (other.begin == one.end) is waits
-
-
-def test_loads_hide_behind_other_work():
-    text = "load operands, row=0, rows=64, line=0\n" + "exponential r0, r0, elements=64\n" * 12
-    ends = [max(w.end for w in cycles_of(text, latency)) for latency in (5, 25)]
-    assert ends[0] == ends[1]
-
-
-def test_vector_operations_are_those_of_the_vector_unit():
-    rng = np.random.default_rng(9)
-    a, c = with_outliers(rng, 2, 7), with_outliers(rng, 2, 7)
-    b = Builder(SMALL)
-    for k, x in enumerate((a, c)):
-        b.load(Memory.FP16, 2 * k, 2, b.place_halves(x))
-    b.program += assemble("maximum r4, r0, r2, elements=7\nlargest s3, r4, elements=7")
-    b.program += assemble("subtract r6, r4, s3, elements=7")
-    line = b.reserve(1)
-    b.store(Memory.FP16, 6, 2, line)
-    b.halt()
-    memory = b.memory
-    assert Machine(SMALL, memory).run(b.program).error is Error.NONE
-    larger = elementwise(Operation.MAXIMUM, a, c)
-    top = larger.view(np.float16).max(axis=1, keepdims=True).view(np.uint16)
-    want = elementwise(Operation.SUBTRACT, larger, top)
-    assert np.array_equal(b.halves_results(memory, line, 2, 7), want)
 
 
 def test_what_a_conversion_of_values_sees():

@@ -143,7 +143,7 @@ def operation_times(
     Times up to every layer, and up to the end of the last, are added to ``layers``.
     """
     if not isinstance(program, Program):
-        program = Program(list(program), [""] * len(program), 0, range(0), 1, True)
+        program = Program(list(program), [""] * len(program), range(0), 1, True)
     instructions, names = program.instructions, program.operations
     marks = (
         {program.first_of_layer(k) for k in range(program.layers + 1)} if layers is not None else ()

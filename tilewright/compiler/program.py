@@ -26,7 +26,6 @@ class Program:
 
     instructions: list[Any]
     operations: list[str]
-    entering: int  # instructions at the start that load the tokens' vectors
     body: range  # those of a layer; of the first where layers are not a loop
     layers: int
     looped: bool
@@ -98,8 +97,8 @@ def step_program(
             operations += names
     instructions += [*last, machine.instruction(machine.opcode["HALT"], {})]
     operations += [*last_names, ""]
-    layer = range(begin, begin + len(inner))
-    return Program(instructions, operations, len(vectors), layer, count, looped)
+    own = range(begin, begin + len(inner))
+    return Program(instructions, operations, own, count, looped)
 
 
 def _of_layer(x: Any, layer: int, strides: dict[int, int]) -> Any:
@@ -206,4 +205,4 @@ def head_program(lines: Lines, tile: int = 0, *, latency: int, parts: int | None
     ordered = _lowered_head(lines, tile, parts).ordered(machine, latency)
     instructions, operations = written(machine, ordered, machine.defaults)
     halt = machine.instruction(machine.opcode["HALT"], {})
-    return Program([*instructions, halt], [*operations, ""], 0, range(0), 1, False)
+    return Program([*instructions, halt], [*operations, ""], range(0), 1, False)

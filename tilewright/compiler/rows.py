@@ -102,15 +102,6 @@ class Rows:
             last, before = end, stamp
         self._free = merged
 
-    @property
-    def largest(self) -> int:
-        """Most consecutive rows that are free."""
-        best = run = end = 0
-        for first, stop, _ in self._free:
-            run = run + stop - first if first == end else stop - first
-            end, best = stop, max(best, run)
-        return best
-
 
 _LONG_AGO = -RECENT - 1
 _Free = tuple[tuple[int, int, int], ...]  # first, end, when given back: -1 is the latest

@@ -31,11 +31,17 @@ class Matrix:
         firsts = range(0, self.outputs, self.part)
         return [range(first, min(first + self.part, self.outputs)) for first in firsts]
 
+    @cached_property
+    def _chunks(self) -> list[list[range]]:
+        firsts = [range(own.start, own.stop, self.chunk) for own in self.parts]
+        return [
+            [range(first, min(first + self.chunk, own.stop)) for first in loads]
+            for own, loads in zip(self.parts, firsts, strict=True)
+        ]
+
     def chunks(self, part: int) -> list[range]:
         """Outputs of every load of a part."""
-        own = self.parts[part]
-        firsts = range(own.start, own.stop, self.chunk)
-        return [range(first, min(first + self.chunk, own.stop)) for first in firsts]
+        return self._chunks[part]
 
     @property
     def part_chunks(self) -> int:

@@ -265,8 +265,8 @@ class AndaLowering(Lowering):
         """Scores from ``row`` on: the query of rows ``step`` apart times ``count`` keys."""
         channels = self.shape.head_dim
         fields = {"results": count, "step": step, "pitch": self.machine.words(channels)}
-        place = Operation.DOTS, keys.first, query, row, channels
-        self._sums(*place, scale=channels**-0.5, **fields)
+        scale = channels**-0.5
+        self._sums(Operation.DOTS, keys.first, query, row, channels, scale=scale, **fields)
 
     def _weigh(self, values: Place, row: int, into: Tensor, count: int) -> None:
         """The sum of ``count`` values, each times its power from ``row`` on."""
@@ -382,8 +382,8 @@ class AndaLowering(Lowering):
         self.apply(Operation.DOT, tops, sums, into=_MERGED_SUM)
         self.apply(Operation.RECIPROCAL, _MERGED_SUM, into=_MERGED_SUM)
         self.apply(Operation.MULTIPLY, tops, _MERGED_SUM, into=tops)
-        place = Operation.WEIGH, all_banks.first, tops.row, result.row, rows
-        self._sums(*place, results=self.machine.words(channels), pitch=rows)
+        fields = {"results": self.machine.words(channels), "pitch": rows}
+        self._sums(Operation.WEIGH, all_banks.first, tops.row, result.row, rows, **fields)
         self.release(tops, sums)
         self.fp16.give(all_banks)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.anda_machine import cycles, isa
 from tilewright.golden.anda_machine.executor import Machine as Executor
 from tilewright.golden.anda_machine.isa import Formats, Instruction
-from tilewright.golden.anda_machine.layout import fp16_rows, fp16_values, weight_rows, word_dtype
+from tilewright.golden.anda_machine.layout import fp16_rows, fp16_values, weight_rows
 from tilewright.golden.bits import encode
-from tilewright.golden.machine.layout import from_bytes, to_bytes
+from tilewright.golden.machine.layout import element_dtype, from_bytes, to_bytes
 from tilewright.golden.params.anda import MAX_MANTISSA_BITS
 from tilewright.golden.params.anda_machine import (
     FP16_ROWS,
@@ -139,19 +138,14 @@ class AndaMachine(Machine):
         prompt = np.zeros((p.rows, FP16_ROWS * lanes), np.uint16)
         prompt[:, : p.rows][np.arange(p.rows) > np.arange(p.rows)[:, np.newaxis]] = minus
         later = prompt.reshape(p.rows, FP16_ROWS, lanes).swapaxes(0, 1)
-        parts = [np.ascontiguousarray(v).view(word_dtype(p))[..., 0] for v in (ones, *masks, later)]
+        word = element_dtype(p, Memory.ACTIVATIONS)
+        parts = [np.ascontiguousarray(v).view(word)[..., 0] for v in (ones, *masks, later)]
         return np.concatenate([to_bytes(p, Memory.ACTIVATIONS, rows) for rows in parts])
-
-    @cached_property
-    def _constant_lines(self) -> tuple[int, int]:
-        p = self.params
-        ones = self.lines(Memory.ACTIVATIONS, 1 + p.rows)
-        return ones, self.lines(Memory.ACTIVATIONS, p.rows)
 
     def mask_line(self, lane: int) -> int:
         """Lines from the first constant to the masks of a lane."""
-        ones, masks = self._constant_lines
-        return ones + lane * masks
+        lines = self.lines(Memory.ACTIVATIONS, 1 + self.rows)
+        return lines + lane * self.lines(Memory.ACTIVATIONS, self.rows)
 
     @property
     def prompt_mask_line(self) -> int:
@@ -218,10 +212,8 @@ class AndaMachine(Machine):
         x = item.instruction
         if x.opcode is not Opcode.GEMM:
             return None
-        groups, tiles = (
-            -(-x["inputs"] // self.params.group),
-            -(-x["outputs"] // self.params.columns),
-        )
+        groups = -(-x["inputs"] // self.params.group)
+        tiles = -(-x["outputs"] // self.params.columns)
         return self.settings_of(item).source, groups * tiles
 
     def bank(self, token: Token, index: int, step: Step) -> int:

@@ -502,9 +502,9 @@ class HarmoniaLowering(Lowering):
         with self.fp16.within(self.work_regions[turn]):
             scores = self.tensor(size)
         self.tokens, self.limit = self._cached_tokens(job, part), self._limit(job, part)
-        sizes = {"groups": tensor.across, "tiles": tiles_of(p, size), "low_halves": keys.low}
-        place = Operand.KEYS, job.queries, keys.place.first, scores
-        self._gemm(*place, **sizes, maxima=1, register=top.number)
+        fields = {"groups": tensor.across, "tiles": tiles_of(p, size), "low_halves": keys.low}
+        fields |= {"maxima": 1, "register": top.number}
+        self._gemm(Operand.KEYS, job.queries, keys.place.first, scores, **fields)
         return scores
 
     def powers(self, job: Job, part: int, scores: Tensor, top: Scalar, total: Scalar) -> None:
@@ -519,9 +519,9 @@ class HarmoniaLowering(Lowering):
         acts = self._acts(groups_of(p, scores.elements))
         self._convert(scores, acts.first)
         self.tokens, self.limit = self._cached_tokens(job, part), 0
-        sizes = {"groups": groups_of(p, scores.elements), "tiles": tensor.across}
-        place = Operand.VALUES, acts, values.place.first, into
-        self._gemm(*place, **sizes, low_halves=values.low)
+        fields = {"groups": groups_of(p, scores.elements), "tiles": tensor.across}
+        fields["low_halves"] = values.low
+        self._gemm(Operand.VALUES, acts, values.place.first, into, **fields)
         self.acts.give(acts)
         if self.keys_of.parts > 1:
             self._drop_parts()
