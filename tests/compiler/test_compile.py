@@ -331,49 +331,38 @@ def test_a_recipe_of_harmonia(tmp_path):
     assert np.sqrt(np.mean((got - want) ** 2)) < 0.05 * want.std()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"key_bits": (8, 6)}, r"key_bits is \(8, 6\); the accelerator has \(8, 4\)"),
-        ({"weight_bits": 3}, "weights have 4 or 8 bits, not 3"),
-        ({"group": 16, "initial": 16}, "group is 16; .* has 8"),
-        (
-            {"smoothing": {"model.layers.0.self_attn": [[1.0] * 16]}},
-            r"factors of model.layers.0.self_attn are \(1, 16\), not \(2, 16\)",
-        ),
-        (
-            {"smoothing": {"model.layers.0.self_attn": [[0.0] * 16] * 2}},
-            "must be above 0 and finite",
-        ),
-    ],
-)
-def test_refused_recipes_of_harmonia(tmp_path, changes, message):
-    options = harmonia_recipe(tmp_path / "r.json", **changes)
-    with pytest.raises(CommandError, match=message):
-        compile_model("tiny-llama", tmp_path / "out", options)
+REFUSED = [
+    ({"key_bits": (8, 6)}, r"key_bits is \(8, 6\); the accelerator has \(8, 4\)"),
+    ({"weight_bits": 3}, "weights have 4 or 8 bits, not 3"),
+    ({"group": 16, "initial": 16}, "group is 16; .* has 8"),
+    (
+        {"smoothing": {"model.layers.0.self_attn": [[1.0] * 16]}},
+        r"factors of model.layers.0.self_attn are \(1, 16\), not \(2, 16\)",
+    ),
+    ({"smoothing": {"model.layers.0.self_attn": [[0.0] * 16] * 2}}, "must be above 0 and finite"),
+    ((AndaConfig(9, 7, 8, 6), "head"), "group is 64; anda__.* has 16"),
+    ((HarmoniaConfig(), "head"), "is a recipe of harmonia; programs of Anda need one of anda"),
+    (
+        (AndaConfig(8, 8, 8, 8, group=16), "model.layers.0.mlp.up_proj"),
+        r"mlp.up_proj is 64 by 64; tiny-llama-0 has \(96, 64\): the recipe is for another",
+    ),
+    (
+        (AndaConfig(8, 8, 8, 8, group=16), "model.layers.7.self_attn.q_proj"),
+        "model.layers.7.self_attn.q_proj is no module of tiny-llama-0",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("config", "modules", "message"),
-    [
-        (AndaConfig(9, 7, 8, 6), {}, "group is 64; anda__.* has 16"),
-        (HarmoniaConfig(), {}, "is a recipe of harmonia; programs of Anda need one of anda"),
-        (
-            AndaConfig(8, 8, 8, 8, group=16),
-            {"model.layers.0.mlp.up_proj": ("u", 64, 64)},
-            r"mlp.up_proj is 64 by 64; tiny-llama-0 has \(96, 64\): the recipe is for another",
-        ),
-        (
-            AndaConfig(8, 8, 8, 8, group=16),
-            {"model.layers.7.self_attn.q_proj": ("qkv", 64, 64)},
-            "model.layers.7.self_attn.q_proj is no module of tiny-llama-0",
-        ),
-    ],
-)
-def test_refused_recipes(tmp_path, config, modules, message):
+@pytest.mark.parametrize(("recipe", "message"), REFUSED)
+def test_refused_recipes(tmp_path, recipe, message):
+    """Changes of one of Harmonia, or one for Anda with a module."""
     path = tmp_path / "r.json"
-    Recipe("LlamaForCausalLM", config, modules or {"head": ("qkv", 1, 1)}).save(path)
-    options = Options(target="anda:small", context=8, recipe=RecipeFile(path))
+    if isinstance(recipe, dict):
+        options = harmonia_recipe(path, **recipe)
+    else:
+        config, module = recipe
+        Recipe("LlamaForCausalLM", config, {module: ("u", 64, 64)}).save(path)
+        options = Options(target="anda:small", context=8, recipe=RecipeFile(path))
     with pytest.raises(CommandError, match=message):
         compile_model("tiny-llama", tmp_path / "out", options)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.tiny_machine import TinyMachine
-from tilewright.compiler import graph, head, image, lowering, program, rows, schedule
+from tilewright.compiler import graph, head, image, lowering, schedule
 from tilewright.compiler.anda.lowering import AndaLowering
 from tilewright.compiler.anda.machine import AndaMachine
 from tilewright.compiler.harmonia.lowering import HarmoniaLowering
@@ -132,11 +132,6 @@ PLANTED: dict[str, Patch] = {
     # Allocator.
     "rows are given back early": swapped("take", early_give, Rows),
     "rows that are taken stay free": constant(Rows, "take_at", lambda self, place: None),
-    "rows that are taken count as free": swapped(
-        "_best_fit",
-        lambda f: lambda region, free, *more: f(region, ((0, free[-1][1], -1),), *more),
-        rows,
-    ),
     "a tensor is half as long": swapped(
         "tensor",
         lambda f: (
@@ -155,9 +150,6 @@ PLANTED: dict[str, Patch] = {
         "write", lambda f: lambda self, first, end, number, before: None, schedule._Space
     ),
     "settings are not compared": constant(schedule, "met", lambda settings, needs: bool(settings)),
-    "instructions are reversed": constant(
-        program, "schedule", lambda machine, items, *_: range(len(items) - 1, -1, -1)
-    ),
     # Lowering.
     "the norm's share is forgotten in its epsilon": constant(image, "NORM_SHARE", 2.0**-5),
     "SiLU has the wrong sign": in_operation("gate+up", Operation.ADD, Operation.SUBTRACT),

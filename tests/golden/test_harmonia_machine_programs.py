@@ -115,18 +115,14 @@ def test_text_and_words_name_the_same_instructions():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("jump", "line 1: unknown instruction 'jump'; known: halt, configure, .*"),
         ("configure dataflow=sideways", "line 1: unknown dataflow 'sideways'; known: column_.*"),
         ("configure lines=1", "line 1: configure has no operand 'lines'"),
         ("gemm queries, source=0", "line 1: unknown operand 'queries'; known: weights, keys, .*"),
         ("convert", "line 1: unknown conversion ''; known: activations, keys, values"),
-        ("clear low_halves=0", "line 1: clear lacks rows"),
-        ("load cache, row=0, rows=1, line=0", "line 1: unknown memory 'cache'; known: mant.*"),
         ("sum s0, r0, elements=1, sight=3", "line 1: sum has no operand 'sight'"),
         ("powers r0, r0, s0, elements=1", "line 1: total must be a scalar register sN, not ''"),
         ("powers r0, r0, s0, elements=1, total=s8", "line 1: vector: total must be 0..7, not 8"),
         ("sum s0, r0, elements=1, total=s1", "line 1: sum has no operand 'total'"),
-        ("learn source=0, elements=70000", "line 1: learn: elements must be 0..65535, not 70000"),
     ],
 )
 def test_wrong_lines(text, message):

@@ -160,8 +160,8 @@ class Session:
         self.prompts = [encode(p) for p in ([prompts] if isinstance(prompts, str) else prompts)]
         self.begun: list[list[int]] = [[] for _ in self.prompts]  # tokens of an earlier run
         if state is not None and state.exists():
-            prompts, self.begun = _load(state, runner)
-            if prompts != self.prompts:
+            asked, self.begun = _load(state, runner)
+            if asked != self.prompts:
                 raise CommandError(f"{state} is the state of another prompt")
 
     def _encode(self, prompt: str) -> list[int]:

@@ -108,20 +108,10 @@ def _attend(b: Builder, choose: Random, rng: Generator) -> None:
     else:
         most = (a_rows - beats) // pitch + 1
     results = choose.randint(1, max(1, min(most, b.rows_of(y))))
-    b.emit(
-        Opcode.VECTOR,
-        operation=operation,
-        a_kind=Kind.TENSOR,
-        b_kind=Kind.TENSOR,
-        a=a.row,
-        b=other.row,
-        destination=y.row,
-        elements=elements,
-        results=results,
-        step=step,
-        pitch=pitch,
-        scale=half(0.25),
-    )
+    fields = {"results": results, "step": step, "pitch": pitch, "scale": half(0.25)}
+    fields |= {"a": a.row, "b": other.row, "destination": y.row, "elements": elements}
+    kinds = {"a_kind": Kind.TENSOR, "b_kind": Kind.TENSOR}
+    b.emit(Opcode.VECTOR, operation=operation, **kinds, **fields)
     b.store(y)
     b.release(start)
 

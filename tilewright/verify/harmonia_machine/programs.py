@@ -174,9 +174,8 @@ class Writer:
         if conversion is Conversion.VALUES:
             elements = min(elements, 2 * p.columns)
         rows = max(-(-elements // p.group), -(-elements // p.columns))
-        words = -(-elements // p.word_values) * (
-            p.converter.loops if conversion is Conversion.VALUES else 1
-        )
+        loops = p.converter.loops if conversion is Conversion.VALUES else 1
+        words = -(-elements // p.word_values) * loops
         if choose.random() < 0.3:
             self._configure()
         to_array = conversion is Conversion.ACTIVATIONS
@@ -237,13 +236,8 @@ class Writer:
         tiles = choose.randint(1, 2)
         self.fill_values()
         for k in range(tiles):
-            self.b.emit(
-                Opcode.LEARN,
-                source=self.row(Memory.FP16, words),
-                elements=elements,
-                first=k == 0,
-                last=k == tiles - 1,
-            )
+            fields = {"elements": elements, "first": k == 0, "last": k == tiles - 1}
+            self.b.emit(Opcode.LEARN, source=self.row(Memory.FP16, words), **fields)
         self.b.emit(
             Opcode.CONVERT,
             conversion=Conversion.KEYS,
@@ -256,12 +250,8 @@ class Writer:
 
     def _clear(self) -> None:
         rows = self.choose.randint(1, 6)
-        self.b.emit(
-            Opcode.CLEAR,
-            low_halves=self.row(Memory.OPERANDS, rows),
-            rows=rows,
-            part=self.choose.randrange(self.params.parts),
-        )
+        row, part = self.row(Memory.OPERANDS, rows), self.choose.randrange(self.params.parts)
+        self.b.emit(Opcode.CLEAR, low_halves=row, rows=rows, part=part)
 
     def _product(self) -> None:
         p, choose, rng = self.params, self.choose, self.rng
@@ -269,13 +259,9 @@ class Writer:
             choose.randint(1, 3 * size) for size in (p.rows, p.group, p.columns)
         )
         weights = quantise(rng.standard_normal((outputs, inputs)), 4, group=2 * p.group)
-        self.b.tiled_gemm(
-            self.b.place_activations(with_outliers(rng, tokens, inputs)),
-            tokens,
-            weights,
-            choose.choice(list(Dataflow)),
-            keep=choose.randint(1, 4),
-        )
+        source = self.b.place_activations(with_outliers(rng, tokens, inputs))
+        dataflow, keep = choose.choice(list(Dataflow)), choose.randint(1, 4)
+        self.b.tiled_gemm(source, tokens, weights, dataflow, keep)
 
 
 def directed_program(
@@ -314,17 +300,10 @@ def _vectors(b: Builder, writer: Writer, groups: int) -> None:
         elements = groups * p.group - choose.randrange(p.group)
         words = -(-elements // p.word_values)
         first = writer.base(Memory.FP16)
-        b.emit(
-            Opcode.VECTOR,
-            operation=operation,
-            a_kind=Kind.TENSOR,
-            b_kind=Kind.TENSOR,
-            a=first,
-            b=first + words,
-            destination=1 if operation.reduces else first + 2 * words,
-            elements=elements,
-            total=2,
-        )
+        destination = 1 if operation.reduces else first + 2 * words
+        fields = {"a_kind": Kind.TENSOR, "b_kind": Kind.TENSOR, "elements": elements, "total": 2}
+        fields |= {"a": first, "b": first + words, "destination": destination}
+        b.emit(Opcode.VECTOR, operation=operation, **fields)
         b.wait()
 
 
