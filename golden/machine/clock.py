@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from tilewright.golden.machine.extent import Extent
 from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
-from tilewright.golden.machine.machine import Outcome, Step
+from tilewright.golden.machine.loops import Fetch
+from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.machine.moves import load_cycles, store_cycles, takes_beats
 from tilewright.golden.machine.stream import StreamClock
 from tilewright.golden.params.machine import REGIONS, Kind, MachineMemory, MachineParams, UnitOfWork
@@ -71,15 +72,13 @@ class Clock:
         self.control_cycles = params.control_cycles
         self.stream = StreamClock(params, latency) if outcome.streamed else None
 
-    def reach(self, step: Step) -> None:
+    def reach(self, fetch: Fetch) -> None:
         """Advance to the fetch of an instruction; each iteration or end of a loop takes a cycle."""
-        if step.fetch is None:
-            return
         before = self.now
-        self.now += step.fetch.turns
+        self.now += fetch.turns
         if self.stream:
-            self.stream.moved(self.now, step.fetch.base)
-            self.now = max(self.now, self.stream.present(step.fetch.number))
+            self.stream.moved(self.now, fetch.base)
+            self.now = max(self.now, self.stream.present(fetch.number))
         self.control += self.now - before
 
     def wait(self) -> None:
@@ -136,7 +135,7 @@ def schedule(
         x = step.instruction
         if step.fetch is not None:
             number = step.fetch.number
-        clock.reach(step)
+            clock.reach(step.fetch)
         if x.opcode in waits:
             clock.wait()
             continue

@@ -21,7 +21,7 @@ from tilewright.golden.anda_machine.layout import (
 from tilewright.golden.bfp import encode
 from tilewright.golden.machine.assembly import AssemblyError
 from tilewright.golden.machine.layout import from_bytes, to_bytes
-from tilewright.golden.machine.moves import load_cycles, store_cycles, takes_beats
+from tilewright.golden.machine.moves import load_cycles, store_cycles
 from tilewright.golden.params.anda_machine import AndaParams, Counter, Memory, Opcode
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
@@ -178,17 +178,6 @@ def test_moves_in_closed_form():
     assert many == 2048 // 4 // PAPER.dma_lines * (200 + 3)
     assert store_cycles(SMALL, Memory.ACTIVATIONS, 17, latency=7) == 17 + 2 + 7 + 2
     assert store_cycles(PAPER, Memory.ACTIVATIONS, 5, latency=7) == 5 + 1 + 7 + 2
-
-
-@pytest.mark.parametrize(
-    ("change", "beats"),
-    [({}, True), ({"row": 2}, False), ({"line": 9}, False), ({"stride": 2}, False)],
-)
-def test_loads_that_begin_at_a_beat_take_beats(change, beats):
-    fields = {"memory": int(Memory.WEIGHTS), "stride": 1, "row": 4, "rows": 8, "line": 16}
-    load = Instruction(Opcode.LOAD, fields | change)
-    assert takes_beats(PAPER, Memory.WEIGHTS, load) == beats
-    assert not takes_beats(PAPER, Memory.ACTIVATIONS, load)
 
 
 @pytest.mark.parametrize(

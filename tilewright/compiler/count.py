@@ -26,7 +26,6 @@ from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.clock import Clock, Task, Work
 from tilewright.golden.machine.loops import Fetch, Loops
 from tilewright.golden.machine.machine import Outcome
-from tilewright.golden.machine.machine import Step as Executed
 from tilewright.golden.params.machine import LINE_FIELD, Error, UnitOfWork
 
 FEW_LAYERS = 2  # that are counted: the first, and one as all others are
@@ -164,7 +163,7 @@ def operation_times(
         if counted is None:
             counted = found[operation] = _Counted()
         before = clock.control
-        clock.reach(Executed(x, settings, fetch))
+        clock.reach(fetch)
         task, sums, kind = task_of(x, settings, number, loops)
         if task is not None:
             unit, cycles, _, lines = task
