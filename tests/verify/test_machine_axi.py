@@ -14,18 +14,12 @@ BENCH = "tilewright.verify.machine.axi"
     "spec", ["anda_axi:small", pytest.param("harmonia_axi:small", marks=pytest.mark.full)]
 )
 def test_programs_behind_axi(spec):
-    result = run_bench(
-        block_verilog(spec),
-        resolve(spec).slug,
-        BENCH,
-        simulator="verilator",
-        job=Job(spec).as_dict(),
-    )
+    verilog, job = block_verilog(spec), Job(spec).as_dict()
+    result = run_bench(verilog, resolve(spec).slug, BENCH, simulator="verilator", job=job)
     assert result.passed, result.failure
     assert len(result.tests) == 7
 
 
 def test_lines_are_no_wider_than_axi():
-    message = "^line_bytes must be at most 128, not 256$"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"^line_bytes must be at most 128, not 256$"):
         resolve("anda_axi:small,line_bytes=256")
