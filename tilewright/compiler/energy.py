@@ -6,17 +6,14 @@ many cycles it takes. The vector unit, where it has watts of its own, costs them
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tilewright.sim.accelerator import Accelerator
+from typing import Any
 
 
 def energy(
-    machine: "Accelerator", counters: Mapping[str, int], sums: Mapping[int, int], line_bytes: int
+    machine: Any, counters: Mapping[str, int], sums: Mapping[int, int], line_bytes: int
 ) -> dict[str, float]:
     """Joules by component, from counters (``vector``, ``lines_read``, ``lines_written``) and the
-    ``sums`` of programs."""
+    ``sums`` of programs; ``machine`` is an accelerator of the performance model."""
     busy = sum(count * machine.cycles(length) for length, count in sums.items())
     columns = machine.columns * machine.weight_bits
     bits = sum(  # of groups that the buffers give to all rows and columns

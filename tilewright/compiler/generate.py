@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -26,9 +26,6 @@ from tilewright.compiler.text import (
     prompt_tokens,
 )
 from tilewright.compiler.timing import LayerTime, Timing
-
-if TYPE_CHECKING:
-    from tilewright.sim.accelerator import Accelerator
 
 _Key = TypeVar("_Key")
 
@@ -49,7 +46,7 @@ class Cost:
 
     @classmethod
     def of(
-        cls, runner: Runner, runs: Sequence[ProgramRun], tokens: int, accelerator: "Accelerator"
+        cls, runner: Runner, runs: Sequence[ProgramRun], tokens: int, accelerator: Any
     ) -> "Cost":
         """The cost of programs that passed or generated a number of tokens."""
         total = _summed([run.counters for run in runs])
@@ -150,7 +147,7 @@ class Session:
         self,
         runner: Runner,
         prompts: str | Sequence[str],
-        accelerator: "Accelerator",
+        accelerator: Any,
         *,
         encode: Callable[[str], list[int]] | None = None,
         state: Path | None = None,
