@@ -1,6 +1,5 @@
 """Rates of a core with a DECA: limits that hold whatever the constants are, and the record."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,8 @@ from tilewright.sim.calibration import changed, inputs_read, measured, with_inpu
 from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import PAPER_DECA, SYSTEMS, deca_cycles
-from tilewright.studies.measured import MEASURED
-from tilewright.studies.runs.deca_rates import PLAIN, PREFETCHERS, RECORD, model_stream, rate_cases
+from tilewright.studies.measured import load_measured
+from tilewright.studies.runs.deca_rates import PLAIN, PREFETCHERS, model_stream, rate_cases
 
 PAPER = DecaParams()
 MUCH = 64.0  # bytes a cycle
@@ -70,9 +69,7 @@ def test_the_degree_is_one_of_the_hardware():
 
 def test_the_record_of_the_rtl_is_what_the_model_says():
     """A slice. After a change: ``tilewright simulate deca.rates --update-record``."""
-    rows = {
-        row["name"]: row for row in json.loads((MEASURED / f"{RECORD}.json").read_text())["rates"]
-    }
+    rows = {row["name"]: row for row in load_measured("deca_rates")["rates"]}
     cases = rate_cases(rows["l2 mxfp4"]["tiles"])
     assert set(rows) == set(cases)
     for name in ("l2 bf8_20%", "table5 deca 5", "table5 none 0", "fig16 3 bf8_5%"):
@@ -104,10 +101,7 @@ def documented_rows():
 
 def documented_streams():
     """Cycles from tile to tile of the record, as docs/model-accuracy.md has them."""
-    rows = {
-        row["name"]: row["cycles_per_tile"]
-        for row in json.loads((MEASURED / f"{RECORD}.json").read_text())["rates"]
-    }
+    rows = {row["name"]: row["cycles_per_tile"] for row in load_measured("deca_rates")["rates"]}
     for scheme in PLAIN:
         streams = (f"{memory} {scheme}" for memory in ("l2", "hbm", "hbm deep"))
         cells = (f"{rows[name]:.2f}" if name in rows else "" for name in streams)
@@ -122,7 +116,7 @@ def test_the_documented_rates_are_ours():
 
 def test_tiles_keep_the_matrix_unit_fed():
     """Limits on the record: pipeline or rows with every line near, else the share of HBM."""
-    record = json.loads((MEASURED / f"{RECORD}.json").read_text())
+    record = load_measured("deca_rates")
     rows = {row["name"]: row for row in record["rates"]}
     share = SYSTEMS["spr-hbm"].bytes_per_cycle(56)
     for scheme in PLAIN:

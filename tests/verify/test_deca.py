@@ -4,7 +4,6 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from tests.support.benches import names_of, run_on_both, run_passing, simulate
 from tests.support.claims import claim
@@ -13,7 +12,7 @@ from tilewright.golden.deca import expected_cycles
 from tilewright.golden.params.deca import DecaParams, ScaleKind, TileConfig
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.measured import load_measured
-from tilewright.studies.runs import deca_coverage, deca_cycles, deca_gemm
+from tilewright.studies.runs import deca_gemm
 from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.workload import Squash, tile_coverage
 from tilewright.verify.job import DEFAULT_STALLS
@@ -100,7 +99,7 @@ def test_cycles_of_dense_tiles():
 
 def test_record_is_of_this_model():
     """Measured cycles are the model's, to the last one; the formula is the one of golden."""
-    record = load_measured(deca_cycles.RECORD)
+    record = load_measured("deca_cycles")
     assert list(record["blocks"]) == [f"deca:{preset}" for preset in DecaParams.PRESETS]
     for spec, rows in record["blocks"].items():
         params = resolve(spec)
@@ -126,7 +125,7 @@ def test_record_is_of_this_model():
 )
 def test_recorded_cycles_are_the_papers(preset, figures):
     """Within 0.5% of the closed form at every density; dense tiles exactly."""
-    table = load_measured(deca_cycles.RECORD)["blocks"][f"deca:{preset}"]
+    table = load_measured("deca_cycles")["blocks"][f"deca:{preset}"]
     for percent, cycles in claim(figures).items():
         row = cycle_row(table, TileConfig(), int(percent) / 100)
         assert row["measured"] == pytest.approx(cycles, rel=0.005)
@@ -135,7 +134,7 @@ def test_recorded_cycles_are_the_papers(preset, figures):
 
 
 def test_recorded_dense_cycles_are_exact():
-    table = load_measured(deca_cycles.RECORD)["blocks"]["deca:paper"]
+    table = load_measured("deca_cycles")["blocks"]["deca:paper"]
     dense = claim("deca.cycles_per_tile.dense")
     for bits, scale in ((8, ScaleKind.NONE), (4, ScaleKind.E8M0)):
         config = TileConfig(code_bits=bits, scale=scale)
@@ -143,12 +142,12 @@ def test_recorded_dense_cycles_are_exact():
 
 
 def test_record_has_ten_thousand_tiles():
-    table = load_measured(deca_cycles.RECORD)["blocks"]["deca:paper"]
+    table = load_measured("deca_cycles")["blocks"]["deca:paper"]
     assert sum(row["tiles"] for row in table) >= 10_000
 
 
 def test_recorded_coverage_has_no_hole():
-    record = load_measured(deca_coverage.RECORD)
+    record = load_measured("deca_coverage")
     assert list(record["blocks"]) == [f"deca:{preset}" for preset in DecaParams.PRESETS]
     for entry in record["blocks"].values():
         coverage = Coverage.from_dict(entry)
@@ -186,20 +185,6 @@ def test_gemm_from_python(capsys):
     )
     assert code == 0 and run.equal
     assert result == asdict(run) | {"shape": list(run.shape)}
-
-
-def test_gemm_of_a_file(tmp_path, capsys):
-    path = tmp_path / "model.safetensors"
-    save_file({"one": np.ones((16, 64), "f4"), "other": np.eye(16, dtype="f4")}, path)
-    assert main(["simulate", "deca.gemm", "--weights", str(path)]) == 2
-    assert "has 2 matrices: choose one with --tensor" in capsys.readouterr().err
-    assert main(["simulate", "deca.gemm", "--weights", str(path), "--tensor", "none"]) == 2
-    assert "has no matrix 'none'; it has one, other" in capsys.readouterr().err
-    words = ["--block", "deca:small", "--weights", str(path), "--tensor", "one"]
-    code, result = simulate(capsys, "deca.gemm", *words, "--scheme", "int8_tile", "--n", "3")
-    assert code == 0
-    assert result["shape"] == [16, 64, 3]
-    assert result["tiles"] == 1
 
 
 @pytest.mark.parametrize(
@@ -240,7 +225,7 @@ def test_every_combination(preset, capsys):
 
 @pytest.mark.full
 def test_cycle_record_can_be_made_again(capsys):
-    record = load_measured(deca_cycles.RECORD)
+    record = load_measured("deca_cycles")
     words = record["command"].replace(" --update-record", "").split()[2:]
     code, result = simulate(capsys, *words)
     assert code == 0

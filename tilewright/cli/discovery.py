@@ -1,28 +1,38 @@
 """Which commands there are: the modules of ``tilewright/cli/commands``, and of packages in it.
 
-A command is named by the words that the user types, such as ``("list",)`` or
-``("compare", "pe")``; the empty tuple is ``tilewright`` itself, whose subcommands all commands are.
+A package may also have commands as objects, ``COMMANDS``, which have what a module has. A command
+is named by the words that the user types, such as ``("list",)`` or ``("compare", "pe")``; the empty
+tuple is ``tilewright`` itself, whose subcommands all commands are.
 """
 
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
 from tilewright.base.errors import CommandError
 
 ROOT = "tilewright.cli.commands"
 
 
-def load_command(*words: str) -> ModuleType:
-    """Return the module of the command that ``words`` name."""
+def load_command(*words: str) -> Any:
+    """Return the module, or the object, of the command that ``words`` name."""
+    if words and words[-1] in (objects := _objects(*words[:-1])):
+        return objects[words[-1]]
     return import_module(".".join((ROOT, *(word.replace(".", "_") for word in words))))
 
 
 def command_names(*words: str) -> list[str]:
     """Return the names of the subcommands of the command ``words``, without words all commands."""
     folders = getattr(load_command(*words), "__path__", ())
-    return sorted(module.name.replace("_", ".") for module in pkgutil.iter_modules(folders))
+    modules = (module.name.replace("_", ".") for module in pkgutil.iter_modules(folders))
+    return sorted([*modules, *_objects(*words)])
+
+
+def _objects(*words: str) -> Mapping[str, Any]:
+    """Return the commands below the command ``words`` that are objects, by name."""
+    found: Mapping[str, Any] = getattr(load_command(*words), "COMMANDS", {})
+    return found
 
 
 def all_commands(*words: str) -> list[tuple[str, ...]]:

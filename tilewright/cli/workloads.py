@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from tilewright.studies.runs.program import ProgramRun
     from tilewright.studies.runs.simulation import Simulation
 
-DECA_LATENCY = 100  # cycles of a server's memory, as those of ``DecaMemory`` are
-
 
 def add_simulation(parser: argparse.ArgumentParser, default: str) -> None:
     """Add the options of every workload; without ``--block`` it runs on ``default``."""
@@ -36,14 +34,14 @@ def simulation_of(args: argparse.Namespace) -> "Simulation":
     return Simulation(args.simulator, args.seed, args.waves, getattr(args, "host", "cocotb"))
 
 
-def add_latency(parser: argparse.ArgumentParser, default: int = LATENCY) -> None:
+def add_latency(parser: argparse.ArgumentParser) -> None:
     """Add ``--latency``."""
     parser.add_argument(
         "--latency",
         type=int,
-        default=default,
+        default=LATENCY,
         metavar="CYCLES",
-        help=f"latency of the memory [{default}]",
+        help=f"latency of the memory [{LATENCY}]",
     )
 
 
@@ -56,7 +54,7 @@ def add_update_record(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_layer(parser: argparse.ArgumentParser, latency: int = LATENCY) -> None:
+def add_layer(parser: argparse.ArgumentParser) -> None:
     """Add the options of a workload on one decoder layer of a language model."""
     parser.add_argument(
         "--model",
@@ -65,7 +63,7 @@ def add_layer(parser: argparse.ArgumentParser, latency: int = LATENCY) -> None:
         help="GGUF file, Hugging Face folder or name [smollm2]",
     )
     parser.add_argument("--layer", type=int, default=0, metavar="L", help="layer of the model [0]")
-    add_latency(parser, latency)
+    add_latency(parser)
     add_update_record(parser)
 
 

@@ -1,11 +1,14 @@
-"""A GEMM with compressed weights: simulated DECA gives the tiles, golden AMX multiplies.
+"""GEMMs with compressed weights: simulated DECA gives the tiles, golden AMX multiplies.
 
-The matrix is packed as a core would lay it out, its tiles stream through both loaders of the PE,
-and the GEMM on their output is compared with golden's, bit for bit.
+A matrix, or each projection of a real decoder layer, is packed as a core would lay it out, its
+tiles stream through both loaders of the PE, and the GEMM on their output is compared with golden's,
+bit for bit.
 """
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +28,17 @@ from tilewright.golden.deca import (
     tile_cycles,
 )
 from tilewright.golden.deca.coding import decode_tiles
-from tilewright.golden.deca.packed import as_matrix
+from tilewright.golden.llm.block import Module
+from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.formats import BF16
-from tilewright.golden.params.resolve import resolve, resolve_as
-from tilewright.studies.model_files import open_model
-from tilewright.studies.runs.simulation import DEFAULT, Simulation
+from tilewright.golden.params.resolve import resolve_as
+from tilewright.studies.runs.machine_layer import MODEL, read_layer, run_parts
+from tilewright.studies.runs.simulation import DEFAULT, Simulation, resolve_block
 
 BENCH = "tilewright.verify.deca.gemm"
 BASE = 1 << 32  # of the matrix in memory; nothing depends on it
-
-
-def _require_positive(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, not {value}")
+TOKENS = 16  # columns of a matrix unit's tile
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class DecaMemory:
 
     def __post_init__(self) -> None:
         for name in ("latency", "near"):
-            _require_positive(name, getattr(self, name))
-        if not 0 <= self.prefetch <= 15:
-            raise ValueError(f"prefetch must be 0..15, not {self.prefetch}")
+            value = getattr(self, name)
+            require(value >= 1, f"{name} must be at least 1, not {value}")
+        require(0 <= self.prefetch <= 15, f"prefetch must be 0..15, not {self.prefetch}")
 
 
 MEMORY = DecaMemory()
@@ -89,25 +89,24 @@ def gemm_on_deca(
     n: int = 16,
     scheme: str = "bf8",
     density: float | None = None,
-    weights: NDArray[np.float32] | None = None,
     memory: DecaMemory = MEMORY,
     simulation: Simulation = DEFAULT,
 ) -> GemmRun:
-    """Multiply compressed weights with ``n`` random activation vectors on the simulated PE.
+    """Multiply ``m`` rows of ``k`` compressed weights with ``n`` vectors on the simulated PE.
 
-    ``weights`` are by default ``m`` rows of ``k`` random ones, heavy-tailed as those of language
-    models are. ``scheme`` and ``density`` are those of ``tilewright pack``.
+    Weights and activations are random, the weights heavy-tailed as those of language models are.
+    ``scheme`` and ``density`` are those of ``tilewright pack``.
     """
-    params = resolve(block)
-    if type(params) is not DecaParams:
-        raise CommandError(f"deca.gemm runs on a block deca, not {params.block}")
+    resolve_block(block, "deca", "deca.gemm")
     for name, value in (("m", m), ("k", k), ("n", n)):
-        _require_positive(name, value)
+        require(value >= 1, f"{name} must be at least 1, not {value}")
     rng = np.random.default_rng(simulation.seed)
-    if weights is None:
-        weights = (0.02 * rng.standard_t(4, (m, k))).astype(np.float32)
+    weights = (0.02 * rng.standard_t(4, (m, k))).astype(np.float32)
     matrix = compress(weights, resolve_scheme(scheme), density)
-    activations = _random_activations(matrix.scheme.config.int8, (matrix.shape[1], n), rng)
+    if matrix.scheme.config.int8:
+        activations: NDArray[Any] = rng.integers(-128, 128, (k, n)).astype(np.int8)
+    else:
+        activations = encode(BF16, rng.normal(0, 1, (k, n)))
     with progress("deca.gemm") as tick:
         tick("simulation", steps=0)
         found = run_matrix(
@@ -137,6 +136,10 @@ def run_matrix(
     got = gemm_of_tiles(config, matrix.shape, tiles, activations)
     want = gemm(matrix, activations)
     cycles = tile_cycles(params, config, decode_tiles(matrix.tiles).mask)
+
+    def share(part: int, whole: int) -> float | None:
+        return part / whole if whole else None
+
     rows, columns = matrix.shape
     return GemmRun(
         block=params.slug,
@@ -152,32 +155,10 @@ def run_matrix(
         bubbles_per_tile=float(cycles.bubbles.mean()),
         lines_read=numbers["lines_read"],
         lines_prefetched=numbers["lines_prefetched"],
-        prefetch_accuracy=_share(numbers["prefetched_and_read"], numbers["lines_prefetched"]),
-        read_after_prefetch=_share(numbers["read_near"], numbers["lines_read"]),
+        prefetch_accuracy=share(numbers["prefetched_and_read"], numbers["lines_prefetched"]),
+        read_after_prefetch=share(numbers["read_near"], numbers["lines_read"]),
         density=density,
     )
-
-
-def read_weights(model: str, tensor: str | None = None) -> NDArray[np.float32]:
-    """Return the matrix ``tensor`` of a model as of ``tilewright pack``, or its only matrix."""
-    with open_model(model) as tensors:
-        matrices = [t.name for t in tensors.values() if t.rows is not None]
-        if tensor is None and len(matrices) != 1:
-            raise CommandError(f"{model} has {len(matrices)} matrices: choose one with --tensor")
-        name = tensor or matrices[0]
-        if name not in matrices:
-            raise CommandError(f"{model} has no matrix {name!r}; it has {', '.join(matrices)}")
-        read_rows = tensors[name].rows
-        assert read_rows is not None
-        return read_rows(0, as_matrix(tensors[name].shape)[0])
-
-
-def _random_activations(
-    int8: bool, shape: tuple[int, int], rng: np.random.Generator
-) -> NDArray[Any]:
-    if int8:
-        return rng.integers(-128, 128, shape).astype(np.int8)
-    return encode(BF16, rng.normal(0, 1, shape))
 
 
 def _stream(
@@ -202,5 +183,64 @@ def _stream(
     return tiles.view(np.uint8 if config.int8 else np.dtype("<u2")), numbers
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+@dataclass(frozen=True, kw_only=True)
+class ProjectionRun(GemmRun):
+    """One projection of the layer in one scheme."""
+
+    matrix: str
+
+
+@dataclass(frozen=True)
+class DecaLayerRun:
+    """All projections of a decoder layer on DECA."""
+
+    block: str
+    model: str
+    layer: int
+    equal: bool  # whether every GEMM equals golden's
+    matrices: tuple[ProjectionRun, ...]
+
+
+def layer_on_deca(
+    block: str = "deca",
+    *,
+    model: str = MODEL,
+    layer: int = 0,
+    schemes: Sequence[str] = ("mxfp4", "bf8@0.5"),
+    memory: DecaMemory = MEMORY,
+    simulation: Simulation = DEFAULT,
+) -> DecaLayerRun:
+    """Run every projection of decoder layer ``layer`` of ``model`` in each of the schemes.
+
+    A scheme is one of ``tilewright pack``, with ``@`` and the share of weights that are stored.
+    """
+    params = resolve_block(block, "deca", "deca.layer")
+    wanted = [_parse_scheme(text) for text in schemes]
+    modules, _ = read_layer(model, layer, TOKENS, seed=simulation.seed)
+
+    def run(module: Module, name: str, scheme: str, density: float | None) -> ProjectionRun:
+        matrix = compress(module.weights[name], resolve_scheme(scheme), density)
+        if matrix.scheme.config.int8:
+            raise CommandError(f"{scheme}: the activations of a language model are no int8")
+        activations = encode(BF16, module.activations.view(np.float16).T.astype(np.float64))
+        found = run_matrix(
+            block, matrix, activations, density=density, memory=memory, simulation=simulation
+        )
+        return ProjectionRun(**vars(found), matrix=name)
+
+    parts = (
+        (f"{name} in {scheme}", partial(run, module, name, scheme, density))
+        for scheme, density in wanted
+        for module in modules.values()
+        for name in module.weights
+    )
+    runs = run_parts("deca.layer", parts)
+    return DecaLayerRun(params.slug, model, layer, all(run.equal for run in runs), runs)
+
+
+def _parse_scheme(text: str) -> tuple[str, float | None]:
+    name, _, share = text.partition("@")
+    try:
+        return name, float(share) if share else None
+    except ValueError:
+        raise CommandError(f"a density is a number such as 0.5, not {share!r}") from None

@@ -103,29 +103,11 @@ def _compare(
     )
 
 
-RECORD = "deca_rates"
 TILES = 120
 SETTLING = 4  # times as many tiles where a prefetcher far ahead takes long to settle
 DEEP = 12  # entries of a TEPL queue that hides the memory's latency from tiles of 16 cycles
 PLAIN = ("bf8_5%", "bf8_10%", "bf8_20%", "bf8_30%", "bf8_50%", "bf8", "mxfp4", "bf16_50%")
 PREFETCHERS = (("none", 0), ("l2", 0), ("deca", 1), ("deca", 5), ("deca", 15))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rate:
-    """One stream, measured and by the model."""
-
-    name: str  # table or figure, and which of its cases
-    block: str
-    scheme: str
-    tiles: int
-    cycles_per_tile: float  # between two products in the middle of the stream
-    model_cycles_per_tile: float  # of these very tiles
-    equal_tiles: int  # every event of the tile is in the model's cycle
-    equal_requests: bool  # as is every request for a line
-    lines_read: int
-    lines_missed: int
-    lines_prefetched: int
 
 
 def rate_cases(tiles: int = TILES, seed: int = 1) -> dict[str, tuple[str, str, StreamCase]]:
@@ -174,18 +156,24 @@ def rate_cases(tiles: int = TILES, seed: int = 1) -> dict[str, tuple[str, str, S
     return found
 
 
-def measure_rates(tiles: int = TILES, simulation: Simulation = DEFAULT) -> tuple[Rate, ...]:
-    """Measure every row; a row that is not the model's, event for event, is an error."""
+def measure_rates(
+    tiles: int = TILES, simulation: Simulation = DEFAULT
+) -> tuple[dict[str, Any], ...]:
+    """Measure every row of the record; one that is not the model's, event for event, is an error.
+
+    A row has the name of its table or figure, block and scheme, the cycles between two tiles as
+    measured and by the model, and the lines that the stream has read.
+    """
     cases = rate_cases(tiles, simulation.seed)
-    rates: dict[str, Rate] = {}
-    groups = _simulations(cases)
+    rows: dict[str, dict[str, Any]] = {}
 
     def work(names: list[str]) -> None:
         block = cases[names[0]][0]
         runs = measure_streams(block, [cases[name][2] for name in names], simulation=simulation)
         for name, run in zip(names, runs, strict=True):
-            rates[name] = _rate(name, cases[name][1], run)
+            rows[name] = _row(name, cases[name][1], run)
 
+    groups = _simulations(cases)
     with progress("deca.rates", len(groups)) as tick:
         # Each block is compiled by its first simulation; later ones run in parallel.
         first = {cases[names[0]][0]: names for names in reversed(groups)}
@@ -197,49 +185,35 @@ def measure_rates(tiles: int = TILES, simulation: Simulation = DEFAULT) -> tuple
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for _ in pool.map(work, rest):
                 tick()
-    wrong = [r for r in rates.values() if r.equal_tiles < r.tiles or not r.equal_requests]
+    wrong = [r for r in rows.values() if r["equal_tiles"] < r["tiles"] or not r["equal_requests"]]
     if wrong:
         worst = wrong[0]
         raise CheckError(
-            f"{len(wrong)} of {len(rates)} streams differ from the model; of {worst.name!r}"
-            f" {worst.equal_tiles} of {worst.tiles} tiles are equal"
+            f"{len(wrong)} of {len(rows)} streams differ from the model; of {worst['name']!r}"
+            f" {worst['equal_tiles']} of {worst['tiles']} tiles are equal"
         )
-    return tuple(rates[name] for name in cases)
+    return tuple(rows[name] for name in cases)
 
 
 def _simulations(cases: dict[str, tuple[str, str, StreamCase]]) -> list[list[str]]:
     """Names of the streams that one simulation runs: short ones of a block together."""
-    short: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name, (block, _, stream) in cases.items():
-        if stream.tiles <= SETTLING * TILES:
-            short.setdefault(block, []).append(name)
-    long = [[name] for name, row in cases.items() if row[2].tiles > SETTLING * TILES]
-    # The longest first, so that they end together.
-    long.sort(key=lambda names: -_length(cases[names[0]][2]))
-    return [*short.values(), *long]
+        groups.setdefault(block if stream.tiles <= SETTLING * TILES else name, []).append(name)
+    return sorted(groups.values(), key=lambda names: cases[names[0]][2].tiles)
 
 
-def _length(stream: StreamCase) -> float:
-    """About how long a simulation of a stream takes, in any unit: its nonzeros."""
-    return stream.tiles * (1 if stream.density is None else stream.density)
-
-
-def _rate(name: str, scheme: str, run: StreamRun) -> Rate:
-    return Rate(
-        name=name,
-        block=run.block,
-        scheme=scheme,
-        tiles=run.case.tiles,
-        cycles_per_tile=run.interval,
-        model_cycles_per_tile=run.model_interval,
-        equal_tiles=run.equal_tiles,
-        equal_requests=run.equal_requests,
-        lines_read=run.lines_read,
-        lines_missed=run.lines_missed,
-        lines_prefetched=run.lines_prefetched,
-    )
-
-
-def as_record(rates: tuple[Rate, ...], command: str, seed: int) -> dict[str, Any]:
-    """Return the content of the record."""
-    return {"command": command, "seed": seed, "rates": rates}
+def _row(name: str, scheme: str, run: StreamRun) -> dict[str, Any]:
+    return {
+        "name": name,
+        "block": run.block,
+        "scheme": scheme,
+        "tiles": run.case.tiles,
+        "cycles_per_tile": run.interval,
+        "model_cycles_per_tile": run.model_interval,
+        "equal_tiles": run.equal_tiles,
+        "equal_requests": run.equal_requests,
+        "lines_read": run.lines_read,
+        "lines_missed": run.lines_missed,
+        "lines_prefetched": run.lines_prefetched,
+    }

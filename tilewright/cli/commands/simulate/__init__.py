@@ -1,6 +1,7 @@
 """``tilewright simulate``: the emitted Verilog of a block against its golden model.
 
-The modules of this package are the workloads, whole computations that run on a simulated block.
+The modules of this package, and ``COMMANDS``, are the workloads, whole computations that run on a
+simulated block.
 """
 
 import argparse
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.base.console import print_json, print_table, remark
+from tilewright.cli.deca_workloads import WORKLOADS
 from tilewright.cli.discovery import command_names
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ NAME = "simulate"
 HELP = "simulate a block's Verilog with random stalls and compare with its golden model"
 EXAMPLE = "tilewright simulate float_mul:fp16,latency=2 --cases 500"
 METAVAR = "WORKLOAD"
+COMMANDS = {workload.NAME: workload for workload in WORKLOADS}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,326 @@
+"""The workloads of DECA that ``tilewright simulate`` runs: ``deca.gemm`` and others."""
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from tilewright.base.console import print_json, show
+from tilewright.base.errors import CommandError
+from tilewright.base.table import Table
+from tilewright.cli.workloads import add_simulation, simulation_of
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a workload."""
+
+    data: Any  # as JSON
+    table: Table  # for people
+    heading: str = ""  # above it
+    equal: bool = True  # whether everything equals golden's
+    record: dict[str, Any] = field(default_factory=dict)  # what is written down, with its command
+    options: str = ""  # of that command
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A command, with what the module of a command has."""
+
+    NAME: str
+    HELP: str
+    EXAMPLE: str
+    work: Callable[[argparse.Namespace], Outcome]
+    block: str  # on which it runs by default
+    options: Sequence[tuple[Any, ...]] = ()  # flag, default or type, metavar, help; False: a switch
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of the workload."""
+        for flag, default, metavar, text in self.options:
+            if default is False:
+                parser.add_argument(flag, action="store_true", help=text)
+            elif isinstance(default, type):
+                parser.add_argument(flag, type=default, metavar=metavar, help=text)
+            else:
+                kind, text = type(default), f"{text} [{default}]"
+                parser.add_argument(flag, type=kind, default=default, metavar=metavar, help=text)
+        add_simulation(parser, self.block)
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Print the outcome and write it down if asked to; return the exit code."""
+        done = self.work(args)
+        if getattr(args, "update_record", False):
+            from tilewright.studies.measured import write_measured
+
+            command = f"tilewright simulate {self.NAME} {done.options}--update-record"
+            write_measured(self.NAME.replace(".", "_"), {"command": command} | done.record)
+        if args.json:
+            print_json(done.data)
+        else:
+            if done.heading:
+                print(f"{done.heading}\n")
+            show(done.table)
+        return 0 if done.equal else 1
+
+
+def _cells(columns: str, records: Iterable[Any]) -> tuple[list[str], list[list[Any]]]:
+    """Titles, and values of each record, of columns such as ``title=name:format | name``."""
+    titles, cells = [], []
+    for column in columns.split(" | "):
+        title, _, place = column.rpartition("=")
+        name, _, form = place.partition(":")
+        titles.append(title or name.replace("_per_", "/").replace("_", " "))
+        found = [
+            item[name] if isinstance(item, Mapping) else getattr(item, name) for item in records
+        ]
+        cells.append([format(x, form) if form and x is not None else x for x in found])
+    return titles, cells
+
+
+def _rows(columns: str, records: Sequence[Any]) -> Table:
+    """A row for each record."""
+    titles, cells = _cells(columns, records)
+    return Table(titles, list(zip(*cells, strict=True)))
+
+
+def _values(columns: str, record: Any) -> Table:
+    """A row for each value of one record."""
+    titles, cells = _cells(columns, [record])
+    return Table(("", "VALUE"), [(title, *cell) for title, cell in zip(titles, cells, strict=True)])
+
+
+def _gemm(args: argparse.Namespace) -> Outcome:
+    from tilewright.studies.runs.deca_gemm import DecaMemory, gemm_on_deca
+
+    done = gemm_on_deca(
+        args.block or "deca",
+        m=args.m,
+        k=args.k,
+        n=args.n,
+        scheme=args.scheme,
+        density=args.density,
+        memory=DecaMemory(args.latency, args.prefetch, args.near),
+        simulation=simulation_of(args),
+    )
+    m, k, n = done.shape
+    verdict = "equals golden's" if done.equal else f"differs in {done.wrong} values"
+    density = "" if done.density is None else f" at density {done.density:g}"
+    columns = (
+        "tiles:, | bytes:, | cycles:, | cycles_per_tile:.2f | vector_operations_per_tile:.2f"
+        " | bubbles_per_tile:.2f | lines_read:, | lines_prefetched:,"
+        " | of these read later=prefetch_accuracy:.1%"
+        " | reads that found a prefetched line=read_after_prefetch:.1%"
+    )
+    heading = f"{m}x{k} {done.scheme}{density} times {k}x{n} on {done.block}: {verdict}"
+    return Outcome(done, _values(columns, done), heading, done.equal)
+
+
+def _layer(args: argparse.Namespace) -> Outcome:
+    from tilewright.studies.runs.deca_gemm import DecaMemory, layer_on_deca
+
+    done = layer_on_deca(
+        args.block or "deca",
+        model=args.model,
+        layer=args.layer,
+        schemes=args.schemes.split(","),
+        memory=DecaMemory(args.latency),
+        simulation=simulation_of(args),
+    )
+    columns = (
+        "matrix | shape | scheme | density:g | tiles:, | bytes:, | cycles:, | cycles_per_tile:.2f"
+        " | equal"
+    )
+    rows = [vars(m) | {"shape": "x".join(map(str, m.shape[:2]))} for m in done.matrices]
+    verdict = "equal golden's" if done.equal else "DIFFER from golden's"
+    heading = f"layer {done.layer} of {done.model} on {done.block}: GEMMs {verdict}"
+    options = f"--schemes {args.schemes} "
+    return Outcome(done, _rows(columns, rows), heading, done.equal, vars(done), options)
+
+
+def _stream(args: argparse.Namespace) -> Outcome:
+    from tilewright.golden.deca.core import CoreParams
+    from tilewright.golden.deca.memory import MemoryParams
+    from tilewright.studies.runs.deca_rates import measure_streams
+    from tilewright.verify.deca.stream_case import StreamCase
+
+    if args.l2_prefetch and args.degree:
+        raise CommandError("--l2-prefetch takes --degree 0: one prefetcher at a time")
+    if args.density is not None and not 0 <= args.density <= 1:
+        raise CommandError(f"--density must be 0..1, not {args.density:g}")
+    memory = MemoryParams(
+        l2_latency=args.near,
+        latency=args.latency,
+        bytes_per_cycle=_share(args.bandwidth),
+        l2_prefetch=args.l2_prefetch,
+    )
+    case = StreamCase(
+        scheme=args.scheme,
+        density=args.density,
+        tiles=args.tiles,
+        seed=args.seed,
+        degree=args.degree,
+        memory=memory,
+        core=CoreParams(matrix_cycles=args.matrix),
+    )
+    (done,) = measure_streams(args.block or "deca_tepl", [case], simulation=simulation_of(args))
+    columns = (
+        "tiles:, | cycles between two tiles=interval:.2f | the same in the model=model_interval:.2f"
+        " | tiles whose every event is in the model's cycle=equal_tiles:,"
+        " | requests for lines in the model's cycles=equal_requests"
+        " | lines read=lines_read:, | of these missed=lines_missed:,"
+        " | lines_prefetched:, | prefetches dropped=prefetches_dropped:,"
+    )
+    table = _values(columns, vars(done) | {"tiles": case.tiles})
+    return Outcome(done.as_dict(), table, equal=done.equal)
+
+
+def _share(text: str | None) -> Fraction | None:
+    try:
+        return None if text is None else Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise CommandError(f"--bandwidth is a number such as 5.74, not {text!r}") from None
+
+
+def _rates(args: argparse.Namespace) -> Outcome:
+    from tilewright.studies.runs.deca_rates import measure_rates
+
+    if args.block:
+        raise CommandError("deca.rates runs on deca_tepl and deca of the paper: leave out --block")
+    data = {"seed": args.seed, "rates": measure_rates(args.tiles, simulation_of(args))}
+    columns = (
+        "stream=name | block | scheme | tiles | cycles_per_tile:.2f"
+        " | model=model_cycles_per_tile:.2f | lines=lines_read | missed=lines_missed"
+    )
+    table = _rows(columns, data["rates"])
+    return Outcome(data, table, record=data, options=f"--tiles {args.tiles} ")
+
+
+def _cycles(args: argparse.Namespace) -> Outcome:
+    from tilewright.studies.runs.deca_tiles import measure_cycles
+
+    _require_every_preset(args)
+    tables = measure_cycles(args.block, cases=args.cases, simulation=simulation_of(args))
+    columns = (
+        "block | code_bits | scale | tile | density:g | tiles"
+        " | measured:.4f | model:.4f | formula:.4f"
+    )
+    rows = [
+        row | {"block": block, "tile": "int8" if row["int8"] else "bf16"}
+        for block, table in tables.items()
+        for row in table
+    ]
+    return Outcome(
+        {"seed": args.seed, "cycles_by_block": tables},
+        _rows(columns, rows),
+        record={"seed": args.seed, "blocks": tables},
+        options=f"--cases {args.cases} ",
+    )
+
+
+def _coverage(args: argparse.Namespace) -> Outcome:
+    from tilewright.studies.runs.deca_tiles import cover_tiles
+
+    _require_every_preset(args)
+    found = cover_tiles(args.block, simulation=simulation_of(args))
+    columns = "block | combinations seen=seen:, | of=all:, | tiles=cases:,"
+    rows = [
+        one | {"block": block, "seen": sum(map(bool, one["hits"])), "all": len(one["hits"])}
+        for block, one in found.items()
+    ]
+    return Outcome(
+        {"seed": args.seed, "coverage_by_block": found},
+        _rows(columns, rows),
+        record={"seed": args.seed, "blocks": found},
+    )
+
+
+def _require_every_preset(args: argparse.Namespace) -> None:
+    if args.update_record and args.block:
+        raise CommandError("--update-record measures every preset: leave out --block")
+
+
+LATENCY = ("--latency", 100, "CYCLES", "latency of the memory")
+UPDATE = ("--update-record", False, None, "write the outcome to the record that the report shows")
+SCHEME = ("--scheme", "bf8", "SCHEME", "weight format, as for tilewright pack")
+DENSITY = ("--density", float, "D", "share of nonzero weights [all]")
+
+
+WORKLOADS = (
+    Workload(
+        "deca.coverage",
+        "functional coverage of DECA: combinations of properties of tiles, a hole fails",
+        "tilewright simulate deca.coverage --block deca:small",
+        _coverage,
+        "every preset",
+        [UPDATE],
+    ),
+    Workload(
+        "deca.cycles",
+        "cycles per tile of DECA with data there",
+        "tilewright simulate deca.cycles --block deca:small --cases 70",
+        _cycles,
+        "every preset",
+        [("--cases", 1000, "N", "tiles"), UPDATE],
+    ),
+    Workload(
+        "deca.gemm",
+        "a compressed matrix multiplication on DECA",
+        "tilewright simulate deca.gemm --block deca:small --m 40 --k 200 --n 5",
+        _gemm,
+        "deca",
+        [
+            ("--m", 256, "M", "rows of weights"),
+            ("--k", 1024, "K", "columns of weights"),
+            ("--n", 16, "N", "activation vectors"),
+            SCHEME,
+            DENSITY,
+            ("--prefetch", 8, "DEGREE", "tiles ahead, 0..15"),
+            ("--near", 14, "CYCLES", "latency of a prefetched line"),
+            LATENCY,
+        ],
+    ),
+    Workload(
+        "deca.layer",
+        "the weights of a real decoder layer on DECA",
+        "tilewright simulate deca.layer --model tiny-llama --block deca:small --schemes bf8@0.5",
+        _layer,
+        "deca",
+        [
+            (
+                *("--schemes", "mxfp4,bf8@0.5", "NAME[@DENSITY],..."),
+                "weight formats, as for tilewright pack; each stores all weights",
+            ),
+            ("--model", "smollm2", "MODEL", "GGUF file, Hugging Face folder or name"),
+            ("--layer", 0, "L", "layer of the model"),
+            LATENCY,
+            UPDATE,
+        ],
+    ),
+    Workload(
+        "deca.rates",
+        "rates of DECA with core and memory: schemes, prefetchers, integration",
+        "tilewright simulate deca.rates --tiles 30",
+        _rates,
+        "deca_tepl and deca",
+        [("--tiles", 120, "N", "tiles of a stream with every line in the L2"), UPDATE],
+    ),
+    Workload(
+        "deca.stream",
+        "a stream of tiles through core, DECA and memory, cycle by cycle",
+        "tilewright simulate deca.stream --block deca --scheme bf8 --density 0.2 --tiles 40",
+        _stream,
+        "deca_tepl",
+        [
+            SCHEME,
+            DENSITY,
+            ("--tiles", 200, "N", "length of the stream"),
+            ("--degree", 5, "D", "tiles prefetched ahead, 0..15"),
+            ("--near", 14, "CYCLES", "latency of a line in the L2"),
+            ("--latency", 261, "CYCLES", "extra latency of an L2 miss"),
+            ("--bandwidth", str, "BYTES", "bytes per cycle of memory for this core [no limit]"),
+            ("--matrix", 16, "CYCLES", "cycles of the matrix unit per tile"),
+            ("--l2-prefetch", False, None, "the L2's own prefetcher instead, --degree 0"),
+        ],
+    ),
+)
