@@ -46,7 +46,7 @@ def test_benches_that_only_a_simulator_can_import_have_no_page():
     assert "\n## block\n" in api_pages(["tilewright.golden"])["tilewright.golden.llm"]
     page = api_pages(["tilewright.verify"])["tilewright.verify.deca"]
     assert "\n## memory\n" in page
-    for name in ("session", "results", "axi", "gemm"):
+    for name in ("session", "tiles", "axi", "gemm"):
         assert f"\n## {name}\n" not in page
 
 

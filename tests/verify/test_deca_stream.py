@@ -11,7 +11,7 @@ from tilewright.golden.deca.core import CoreParams
 from tilewright.golden.deca.memory import MemoryParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.runs.deca_rates import PLAIN, measure_streams, rate_cases
-from tilewright.verify.deca.stream_case import StreamCase
+from tilewright.verify.deca.workload import StreamCase
 
 SHARES = (None, Fraction(850, 140), Fraction(260, 140))  # HBM and DDR over 56 cores at 2.5 GHz
 

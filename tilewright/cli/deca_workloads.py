@@ -142,7 +142,7 @@ def _stream(args: argparse.Namespace) -> Outcome:
     from tilewright.golden.deca.core import CoreParams
     from tilewright.golden.deca.memory import MemoryParams
     from tilewright.studies.runs.deca_rates import measure_streams
-    from tilewright.verify.deca.stream_case import StreamCase
+    from tilewright.verify.deca.workload import StreamCase
 
     if args.l2_prefetch and args.degree:
         raise CommandError("--l2-prefetch takes --degree 0: one prefetcher at a time")

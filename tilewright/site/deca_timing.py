@@ -16,7 +16,7 @@ from tilewright.golden.deca.memory import MemoryParams
 from tilewright.golden.deca.tile_timing import Tile, tiles_in_order
 from tilewright.golden.params.deca import DecaTeplParams
 from tilewright.studies.runs.deca_rates import StreamRun, measure_streams
-from tilewright.verify.deca.stream_case import StreamCase, make_tiles
+from tilewright.verify.deca.workload import StreamCase, make_tiles
 
 TILES = 6
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2")

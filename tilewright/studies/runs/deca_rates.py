@@ -21,7 +21,7 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.sim.deca_stream import Integration
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
-from tilewright.verify.deca.stream_case import StreamCase, make_tiles
+from tilewright.verify.deca.workload import StreamCase, make_tiles
 
 BENCH = "tilewright.verify.deca.stream"
 EVENTS = ("started", "first_row", "last_row", "ended", "product_ends")

@@ -13,10 +13,7 @@ from tilewright.verify.deca.workload import (
     TileJob,
     config_of,
     random_table,
-    random_tiles,
-    scatter,
     stall_name,
-    tile_jobs,
 )
 
 ATTEMPTS = 30  # a state can pass before the squash, or a density be outside its range
@@ -40,7 +37,7 @@ async def every_combination(s: Session) -> None:
             # Codes of 16 bits need no table.
             lut = random_table(s.rng, min(bits, 8))
             await core.finish()
-            await core.load_table(lut.tolist())
+            await core.table(lut.tolist())
             mine = [found for found in todo if code_bits(found) == bits]
             s.random.shuffle(mine)
             await Cases(s, core, lut).run(mine)
@@ -97,9 +94,8 @@ class Cases:
         config = config_of(PARAMS, self.s.random, wanted["format"], sparse)
         lowest, highest = DENSITIES[wanted["density"]] if sparse else (1, 1)
         for _ in range(ATTEMPTS):
-            tiles = random_tiles(self.s.rng, config, 2, self.s.random.uniform(lowest, highest))
-            commands = scatter(tiles, self.s.store, self.s.random, wanted["alignment"])
-            jobs = tile_jobs(tiles, self.lut, commands)
+            density = self.s.random.uniform(lowest, highest)
+            jobs = self.s.jobs(config, 2, density, self.lut, wanted["alignment"])
             if (jobs[0].traits or {}).get("density") == wanted["density"]:
                 break
         return jobs[0], jobs[1]

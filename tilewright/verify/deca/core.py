@@ -1,18 +1,98 @@
-"""A core's side of the DECA processing element, for benches: tiles, rows, squashes."""
+"""A core's side of the DECA processing element, for benches: registers, tiles, rows, squashes."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
-from tilewright.golden.params.deca import TILE_ROWS, DecaParams, Register, TileError
+from tilewright.golden.params.deca import LUT_ENTRIES, TILE_ROWS, DecaParams, Register, TileError
+from tilewright.verify import host
 from tilewright.verify.coverage import Coverage
-from tilewright.verify.deca.host import Host
 from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import Squash, TileJob, stall_name
 from tilewright.verify.streams import Harness, pack_word, read
 
 Row = tuple[int, int, TileJob | None]  # TOut, row, its tile; None: it must be empty
+# A core that waits for its tiles moves words on these ports alone, and fewer than so many: tiles
+# have 25 lines at most.
+WAITING_PORTS = ("mem_request", "mem_response", "mmio_request", "mmio_response")
+MOST_WORDS_WAITING = 20_000
+
+
+class Host(host.Host):
+    """The memory and the registers of the PE, on whatever other ports.
+
+    A PE that only talks to its memory, or is only asked for its status, without end, fails the
+    test.
+    """
+
+    params: DecaParams
+
+    def __init__(
+        self, clock: Harness, params: DecaParams, memory: Memory, rng: Random, *, stall: float = 0.0
+    ):
+        super().__init__(clock, params, stall=stall, seed=rng.getrandbits(32))
+        self.memory, self.rng = memory, rng
+        self.drivers["mem_response"].stall = 0.0  # the memory has its own ways to be late
+        self.monitors["mem_request"].stall = min(stall, 0.3)
+        self.finished: list[TileJob] = []
+        self.lost: list[TileJob] = []  # squashed
+        self._words_waiting = 0  # since anything else moved, or a register was written
+
+    def _came(self, name: str, word: int) -> None:
+        if name == "mem_request":
+            loader = self.memory.request(self.now, word)
+            if loader is not None:
+                self._asked(loader)
+
+    def _asked(self, loader: int) -> None:
+        """A loader has asked for the last line of ``memory.requests``."""
+
+    def _answer(self, now: int) -> None:
+        word = self.memory.answer(now)
+        if word is not None:
+            self.drivers["mem_response"].send([word])
+
+    def _moved(self, name: str) -> None:
+        self._words_waiting = self._words_waiting + 1 if name in WAITING_PORTS else 0
+        if self._words_waiting > MOST_WORDS_WAITING:
+            raise AssertionError(
+                f"no tile moved while memory and registers moved {MOST_WORDS_WAITING} words:"
+                f" {self.progress()}"
+            )
+
+    def progress(self) -> str:
+        return f"{len(self.memory.waiting)} lines due"
+
+    # Operations of a program.
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await self.clock.run(condition)
+
+    async def cycles(self, count: int) -> None:
+        end = self.now + count
+        await self.clock.run(lambda: self.now >= end)
+
+    def request(self, address: int, value: int | None) -> None:
+        if value is not None:
+            self._words_waiting = 0
+        super().request(address, value)
+
+    async def settle(self) -> None:
+        """Nothing is due any more, and no answer went astray."""
+        await self.until(lambda: not self.memory.waiting)
+        await self.cycles(4)
+        assert (await self.access(Register.EVENTS))[0] == 0, "an answer found no request"
+
+    async def table(self, values: Sequence[int] | None = None) -> list[int]:
+        """Write every entry of the table, or read it, one request after the other."""
+        for k in range(LUT_ENTRIES):
+            self.request(Register.LUT + 8 * k, None if values is None else values[k])
+        await self.until(lambda: len(self.answers) == LUT_ENTRIES)
+        assert not any(answer["error"] for answer in self.answers), "a table entry was refused"
+        saved = [answer["data"] for answer in self.answers]
+        self.answers.clear()
+        return saved
 
 
 class Core(Host):
@@ -58,12 +138,11 @@ class Core(Host):
             self._drop()
         return moved
 
+    def _asked(self, loader: int) -> None:
+        self.asked[loader] += 1
+
     def _came(self, name: str, word: int) -> None:
-        if name == "mem_request":
-            loader = self.memory.request(self.now, word)
-            if loader is not None:
-                self.asked[loader] += 1
-        elif name == "read_response":
+        if name == "read_response":
             self._row(word)
         elif name.startswith("done"):
             loader = int(name.removeprefix("done"))
@@ -93,6 +172,10 @@ class Core(Host):
         if error is not TileError.OK:
             self.finished.append(job)
             return
+        self._result(k, job)
+
+    def _result(self, k: int, job: TileJob) -> None:
+        """The tile of a loader is done: ask for its rows."""
         rows = list(range(TILE_ROWS))
         if self.stall:
             self.rng.shuffle(rows)
@@ -162,7 +245,7 @@ class Core(Host):
         """Table and configuration of a tile, where they differ from those of the one before."""
         if job.lut is not None and (before is None or job.lut != before.lut):
             await self.finish()
-            await self.load_table(job.lut)
+            await self.table(job.lut)
         if before is None or job.config_word != before.config_word:
             await self.until(lambda: not self.commands_waiting)
             await self.write(Register.CONFIG, job.config_word)

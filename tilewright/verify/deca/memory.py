@@ -1,4 +1,4 @@
-"""A memory that answers lines late, out of order, with limited bandwidth, and sometimes badly."""
+"""Memories at the ports of the PE: one that misbehaves, and the one of the golden cycle model."""
 
 from collections.abc import Callable
 from random import Random
@@ -61,30 +61,47 @@ class Memory:
         self.bad_lines: set[int] = set()
         self.waiting: list[tuple[int, int, int]] = []  # (due, line, tag)
         self.tags_in_use: set[int] = set()
-        self.demanded: list[int] = []  # lines, in the order of requests
-        self.prefetched: list[int] = []  # lines, in the order of requests
+        self.requests: list[tuple[int, int, int]] = []  # cycle, line, loader or -1 for a prefetch
         self.near_from: dict[int, int] = {}  # line -> cycle from which it is near
         self.hits = 0  # requests for lines that were near
+
+    @property
+    def demanded(self) -> list[int]:
+        """Lines that loaders asked for, in order."""
+        return [line for _, line, loader in self.requests if loader >= 0]
+
+    @property
+    def prefetched(self) -> list[int]:
+        """Lines that the prefetcher asked for, in order."""
+        return [line for _, line, loader in self.requests if loader < 0]
 
     def request(self, now: int, word: int) -> int | None:
         """Take a request; returns its loader, None for a prefetch."""
         p = self.params
         line, word = word & ((1 << p.line_address_bits) - 1), word >> p.line_address_bits
         tag, prefetch = word & ((1 << p.tag_bits) - 1), word >> p.tag_bits
-        delay = self.rng.randint(*self.latency)
         if prefetch:
-            self.prefetched.append(line)
-            self.near_from.setdefault(line, now + delay)
+            self.requests.append((now, line, -1))
+            self._prefetch(now, line)
             return None
+        loader = self.loader_of(tag)
+        self.requests.append((now, line, loader))
         assert tag not in self.tags_in_use, f"tag {tag:#x} used twice"
         self.tags_in_use.add(tag)
-        self.demanded.append(line)
+        self.waiting.append((self._due(now, line), line, tag))
+        return loader
+
+    def _prefetch(self, now: int, line: int) -> None:
+        self.near_from.setdefault(line, now + self.rng.randint(*self.latency))
+
+    def _due(self, now: int, line: int) -> int:
+        """The cycle from which a line may be answered."""
+        delay = self.rng.randint(*self.latency)
         if self.near_from.get(line, now + 1) <= now:
             self.hits += 1
             if self.near is not None:
                 delay = self.near
-        self.waiting.append((now + delay, line, tag))
-        return self.loader_of(tag)
+        return now + delay
 
     def loader_of(self, tag: int) -> int:
         return tag >> (self.params.tag_bits - 1)
@@ -118,32 +135,15 @@ class Memory:
         return tag | int(error) << self.params.tag_bits | data << (self.params.tag_bits + 1)
 
 
-class BelowL2:
-    """The memory of ``tilewright.golden.deca.memory`` at the ports of the PE."""
+class BelowL2(Memory):
+    """The memory of ``tilewright.golden.deca.memory``: it says when a line is answered."""
 
     def __init__(self, params: DecaParams, read_line: Callable[[int], bytes], model: L2Memory):
-        self.params, self.read_line, self.model = params, read_line, model
-        self.waiting: dict[int, tuple[int, int]] = {}  # cycle of the answer -> line, tag
-        self.requests: list[tuple[int, int, int]] = []  # cycle, line, loader or -1 for a prefetch
+        super().__init__(params, read_line, Random(1))
+        self.model = model
 
-    def request(self, now: int, word: int) -> int | None:
-        """Take a request; returns its loader, None for a prefetch."""
-        p = self.params
-        line, word = word & ((1 << p.line_address_bits) - 1), word >> p.line_address_bits
-        tag, prefetch = word & ((1 << p.tag_bits) - 1), word >> p.tag_bits
-        if prefetch:
-            self.requests.append((now, line, -1))
-            self.model.prefetch(now, line)
-            return None
-        loader = tag >> (p.tag_bits - 1)
-        self.requests.append((now, line, loader))
-        self.waiting[self.model.request(now, line)] = (line, tag)
-        return loader
+    def _prefetch(self, now: int, line: int) -> None:
+        self.model.prefetch(now, line)
 
-    def answer(self, now: int) -> int | None:
-        """The response word of this cycle."""
-        entry = self.waiting.pop(now, None)
-        if entry is None:
-            return None
-        line, tag = entry
-        return tag | int.from_bytes(self.read_line(line), "little") << (self.params.tag_bits + 1)
+    def _due(self, now: int, line: int) -> int:
+        return self.model.request(now, line)

@@ -2,12 +2,20 @@
 
 from typing import Any
 
-from tilewright.golden.params.deca import DecaParams
+from numpy.typing import NDArray
+
+from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.verify import job, session
-from tilewright.verify.deca.core import Core
-from tilewright.verify.deca.host import Host
+from tilewright.verify.deca.core import Core, Host
 from tilewright.verify.deca.memory import Memory, Store
-from tilewright.verify.deca.workload import tile_coverage
+from tilewright.verify.deca.workload import (
+    TileJob,
+    random_table,
+    random_tiles,
+    scatter,
+    tile_coverage,
+    tile_jobs,
+)
 
 JOB = job.load()
 tell = session.tell
@@ -24,6 +32,23 @@ class Session(session.Session):
         top = 1 << (PARAMS.address_bits - 1)  # so that every bit of an address is in use
         self.store = Store(PARAMS, self.random, base=top + (self.random.getrandbits(12) << 20))
         self._core: Host | None = None
+
+    def table(self, config: TileConfig) -> NDArray:
+        """Random entries for codes of a configuration, or wider ones; 16 bits need none."""
+        return random_table(self.rng, min(config.code_bits, 8))
+
+    def jobs(
+        self,
+        config: TileConfig,
+        count: int,
+        density: float,
+        lut: NDArray | None = None,
+        alignment: str | None = None,
+    ) -> list[TileJob]:
+        """Random tiles anywhere in memory; ``alignment`` is that of their data."""
+        tiles = random_tiles(self.rng, config, count, density)
+        lut = self.table(config) if lut is None else lut
+        return tile_jobs(tiles, lut, scatter(tiles, self.store, self.random, alignment))
 
     def memory(
         self,

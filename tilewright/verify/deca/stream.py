@@ -10,169 +10,123 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.golden.deca.core import CoreParams, StoreCore, TeplCore
+from tilewright.golden.deca import core as golden
+from tilewright.golden.deca.core import CoreParams
 from tilewright.golden.deca.memory import L2Memory
-from tilewright.golden.params.deca import (
-    TEPL_ID_BITS,
-    TILE_REGISTER_BITS,
-    TILE_ROWS,
-    DecaTeplParams,
-    Register,
-)
-from tilewright.verify.deca.host import Host
+from tilewright.golden.params.deca import TILE_ROWS, DecaTeplParams, Register
+from tilewright.verify.deca.core import Core
 from tilewright.verify.deca.memory import BelowL2
 from tilewright.verify.deca.session import PARAMS, Session, tell, tile_test
-from tilewright.verify.deca.stream_case import StreamCase, make_tiles
-from tilewright.verify.deca.workload import TileJob, in_regions, random_table, tile_jobs
-from tilewright.verify.streams import Harness, pack_word, unpack_word
+from tilewright.verify.deca.tepl_core import Tepl, TeplCore
+from tilewright.verify.deca.workload import (
+    StreamCase,
+    TileJob,
+    in_regions,
+    make_tiles,
+    random_table,
+    tile_jobs,
+)
 
 TASK = json.loads(os.environ["TILEWRIGHT_TASK"])
 
 
-class StreamHost(Host):
-    """A core that does nothing but use tiles in program order."""
+class Events:
+    """The cycles of every tile's events, from the start of the stream on."""
 
-    def __init__(self, clock: Harness, memory: BelowL2, jobs: list[TileJob]):
-        super().__init__(clock, PARAMS, memory, Random(1))  # type: ignore[arg-type]
-        self.jobs = jobs
-        self.start_cycle: int | None = None  # the stream's cycle 0
-        self.first_row = [0] * len(jobs)
-        self.last_row = [0] * len(jobs)
-        self.started = [0] * len(jobs)  # dispatch, or store, taken
-        self.ended = [0] * len(jobs)  # completed, or result taken
+    def __init__(self, tiles: int):
+        self.start: int | None = None  # the stream's cycle 0
+        # When its TEPL or store was taken, when it completed or its result was taken.
+        self.cycles = {name: [0] * tiles for name in ("started", "first_row", "last_row", "ended")}
 
-    @property
-    def stream_cycle(self) -> int:
-        assert self.start_cycle is not None
-        return self.now - self.start_cycle
+    def note(self, event: str, tile: int, now: int) -> int:
+        """Write an event down; returns the cycle of the stream."""
+        assert self.start is not None
+        cycle = self.cycles[event][tile] = now - self.start
+        return cycle
 
-    def check(self, tile: int, row: int, data: int) -> None:
-        job = self.jobs[tile]
-        assert data == job.rows[row], f"tile {tile}, row {row}: {data:#x}, not {job.rows[row]:#x}"
+    def row(self, tile: int, row: int, now: int) -> None:
         if row == 0:
-            self.first_row[tile] = self.stream_cycle
-        self.last_row[tile] = self.stream_cycle
-
-    @property
-    def events(self) -> dict[str, list[int]]:
-        return {
-            "started": self.started,
-            "first_row": self.first_row,
-            "last_row": self.last_row,
-            "ended": self.ended,
-        }
+            self.note("first_row", tile, now)
+        self.note("last_row", tile, now)
 
 
-class TeplHost(StreamHost):
-    """By TEPLs."""
+class TeplStream(TeplCore):
+    """Dispatches TEPLs when golden's core does."""
 
-    def __init__(self, clock: Harness, memory: BelowL2, jobs: list[TileJob], params: CoreParams):
-        super().__init__(clock, memory, jobs)
-        self.core = TeplCore(params, len(jobs))
-        self.offered = False
-        self.rows = [0] * len(jobs)
-        self.loading: dict[int, list[int]] = {}  # register -> tiles
-        # A core that renames more registers than DECA has names for gives some the same name.
-        self.names = min(params.registers, 1 << TILE_REGISTER_BITS)
+    def __init__(self, s: Session, memory: BelowL2, jobs: list[TileJob], params: CoreParams):
+        assert isinstance(PARAMS, DecaTeplParams)
+        super().__init__(s.clock, PARAMS, memory, Random(1), mispredict=0, interrupt=0)
+        self.jobs, self.events = jobs, Events(len(jobs))
+        self.golden = golden.TeplCore(params, len(jobs))
 
     def step(self, cycle: int) -> bool:
         moved = super().step(cycle)
-        waiting = self.start_cycle is not None and not self.offered
-        if waiting and self.core.dispatches(self.stream_cycle + 1):
-            self._dispatch()
+        start, number = self.events.start, self.golden.dispatched
+        if start is None or self.offered is not None:
+            return moved
+        if self.golden.dispatches(cycle + 1 - start):
+            self.offer(number, self.jobs[number])
             self.drivers["dispatch"].step(cycle)
         return moved
 
-    def _dispatch(self) -> None:
-        n = self.core.dispatched
-        about = {"id": n % (1 << TEPL_ID_BITS), "register": n % self.names, "ready": 1}
-        self.drivers["dispatch"].send(
-            [pack_word(self.ports["dispatch"], about | self.jobs[n].fields)]
-        )
-        self.offered = True
-
     def _went(self, name: str) -> None:
+        super()._went(name)
         if name == "dispatch":
-            n = self.core.dispatched
-            self.started[n] = self.stream_cycle
-            self.loading.setdefault(n % self.names, []).append(n)
-            self.core.dispatched += 1
-            self.offered = False
+            self.events.note("started", self.golden.dispatched, self.now)
+            self.golden.dispatched += 1
 
-    def _came(self, name: str, word: int) -> None:
-        if name == "tile_write":
-            fields = unpack_word(self.ports[name], word)
-            tile = self.loading[fields["register"]][0]
-            assert fields["row"] == self.rows[tile]
-            self.rows[tile] += 1
-            self.check(tile, fields["row"], fields["data"])
-            if fields["row"] == TILE_ROWS - 1:
-                self.loading[fields["register"]].pop(0)
-        elif name == "complete":
-            fields = unpack_word(self.ports[name], word)
-            assert not fields["error"], f"TEPL ended with error {fields['error']}"
-            low = len(self.core.product_ends)
-            tile = low + (fields["id"] - low) % (1 << TEPL_ID_BITS)
-            self.ended[tile] = self.stream_cycle
-            self.core.complete(self.stream_cycle, tile)
-        else:
-            super()._came(name, word)
+    def _wrote(self, register: int, row: int, data: int) -> Tepl:
+        tepl = super()._wrote(register, row, data)
+        self.events.row(tepl.number, row, self.now)
+        return tepl
+
+    def _completed(self, id: int, error: int) -> Tepl:
+        tepl = super()._completed(id, error)
+        self.golden.complete(self.events.note("ended", tepl.number, self.now), tepl.number)
+        return tepl
 
 
-class StoreHost(StreamHost):
-    """By stores and fences."""
+class StoreStream(Core):
+    """Stores, fences and reads rows when golden's core does."""
 
-    def __init__(self, clock: Harness, memory: BelowL2, jobs: list[TileJob], params: CoreParams):
-        super().__init__(clock, memory, jobs)
-        self.core = StoreCore(params, len(jobs), PARAMS.loaders)
-        self.dut.squash.value = 0
-        self.asked: list[tuple[int, int]] = []
-        self.storing = self.reading = False
+    def __init__(self, s: Session, memory: BelowL2, jobs: list[TileJob], params: CoreParams):
+        super().__init__(s.clock, PARAMS, memory, Random(1))
+        self.jobs, self.events = jobs, Events(len(jobs))
+        self.golden = golden.StoreCore(params, len(jobs), PARAMS.loaders)
+        self.rows = 0  # that have come
 
     def step(self, cycle: int) -> bool:
         moved = super().step(cycle)
-        if self.start_cycle is not None:
-            self._offer(cycle)
+        if self.events.start is None:
+            return moved
+        after = cycle + 1 - self.events.start
+        tile, row = self.golden.store(after), self.golden.read(after)
+        if tile is not None and not self.commands_waiting:
+            k = tile % PARAMS.loaders
+            self.give(k, self.jobs[tile])
+            self.drivers[f"command{k}"].step(cycle)
+        if row is not None and not self.wanted:
+            self.read_row(row[0] % PARAMS.loaders, row[1], self.jobs[row[0]])
+            self.drivers["read_request"].step(cycle)
         return moved
 
-    def _offer(self, cycle: int) -> None:
-        after = self.stream_cycle + 1
-        store, read = self.core.store(after), self.core.read(after)
-        if store is not None and not self.storing:
-            command = self.drivers[f"command{store % PARAMS.loaders}"]
-            command.send([pack_word(self.ports["command0"], self.jobs[store].fields)])
-            command.step(cycle)
-            self.storing = True
-        if read is not None and not self.reading:
-            tile, row = read
-            self.drivers["read_request"].send([tile % PARAMS.loaders | row << 1])
-            self.drivers["read_request"].step(cycle)
-            self.reading = True
-
     def _went(self, name: str) -> None:
+        super()._went(name)
         if name.startswith("command"):
-            self.started[self.core.stored] = self.stream_cycle
-            self.core.store_taken(self.stream_cycle)
-            self.storing = False
+            self.golden.store_taken(self.events.note("started", self.golden.stored, self.now))
         elif name == "read_request":
-            found = self.core.read(self.stream_cycle)
-            assert found is not None
-            self.asked.append(found)
-            self.core.row_asked(self.stream_cycle)
-            self.reading = False
+            assert self.events.start is not None
+            self.golden.row_asked(self.now - self.events.start)
 
-    def _came(self, name: str, word: int) -> None:
-        if name.startswith("done"):
-            assert not word, f"tile ended with error {word}"
-            tile = self.core.result(self.stream_cycle, int(name.removeprefix("done")))
-            self.ended[tile] = self.stream_cycle
-        elif name == "read_response":
-            tile, row = self.asked.pop(0)
-            data, full = word & ((1 << PARAMS.line_bits) - 1), word >> PARAMS.line_bits
-            assert full
-            self.check(tile, row, data)
-        else:
-            super()._came(name, word)
+    def _result(self, k: int, job: TileJob) -> None:
+        assert self.events.start is not None
+        tile = self.golden.result(self.now - self.events.start, k)
+        self.events.note("ended", tile, self.now)
+
+    def _row(self, word: int) -> None:
+        super()._row(word)
+        self.events.row(*divmod(self.rows, TILE_ROWS), self.now)
+        self.rows += 1
 
 
 @tile_test
@@ -185,31 +139,28 @@ async def streams(s: Session) -> None:
 
 
 async def run_case(s: Session, case: StreamCase) -> dict[str, Any]:
-    config = case.config
     s.store.base, s.store.content = case.base, bytearray()
     tiles = make_tiles(case)
-    lut = random_table(np.random.default_rng(1), min(config.code_bits, 8))
+    lut = random_table(np.random.default_rng(1), min(case.config.code_bits, 8))
     jobs = tile_jobs(tiles, lut, in_regions(tiles, s.store, case.alignment))
     model = L2Memory(case.memory)
     memory = BelowL2(PARAMS, s.store.line, model)
-    kind = TeplHost if isinstance(PARAMS, DecaTeplParams) else StoreHost
-    host = kind(s.clock, memory, jobs, case.core)
-    await s.enter(host)
+    kind = TeplStream if isinstance(PARAMS, DecaTeplParams) else StoreStream
+    core = kind(s, memory, jobs, case.core)
+    await s.enter(core)
     if jobs[0].lut is not None:
-        await host.load_table(jobs[0].lut)
-    await host.write(Register.CONFIG, jobs[0].config_word)
-    await host.write(Register.PREFETCH, case.degree)
-    start = host.now
-    host.start_cycle = start
+        await core.table(jobs[0].lut)
+    await core.write(Register.CONFIG, jobs[0].config_word)
+    await core.write(Register.PREFETCH, case.degree)
+    start = core.events.start = core.now
     # A full queue of a slow channel takes longer than what a bench usually waits.
-    await s.clock.run(lambda: host.core.finished, patience=20_000)
-    end = host.now
-    await host.cycles(2)  # the last row is on its way
-    requests = [[cycle - start, line, k] for cycle, line, k in memory.requests if cycle < end]
+    await s.clock.run(lambda: core.golden.finished, patience=20_000)
+    end = core.now
+    await core.cycles(2)  # the last row is on its way
     return {
-        **host.events,
-        "product_ends": host.core.product_ends,
-        "requests": requests,
+        **core.events.cycles,
+        "product_ends": core.golden.product_ends,
+        "requests": [[now - start, line, k] for now, line, k in memory.requests if now < end],
         "read": model.read,
         "missed": model.missed,
         "prefetched": model.prefetched,

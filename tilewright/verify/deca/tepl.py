@@ -3,18 +3,12 @@
 from dataclasses import replace
 from itertools import cycle
 
-from numpy.typing import NDArray
-
-from tilewright.golden.params.deca import DecaTeplParams, Register, TileConfig, TileError
+from tilewright.golden.params.deca import DecaTeplParams, Register, TileError
 from tilewright.verify.deca.session import JOB, Session, tell, tile_test
 from tilewright.verify.deca.tepl_core import TeplCore, flush_coverage
 from tilewright.verify.deca.workload import (
     TileJob,
     all_configs,
-    random_table,
-    random_tiles,
-    scatter,
-    tile_jobs,
 )
 
 TILES_PER_CONFIG = 12
@@ -22,13 +16,6 @@ STRANGERS = 4
 PARAMS = JOB.params_as(DecaTeplParams)
 FLUSHES = flush_coverage(JOB.stalls)
 tell(coverage=FLUSHES)
-
-
-def make_jobs(s: Session, lut: NDArray, config: TileConfig, count: int) -> list[TileJob]:
-    """Tiles anywhere in memory, a few of them with wrong lengths."""
-    tiles = random_tiles(s.rng, config, count, float(s.rng.random()))
-    jobs = tile_jobs(tiles, lut, scatter(tiles, s.store, s.random))
-    return [too_long(job) if s.random.random() < 0.1 else job for job in jobs]
 
 
 def too_long(job: TileJob) -> TileJob:
@@ -41,19 +28,13 @@ async def run_program(s: Session, core: TeplCore, count: int) -> None:
     configs = all_configs(PARAMS)
     while count > 0:
         config = configs[int(s.rng.integers(len(configs)))]
-        lut = random_table(s.rng, min(config.code_bits, 8))
-        await core.load_table(lut.tolist())
+        lut = s.table(config)
+        await core.table(lut.tolist())
         await core.write(Register.CONFIG, config.encode())
-        jobs = make_jobs(s, lut, config, TILES_PER_CONFIG + STRANGERS)
+        jobs = s.jobs(config, TILES_PER_CONFIG + STRANGERS, float(s.rng.random()), lut)
+        jobs = [too_long(job) if s.random.random() < 0.1 else job for job in jobs]
         await core.run(jobs[STRANGERS:][:count], jobs[:STRANGERS])
         count -= TILES_PER_CONFIG
-
-
-async def settle(core: TeplCore) -> None:
-    """Nothing is due any more, and no answer went astray."""
-    await core.until(lambda: not core.memory.waiting)
-    await core.cycles(4)
-    assert (await core.access(Register.EVENTS))[0] == 0, "an answer found no request"
 
 
 @tile_test
@@ -66,7 +47,7 @@ async def tepls_without_flushes(s: Session) -> None:
         )
         await s.enter(core)
         await run_program(s, core, -(-JOB.cases // len(JOB.stalls)))
-        await settle(core)
+        await core.settle()
         assert not core.lost and not core.flushes
 
 
@@ -80,7 +61,7 @@ async def flushes_leave_no_trace(s: Session) -> None:
         core = TeplCore(s.clock, PARAMS, memory, s.random, FLUSHES, stall=stall)
         await s.enter(core)
         await run_program(s, core, share)
-        await settle(core)
+        await core.settle()
         flushes += core.flushes
         tell(flushes=flushes)
     assert flushes, "nothing was flushed"

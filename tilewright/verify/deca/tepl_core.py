@@ -7,13 +7,12 @@ from random import Random
 
 from tilewright.golden.params.deca import (
     TEPL_ID_BITS,
-    TILE_REGISTER_BITS,
     TILE_ROWS,
     DecaTeplParams,
     TileError,
 )
 from tilewright.verify.coverage import Coverage
-from tilewright.verify.deca.host import Host
+from tilewright.verify.deca.core import Host
 from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import TileJob, stall_name
 from tilewright.verify.streams import Harness, pack_word, unpack_word
@@ -46,6 +45,7 @@ class Tepl:
     """One TEPL from its dispatch to its commit or its flush."""
 
     number: int  # in program order
+    register: int
     job: TileJob
     awake: bool  # the unit has the metadata
     awake_at: int = 0  # cycle in which it got them
@@ -60,10 +60,6 @@ class Tepl:
     @property
     def id(self) -> int:
         return self.number % (1 << TEPL_ID_BITS)
-
-    @property
-    def register(self) -> int:
-        return self.number % (1 << TILE_REGISTER_BITS)
 
     @property
     def state(self) -> Dropped:
@@ -93,7 +89,7 @@ class TeplCore(Host):
         params: DecaTeplParams,
         memory: Memory,
         rng: Random,
-        coverage: Coverage,
+        coverage: Coverage | None = None,
         *,
         stall: float = 0.0,
         mispredict: float = 0.1,
@@ -154,9 +150,14 @@ class TeplCore(Host):
             job = self.program[number - self.first]
         else:
             return
-        self.offered = Tepl(number, job.again(), awake=self.rng.random() >= ASLEEP)
+        self.offer(number, job.again(), awake=self.rng.random() >= ASLEEP)
+
+    def offer(self, number: int, job: TileJob, awake: bool = True) -> None:
+        """Dispatch a tile; the core renames its register."""
+        register = number % (1 << self.params.tile_register_bits)
+        self.offered = Tepl(number, register, job, awake)
         nothing = dict.fromkeys(job.fields, 0)
-        self._send("dispatch", self.offered, job.fields if self.offered.awake else nothing)
+        self._send("dispatch", self.offered, job.fields if awake else nothing)
 
     def _wake(self) -> None:
         asleep = [t for t in self.flying if not t.awake and t not in self.waking]
@@ -199,7 +200,8 @@ class TeplCore(Host):
         assert self.flushing is not None
         dropped = [t for t in self.flying if t.number >= self.flushing]
         for tepl in dropped:
-            self.coverage.hit(dropped=tepl.state, stall=stall_name(self.stall))
+            if self.coverage is not None:
+                self.coverage.hit(dropped=tepl.state, stall=stall_name(self.stall))
             self.lost.append(tepl.job)
         self.flying = self.flying[: len(self.flying) - len(dropped)]
         self.drivers["dispatch"].withdraw()
@@ -219,19 +221,18 @@ class TeplCore(Host):
             self._wrote(**unpack_word(self.ports[name], word))
         elif name == "complete":
             self._completed(**unpack_word(self.ports[name], word))
-        elif name == "mem_request":
-            loader = self.memory.request(self.now, word)
-            if loader is not None and not self.mispredict and not self.interrupt:
-                self._asked(loader, self.memory.demanded[-1])
         else:
             super()._came(name, word)
 
-    def _asked(self, loader: int, line: int) -> None:
+    def _asked(self, loader: int) -> None:
         """A loader, which works in the order of issue, begins a TEPL with the first line of data.
 
-        No younger one that was not ready earlier may have begun before it. A line that several
-        TEPLs need, because a length is wrong, proves nothing.
+        Without flushes no younger one that was not ready earlier may have begun before it. A line
+        that several TEPLs need, because a length is wrong, proves nothing.
         """
+        if self.mispredict or self.interrupt:
+            return
+        line = self.memory.requests[-1][1]
         found = [t for t in self.flying if line in t.lines]
         if len(found) != 1 or line != found[0].job.fields["data_base"] // self.params.line_bytes:
             return
@@ -244,7 +245,7 @@ class TeplCore(Host):
                     " was ready before it"
                 )
 
-    def _wrote(self, register: int, row: int, data: int) -> None:
+    def _wrote(self, register: int, row: int, data: int) -> Tepl:
         found = [t for t in self.flying if t.register == register and not t.completed]
         assert len(found) == 1, f"row {row} for register {register}, which nobody loads"
         (tepl,) = found
@@ -255,8 +256,9 @@ class TeplCore(Host):
             f"{about}, row {row}:\n  got      {data:0128x}\n  expected {expected:0128x}"
         )
         tepl.rows.append(data)
+        return tepl
 
-    def _completed(self, id: int, error: int) -> None:
+    def _completed(self, id: int, error: int) -> Tepl:
         found = [t for t in self.flying if t.id == id and not t.completed]
         assert len(found) == 1, f"TEPL with id {id} completed, which is not in flight"
         (tepl,) = found
@@ -268,6 +270,7 @@ class TeplCore(Host):
         )
         tepl.completed = True
         tepl.job.result, tepl.job.done_at = TileError(error), self.now
+        return tepl
 
     def _commit(self) -> None:
         """Commit completed TEPLs in order, up to what will be flushed."""

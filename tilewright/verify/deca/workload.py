@@ -1,15 +1,27 @@
 """Tiles to decompress: every configuration, any bits, any place in memory."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from fractions import Fraction
 from itertools import product
 from random import Random
+from typing import Any, Self
 
 import numpy as np
 
-from tilewright.golden.deca import CompressedTiles, Tiles, decompress_tiles, encode_tiles, lay_out
+from tilewright.golden.deca import (
+    CompressedTiles,
+    Tiles,
+    decompress_tiles,
+    encode_tiles,
+    lay_out,
+    resolve_scheme,
+)
 from tilewright.golden.deca.coding import mask_nonzeros
+from tilewright.golden.deca.core import CoreParams
+from tilewright.golden.deca.memory import MemoryParams
+from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import (
     CODE_BITS,
     LUT_ENTRIES,
@@ -182,9 +194,7 @@ class TileJob:
 
     def again(self) -> "TileJob":
         """The same tile, not yet run."""
-        return TileJob(
-            self.config_word, self.fields, self.rows, self.lut, self.error, self.cycles, self.traits
-        )
+        return replace(self, got_rows={}, result=None, done_at=0, squashed=False)
 
     def lines(self, line_bytes: int = ROW_BYTES) -> list[int]:
         """Lines that the tile needs, structure by structure."""
@@ -204,7 +214,10 @@ def scatter(
     ``alignment`` is that of the data, by default any.
     """
     commands = []
-    for contents in _structures(tiles):
+    ends = np.cumsum(tiles.data_lengths)
+    for k, end in enumerate(ends):
+        data = tiles.data[end - tiles.data_lengths[k] : end]
+        contents = (part.tobytes() for part in (tiles.masks[k], tiles.scales[k], data))
         fields = {}
         for name, content in zip(STRUCTURES, contents, strict=True):
             chosen = alignment if name == "data" and alignment else rng.choice(list(ALIGNMENTS))
@@ -243,12 +256,58 @@ def tile_jobs(
     return jobs
 
 
-def _structures(tiles: CompressedTiles) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Mask, scales and data of each tile."""
-    ends = np.cumsum(tiles.data_lengths)
-    for k, end in enumerate(ends):
-        data = tiles.data[end - tiles.data_lengths[k] : end]
-        yield tiles.masks[k].tobytes(), tiles.scales[k].tobytes(), data.tobytes()
+# Streams.
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamCase:
+    """Tiles of one scheme, the memory below the PE and its core."""
+
+    scheme: str = "bf8"  # as of ``tilewright pack``
+    density: float | None = None  # share of weights kept, None: all, below 0: random in each tile
+    tiles: int = 200
+    seed: int = 1
+    degree: int = 5  # tiles that the PE prefetches ahead
+    base: int = 1 << 32
+    alignment: int = 1  # bytes
+    memory: MemoryParams = field(default_factory=MemoryParams)
+    core: CoreParams = field(default_factory=CoreParams)
+
+    def __post_init__(self) -> None:
+        require(1 <= self.tiles <= 1 << 20, f"tiles must be 1..{1 << 20}, not {self.tiles!r}")
+        most = DecaParams.max_prefetch_degree
+        require(0 <= self.degree <= most, f"degree must be 0..{most}, not {self.degree!r}")
+        require(
+            self.density is None or self.density <= 1, f"density must be 0..1, not {self.density!r}"
+        )
+
+    @property
+    def config(self) -> TileConfig:
+        """The configuration of the tiles, sparse where a density is given."""
+        scheme = resolve_scheme(self.scheme)
+        return scheme.config if self.density is None else scheme.sparsified.config
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON data; a fraction is text."""
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
+        return found
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Read what ``as_dict`` gives."""
+        share = fields["memory"]["bytes_per_cycle"]
+        share = {"bytes_per_cycle": None if share is None else Fraction(share)}
+        memory, core = MemoryParams(**fields["memory"] | share), CoreParams(**fields["core"])
+        return cls(**fields | {"memory": memory, "core": core})
+
+
+def make_tiles(case: StreamCase) -> CompressedTiles:
+    """The tiles of a case: any codes and scales, nonzeros anywhere."""
+    rng = np.random.default_rng(case.seed)
+    density: Any = 1.0 if case.density is None else case.density
+    if density < 0:
+        density = rng.random((case.tiles, 1))
+    return random_tiles(rng, case.config, case.tiles, density, clustered=0)
 
 
 # Coverage.

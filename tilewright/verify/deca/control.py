@@ -1,5 +1,8 @@
-"""Registers: contents, refusals, tiles through them, contexts."""
+"""A core's control of the PE: squashes, registers, contexts, prefetches."""
 
+import numpy as np
+
+from tilewright.golden.deca.prefetch import predict_prefetches
 from tilewright.golden.params.deca import (
     CONFIG_BITS,
     LENGTH_BITS,
@@ -13,7 +16,59 @@ from tilewright.golden.params.deca import (
 )
 from tilewright.verify.deca.core import Core
 from tilewright.verify.deca.session import JOB, PARAMS, Session, tile_test
-from tilewright.verify.deca.workload import TileJob, random_table, random_tiles, scatter, tile_jobs
+from tilewright.verify.deca.workload import (
+    TileJob,
+    in_regions,
+    random_table,
+    random_tiles,
+    tile_jobs,
+)
+
+SPARSE = TileConfig(code_bits=8, sparse=True)
+
+# Squashes.
+
+SQUASHED = (
+    SPARSE,
+    TileConfig(code_bits=4, scale=ScaleKind.E8M0),
+    TileConfig(code_bits=5, sparse=True, scale=ScaleKind.BF16, group=8),
+    TileConfig(code_bits=16, sparse=True, scale=ScaleKind.E8M0, group=1),
+    TileConfig(code_bits=6, sparse=True, int8=True),
+)
+PER_CONFIG = 25  # squashes until the next configuration
+
+
+@tile_test
+async def squash_at_any_time(s: Session) -> None:
+    """The loader is free at once, the other one is unaffected, no answer goes astray.
+
+    Two tiles are in flight on each loader; one or both are lost with a squash.
+    """
+    lut = random_table(s.rng, 4)  # narrow enough for all
+    pools = [s.jobs(config, 16, 0.5, lut) for config in SQUASHED]
+    core = await s.core(0.1, latency=(1, 60), bandwidth=0.6)
+    await core.table(lut.tolist())
+    given = squashes = 0
+    while squashes < JOB.cases:
+        await core.finish()
+        pool = pools[squashes // PER_CONFIG % len(pools)]
+        await core.write(Register.CONFIG, pool[0].config_word)
+        for _ in range(min(PER_CONFIG, JOB.cases - squashes)):
+            end = core.now + s.random.randint(0, 120)
+            while core.now < end:
+                for k in range(PARAMS.loaders):
+                    if len(core.waiting[k]) < 2:
+                        core.give(k, s.random.choice(pool).again())
+                        given += 1
+                await core.cycles(1)
+            await core.squash(s.random.randrange(PARAMS.loaders))
+            squashes += 1
+    await core.finish()
+    assert len(core.finished) + len(core.lost) == given, "a tile was lost or came twice"
+    await core.settle()
+
+
+# Registers.
 
 BUSY, DONE = 1, 2  # of STATUS
 SQUASH, TAKE_RESULT = 1, 2  # written to it
@@ -22,12 +77,6 @@ METADATA = [r for r in LoaderRegister if r not in (LoaderRegister.GO, LoaderRegi
 
 def loader_register(k: int, register: LoaderRegister) -> int:
     return Register.LOADER + k * LOADER_STRIDE + register
-
-
-def make_jobs(s: Session, config: TileConfig, count: int, density: float = 0.4) -> list[TileJob]:
-    tiles = random_tiles(s.rng, config, count, density)
-    lut = random_table(s.rng, config.code_bits)
-    return tile_jobs(tiles, lut, scatter(tiles, s.store, s.random))
 
 
 @tile_test
@@ -52,18 +101,17 @@ async def registers_keep_and_refuse(s: Session) -> None:
     for address, value in values.items():
         assert await core.access(address) == (value, False), f"register {address:#x}"
     table = random_table(s.rng, 8).tolist()
-    await core.load_table(table)
-    assert await core.save_table() == table
+    await core.table(table)
+    assert await core.table() == table
 
 
 @tile_test
 async def tiles_through_registers(s: Session) -> None:
     """Metadata, go, status, result: a tile without its stream ports."""
-    config = TileConfig(code_bits=8, sparse=True)
-    first, second, third, *others = make_jobs(s, config, 8)
+    first, second, third, *others = s.jobs(SPARSE, 8, 0.4)
     core = await s.core(0.1)
-    await core.load_table(first.table)
-    await core.write(Register.CONFIG, config.encode())
+    await core.table(first.table)
+    await core.write(Register.CONFIG, SPARSE.encode())
     for k in range(PARAMS.loaders):
         await through_registers(core, k, others.pop())
         core.read_row(k, s.random.randrange(TILE_ROWS), None)
@@ -124,10 +172,10 @@ async def contexts_change_in_mid_stream(s: Session) -> None:
 
     The program that is interrupted has its tiles squashed and gives them again afterwards.
     """
-    mine = make_jobs(s, TileConfig(code_bits=8, sparse=True), max(8, min(JOB.cases // 4, 100)))
+    mine = s.jobs(SPARSE, max(8, min(JOB.cases // 4, 100)), 0.4)
     other = TileConfig(code_bits=2, scale=ScaleKind.BF16, group=4)
     core = await s.core(0.1, latency=(1, 40), bandwidth=0.7)
-    await core.load_table(mine[0].table)
+    await core.table(mine[0].table)
     await core.write(Register.CONFIG, mine[0].config_word)
     await core.write(Register.PREFETCH, 3)
     todo = [job.again() for job in mine]
@@ -145,10 +193,10 @@ async def contexts_change_in_mid_stream(s: Session) -> None:
         await core.cycles(1)
         await core.finish()
         saved = [(await core.access(r))[0] for r in (Register.CONFIG, Register.PREFETCH)]
-        table = await core.save_table()
+        table = await core.table()
         await core.write(Register.PREFETCH, 0)
-        await core.run(make_jobs(s, other, 3))
-        await core.load_table(table)
+        await core.run(s.jobs(other, 3, 0.4))
+        await core.table(table)
         for register, value in zip((Register.CONFIG, Register.PREFETCH), saved, strict=True):
             await core.write(register, value)
         switches += 1
@@ -160,7 +208,7 @@ async def contexts_change_in_mid_stream(s: Session) -> None:
 @tile_test
 async def stray_answers_are_noted(s: Session) -> None:
     """An answer to no request, or a second one to a request, is noted and harmless."""
-    jobs = make_jobs(s, TileConfig(code_bits=8, sparse=True), 4)
+    jobs = s.jobs(SPARSE, 4, 0.4)
     core = await s.core(latency=(1, 30))
     for tag in (3, 3 | 1 << (PARAMS.tag_bits - 1)):
         assert await core.access(Register.EVENTS) == (0, False)
@@ -174,3 +222,67 @@ async def stray_answers_are_noted(s: Session) -> None:
     await core.run(jobs[2:])
     await core.cycles(4)
     assert await core.access(Register.EVENTS) == (1, False)
+
+
+# Prefetches.
+
+SCALED = TileConfig(code_bits=8, sparse=True, scale=ScaleKind.E8M0)
+DEGREES = (0, 1, 2, 5, PARAMS.max_prefetch_degree)
+SETTLED = 60  # cycles without a prefetch after which none follows
+
+
+def columns(jobs: list[TileJob]) -> dict[str, np.ndarray]:
+    return {
+        name: np.array([job.fields[name] for job in jobs], np.uint64) for name in jobs[0].fields
+    }
+
+
+def regions(s: Session, lut: np.ndarray, count: int) -> list[TileJob]:
+    """Tiles in regions, some left out."""
+    tiles = random_tiles(s.rng, SCALED, 2 * count, 0.3)
+    jobs = tile_jobs(tiles, lut, in_regions(tiles, s.store))
+    return [job for job in jobs if s.random.random() < 0.8][:count]
+
+
+@tile_test
+async def prefetches_are_goldens(s: Session) -> None:
+    """With time for all of them, every command is followed by exactly the lines golden names."""
+    count = max(6, min(JOB.cases // len(DEGREES), 40))
+    lut = random_table(s.rng, 8)
+    jobs = regions(s, lut, count)
+    jobs.insert(count // 2, regions(s, lut, 3)[0])  # from elsewhere: two runs end and begin
+    for degree in DEGREES:
+        core = await s.core()
+        await core.write(Register.PREFETCH, degree)
+        await core.write(Register.CONFIG, SCALED.encode())
+        await core.table(jobs[0].table)
+        wanted = predict_prefetches(PARAMS, columns(jobs), degree)
+        for number, job in enumerate(jobs):
+            before = len(core.memory.prefetched)
+            core.give(number % PARAMS.loaders, job.again())
+            await core.finish()
+            seen = -1
+            while seen != len(core.memory.prefetched):
+                seen = len(core.memory.prefetched)
+                await core.cycles(SETTLED)
+            got = core.memory.prefetched[before:]
+            assert sorted(got) == wanted[number].tolist(), (
+                f"degree {degree}, tile {number}: prefetched lines {sorted(got)},"
+                f" golden has {wanted[number].tolist()}"
+            )
+
+
+@tile_test
+async def prefetches_never_repeat(s: Session) -> None:
+    """Tiles as fast as they go: what is prefetched is among golden's lines, each once."""
+    jobs = regions(s, random_table(s.rng, 8), max(8, JOB.cases // len(DEGREES)))
+    for degree in DEGREES:
+        core = await s.core(latency=(5, 30))
+        await core.write(Register.PREFETCH, degree)
+        await core.run([job.again() for job in jobs])
+        got = core.memory.prefetched
+        predicted = predict_prefetches(PARAMS, columns(core.commands), degree)
+        wanted = set(np.concatenate(predicted).tolist())
+        assert len(got) == len(set(got)), f"degree {degree}: a line was prefetched twice"
+        assert set(got) <= wanted, f"degree {degree}: {sorted(set(got) - wanted)} not in golden's"
+        assert bool(got) == bool(degree)
