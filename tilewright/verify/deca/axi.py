@@ -1,24 +1,27 @@
 """The PE behind AXI: tiles through AXI4-Lite registers and AXI4 reads."""
 
-from functools import partial
+from itertools import count
 from typing import Any
+
+import cocotb
+from cocotb.triggers import RisingEdge
+from cocotbext.axi import AxiBurstType, AxiReadBus, AxiResp
+from cocotbext.axi.axi_channels import AxiARSink, AxiRSource, AxiRTransaction
 
 from tilewright.golden.params.deca import (
     AXI_TOUT,
     LOADER_STRIDE,
     LUT_ENTRIES,
-    REGISTER_BITS,
     TILE_BYTES,
     TILE_ROWS,
     DecaAxiParams,
     LoaderRegister,
     Register,
-    TileConfig,
     TileError,
 )
 from tilewright.golden.params.registers import addresses
 from tilewright.verify import job
-from tilewright.verify.axi import ALL_BYTES, OKAY, SLVERR, AxiLiteMaster, AxiMemory
+from tilewright.verify.axi import WORD, AxiHost
 from tilewright.verify.deca.memory import Store
 from tilewright.verify.deca.workload import (
     TileJob,
@@ -28,90 +31,87 @@ from tilewright.verify.deca.workload import (
     scatter,
     tile_jobs,
 )
-from tilewright.verify.interrupt import DONE, ERROR, InterruptModel
-from tilewright.verify.session import Session, test_in
-from tilewright.verify.streams import read
+from tilewright.verify.interrupt import DONE, ERROR
+from tilewright.verify.session import Session, system_test
 
 JOB = job.load()
 PARAMS = JOB.params_as(DecaAxiParams)
+OKAY, SLVERR = AxiResp.OKAY, AxiResp.SLVERR
 RESULT = 2  # of STATUS
 SQUASH, TAKE_RESULT = 1, 2  # written to it
-WORD_BYTES = REGISTER_BITS // 8
-ROW_WORDS = PARAMS.line_bytes // WORD_BYTES
+ROW_WORDS = PARAMS.line_bytes // WORD
+OFFERS = {
+    "m_axi_ar": ("id", "addr", "len", "size", "burst", "lock"),
+    "s_axi_b": ("resp",),
+    "s_axi_r": ("data", "resp"),
+}
 
 
-class Host(Session):
-    """A processor and its memory on the two AXI ports; tiles are the cases."""
+class Host(AxiHost):
+    """A processor and its memory on the two AXI ports.
 
-    def __init__(self, dut: Any, name: str, stall: float):
-        super().__init__(dut, name)
-        self.store = Store(PARAMS, self.random, base=1 << (PARAMS.address_bits - 1))
-        latency = (1, 1 + round(60 * stall))
-        self.memory = AxiMemory(
-            dut,
-            "m_axi_",
-            self.store.line,
-            PARAMS.line_bytes,
-            self.random,
-            latency=latency,
-            stall=stall,
-        )
-        self.master = AxiLiteMaster(dut, "s_axi_", self.random, stall=stall)
-        self.interrupt = InterruptModel()
+    Reads are answered in any order, but for each id; an offer that changes or vanishes before it is
+    taken fails the test. Addresses in ``bad`` are answered with an error.
+    """
 
-    async def start(self) -> None:
-        await self.clock.reset([self.memory, self.master, self])
+    def __init__(self, s: Session, stall: float):
+        super().__init__(s.dut, stall, s.job.seed)
+        self.s, self.bad = s, set[int]()
+        self.store = Store(PARAMS, s.random, base=1 << (PARAMS.address_bits - 1))
+        bus = AxiReadBus.from_prefix(s.dut, "m_axi")
+        self.asked, self.answers = AxiARSink(bus.ar, s.dut.aclk), AxiRSource(bus.r, s.dut.aclk)
+        self.pause((self.asked, self.answers))
+        cocotb.start_soon(self._memory())
+        for channel, fields in OFFERS.items():
+            cocotb.start_soon(self._held(channel, fields))
 
-    def step(self, cycle: int) -> bool:
-        """A part of the bench: looks at ``irq`` in every cycle."""
-        self.interrupt.check(read(self.dut.irq, cycle))
-        return False
+    async def _memory(self) -> None:
+        waiting: list[tuple[int, int, int]] = []  # due, id, address
+        size = (PARAMS.line_bytes - 1).bit_length()
+        for cycle in count():
+            self.s.clock.cycle = cycle  # for the report
+            await RisingEdge(self.dut.aclk)
+            while not self.asked.empty():
+                word = self.asked.recv_nowait()
+                beat = [int(x) for x in (word.arlen, word.arsize, word.arburst, word.arlock)]
+                assert beat == [0, size, AxiBurstType.INCR, 0], f"no single line: {word}"
+                due = cycle + self.random.randint(1, 1 + round(60 * self.stall))
+                waiting.append((due, int(word.arid), int(word.araddr)))
+            first = {number: entry for entry in reversed(waiting) for number in entry[1:2]}
+            due_now = [entry for entry in first.values() if entry[0] <= cycle]
+            if due_now and self.answers.empty():
+                entry = self.random.choice(due_now)
+                waiting.remove(entry)
+                self._answer(*entry[1:])
 
-    def progress(self) -> str:
-        return f"irq {int(self.dut.irq.value)}"
+    def _answer(self, number: int, address: int) -> None:
+        assert address % PARAMS.line_bytes == 0
+        data = int.from_bytes(self.store.line(address // PARAMS.line_bytes), "little")
+        response = SLVERR if address in self.bad else OKAY
+        answer = AxiRTransaction(rid=number, rdata=data, rresp=response, rlast=1)
+        self.answers.send_nowait(answer)
 
-    async def write(self, address: int, value: int, strobes: int = ALL_BYTES) -> int:
-        self.master.ask_write(address, value, strobes)
-        await self.clock.run(lambda: bool(self.master.b.words))
-        return self.master.b.words.popleft()["resp"]
-
-    async def read(self, address: int) -> tuple[int, int]:
-        """Read one word; returns its data and the response."""
-        self.master.ask_read(address)
-        await self.clock.run(lambda: bool(self.master.r.words))
-        word = self.master.r.words.popleft()
-        return word["data"], word["resp"]
-
-    async def put(self, address: int, value: int) -> None:
-        assert await self.write(address, value) == OKAY, f"write to {address:#x} refused"
-
-    async def get(self, address: int) -> int:
-        value, response = await self.read(address)
-        assert response == OKAY, f"read of {address:#x} refused"
-        return value
-
-    async def enable(self, bits: int) -> None:
-        self.interrupt.enables(bits)
-        await self.put(Register.INTERRUPT_ENABLE, bits)
-        self.interrupt.enabled(bits)
+    async def _held(self, channel: str, fields: tuple[str, ...]) -> None:
+        signals = [getattr(self.dut, f"{channel}{field}") for field in fields]
+        valid, ready = (getattr(self.dut, f"{channel}{end}") for end in ("valid", "ready"))
+        before = None  # what is on offer
+        while True:
+            await RisingEdge(self.dut.aclk)
+            word = [int(signal.value) for signal in signals] if int(valid.value) else None
+            assert before in (None, word), f"{channel} changed or withdrew before it was taken"
+            before = None if int(ready.value) else word
 
     async def acknowledge(self) -> int:
         """Read INTERRUPT and clear what is set, sometimes after a write that clears nothing."""
         found = await self.get(Register.INTERRUPT)
         self.interrupt.check_read(found)
         for bits in (0, found)[self.random.randrange(2) :]:
-            self.interrupt.clears(bits)
-            await self.put(Register.INTERRUPT, bits)
-            self.interrupt.cleared(bits)
+            await self.clear(Register.INTERRUPT, bits)
         return found
 
     async def load_table(self, lut: tuple[int, ...]) -> None:
-        for k in range(LUT_ENTRIES):
-            self.master.ask_write(Register.LUT + 8 * k, lut[k])
-        answers = self.master.b.words
-        await self.clock.run(lambda: len(answers) == LUT_ENTRIES)
-        assert {answer["resp"] for answer in answers} == {OKAY}
-        answers.clear()
+        table = b"".join(entry.to_bytes(WORD, "little") for entry in lut)
+        assert (await self.registers.write(Register.LUT, table)).resp == OKAY
 
     async def give(self, k: int, tile: TileJob) -> None:
         await self.put(Register.CONFIG, tile.config_word)
@@ -126,29 +126,22 @@ class Host(Session):
         value = await self.get(status)
         while not value & RESULT:
             if self.interrupt.sure_enable & DONE:
-                await self.clock.run(lambda: bool(int(self.dut.irq.value)))
+                await self.interrupted()
                 assert await self.acknowledge() & DONE
             value = await self.get(status)
         assert TileError(value >> 2) == tile.error
         self.interrupt.ended(tile.error is not TileError.OK)
         await self.put(status, TAKE_RESULT)
         if tile.error is TileError.OK:
-            rows = list(range(TILE_ROWS))
-            self.random.shuffle(rows)
-            for row in rows:
+            for row in self.random.sample(range(TILE_ROWS), TILE_ROWS):
                 await self.check_row(k, row, tile)
-        self.cases += 1
+        self.s.cases += 1
 
     async def check_row(self, k: int, row: int, tile: TileJob) -> None:
         for word in self.random.sample(range(ROW_WORDS), ROW_WORDS):
-            got = await self.get(row_address(k, row) + WORD_BYTES * word)
-            want = tile.rows[row] >> (REGISTER_BITS * word) & ((1 << REGISTER_BITS) - 1)
+            got = await self.get(row_address(k, row) + WORD * word)
+            want = tile.rows[row] >> (8 * WORD * word) & ((1 << 8 * WORD) - 1)
             assert got == want, f"row {row}, word {word}: got {got:#x}, expected {want:#x}"
-
-    def tiles(self, config: TileConfig, count: int) -> list[TileJob]:
-        tiles = random_tiles(self.rng, config, count, float(self.rng.uniform(0.1, 0.9)))
-        lut = random_table(self.rng, min(config.code_bits, 8))
-        return tile_jobs(tiles, lut, scatter(tiles, self.store, self.random))
 
 
 def loader_register(k: int, register: LoaderRegister) -> int:
@@ -159,24 +152,39 @@ def row_address(k: int, row: int) -> int:
     return AXI_TOUT + k * TILE_BYTES + row * PARAMS.line_bytes
 
 
-def host_test(stall: float) -> Any:
-    return test_in(partial(Host, stall=stall))
+async def host_of(s: Session, stall: float = 0.1) -> Host:
+    """The PE after a reset; its inputs have values before the models write their first ones."""
+    for wire in PARAMS.wires:
+        if not wire.output:
+            getattr(s.dut, wire.name).value = 0
+    await s.clock.reset()
+    return Host(s, stall)
 
 
-async def tiles_of_many_configurations(host: Host) -> None:
+def tiles(host: Host, config: Any, count: int) -> list[TileJob]:
+    found = random_tiles(host.s.rng, config, count, float(host.s.rng.uniform(0.1, 0.9)))
+    lut = random_table(host.s.rng, min(config.code_bits, 8))
+    return tile_jobs(found, lut, scatter(found, host.store, host.random))
+
+
+@system_test
+async def tiles_of_many_configurations(s: Session) -> None:
     """Two tiles at a time, one per loader; some end with a bus error."""
+    host = await host_of(s, 0.4)
     await host.put(Register.PREFETCH, 2)
     configs = all_configs(PARAMS)
-    for number in range(max(1, JOB.cases // 4)):
-        await host.enable((DONE, DONE | ERROR, ERROR, 0)[number % 4])
-        config = configs[int(host.rng.integers(len(configs)))]
-        first, *others = host.tiles(config, 4)
+    for number in range(2 * max(1, JOB.cases // 4)):
+        host.stall = 0.4 * (number % 2)
+        enabled = (DONE, DONE | ERROR, ERROR, 0)[number // 2 % 4]
+        await host.enable(Register.INTERRUPT_ENABLE, enabled)
+        config = configs[int(s.rng.integers(len(configs)))]
+        first, *others = tiles(host, config, 4)
         await host.load_table(first.lut or (0,) * LUT_ENTRIES)
         for pair in ((first, others[0]), (others[1], others[2])):
             if host.random.random() < 0.3:
                 victim = pair[1]
                 bad = host.random.choice(victim.lines(PARAMS.line_bytes))
-                host.memory.bad.add(bad * PARAMS.line_bytes)
+                host.bad.add(bad * PARAMS.line_bytes)
                 victim.error = TileError.BUS
             for k, tile in enumerate(pair):
                 await host.give(k, tile)
@@ -187,54 +195,42 @@ async def tiles_of_many_configurations(host: Host) -> None:
             assert not host.interrupt.possible
 
 
-tiles_without_stalls = host_test(0.0)(tiles_of_many_configurations)
-tiles_with_stalls = host_test(0.4)(tiles_of_many_configurations)
-
-
-@host_test(0.1)
-async def registers_are_the_map(host: Host) -> None:
+@system_test
+async def registers_are_the_map(s: Session) -> None:
     """Every register of the map can be read, only those that the map says can be written."""
-    known = addresses(PARAMS.registers)
-    for address in range(0, AXI_TOUT, WORD_BYTES):
-        _, answer = await host.read(address)
-        assert answer == (OKAY if address in known else SLVERR), f"read of {address:#x}: {answer}"
-        register = known.get(address)
-        if register is None or not register.write:
-            assert await host.write(address, 0) == SLVERR, f"{address:#x} was written"
-        elif register.name != "GO":  # a write starts a tile
-            assert await host.write(address, 0) == OKAY, f"{address:#x} was not written"
+    host = await host_of(s)
+    await host.check_map(addresses(PARAMS.registers), range(0, AXI_TOUT, WORD), starts="GO")
 
 
-@host_test(0.2)
-async def refusals(host: Host) -> None:
+@system_test
+async def refusals(s: Session) -> None:
     """Accesses to no register or row, and half writes, answer SLVERR and change nothing."""
+    host = await host_of(s, 0.2)
     await host.put(Register.CONFIG, 5)
-    assert await host.write(Register.CONFIG, 0, strobes=0x0F) == SLVERR
+    assert await host.write(Register.CONFIG, 0, size=4) == SLVERR
     assert await host.get(Register.CONFIG) == 5
     for address in (0x7F8, Register.IDENTITY, row_address(0, 0), row_address(2, 0)):
         assert await host.write(address, 1) == SLVERR, f"{address:#x} was written"
     for address in (0x7F8, row_address(0, 3), row_address(1, 15) + 8, row_address(2, 0)):
         assert (await host.read(address))[1] == SLVERR, f"{address:#x} was read"
     # A read and a write at once.
-    host.master.ask_write(Register.PREFETCH, 3)
-    host.master.ask_read(Register.CONFIG)
-    await host.clock.run(lambda: bool(host.master.b.words and host.master.r.words))
-    assert host.master.b.words.popleft()["resp"] == OKAY
-    assert host.master.r.words.popleft() == {"data": 5, "resp": OKAY}
+    write = cocotb.start_soon(host.write(Register.PREFETCH, 3))
+    assert await host.read(Register.CONFIG) == (5, OKAY)
+    assert await write == OKAY
 
 
-@host_test(0.1)
-async def rows_are_read_once(host: Host) -> None:
+@system_test
+async def rows_are_read_once(s: Session) -> None:
     """The words of a row wait while the core writes other things, and no longer than its tile."""
-    config = all_configs(PARAMS)[0]
-    first, second, third = host.tiles(config, 3)
+    host = await host_of(s)
+    first, second, third = tiles(host, all_configs(PARAMS)[0], 3)
     await host.load_table(first.table)
     await host.give(0, first)
     status = loader_register(0, LoaderRegister.STATUS)
     while not await host.get(status) & RESULT:
         pass
     await host.put(status, TAKE_RESULT)
-    assert await host.get(row_address(0, 7)) == first.rows[7] & ((1 << REGISTER_BITS) - 1)
+    assert await host.get(row_address(0, 7)) == first.rows[7] & ((1 << 8 * WORD) - 1)
     await host.put(Register.PREFETCH, 1)
     await host.give(1, second)
     await host.check_row(0, 7, first)

@@ -5,8 +5,7 @@ match golden. Both sides of every AXI channel pause at random.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from random import Random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import cocotb
@@ -15,8 +14,6 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import (
     AxiBus,
-    AxiLiteBus,
-    AxiLiteMaster,
     AxiReadBus,
     AxiResp,
     AxiSlave,
@@ -28,14 +25,14 @@ from tilewright.golden.params.block import Port
 from tilewright.golden.params.machine import (
     CONTROL_FIELDS,
     INSTRUCTION_BASE,
-    REGISTER_BITS,
     STATUS_FIELDS,
     Error,
     Register,
 )
 from tilewright.golden.params.registers import addresses
 from tilewright.verify import job
-from tilewright.verify.interrupt import DONE, ERROR, InterruptModel
+from tilewright.verify.axi import AxiHost, channels
+from tilewright.verify.interrupt import DONE, ERROR
 from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.machine.check import require_memory
 from tilewright.verify.machine.workload import gemm_of
@@ -43,7 +40,6 @@ from tilewright.verify.streams import PERIOD_NS, pack_word, unpack_word
 
 JOB = job.load()
 PARAMS: Any = JOB.params  # of an accelerator behind AXI
-LIMIT = 200_000  # cycles of a program
 OWN = bench_side(PARAMS.machine)
 GEMM = (3, 40, 68)  # tokens, inputs, outputs: results in lines of both channels
 
@@ -70,48 +66,25 @@ class Lines(MemoryInterface):
         self._line(address, len(data))[:] = np.frombuffer(data, np.uint8)
 
 
-class Host:
+class Host(AxiHost):
     """A processor and the channels of its memory."""
 
     def __init__(self, dut: Any, external: np.ndarray, stall: float, seed: int):
-        self.dut, self.params = dut, PARAMS
+        super().__init__(dut, stall, seed)
+        self.params = PARAMS
         self.external = external.reshape(-1, self.params.line_bytes)
-        self.random = Random(seed)
-        self.interrupt = InterruptModel()
-        self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), dut.aclk)
-        channels = self.params.memory_channels
-        self.lines = [Lines(self.external, c, channels) for c in range(channels)]
-        self.memories = [
+        count = self.params.memory_channels
+        self.lines = [Lines(self.external, c, count) for c in range(count)]
+        memories = [
             AxiSlave(AxiBus.from_prefix(dut, f"m{c}_axi"), dut.aclk, target=lines)
             for c, lines in enumerate(self.lines)
         ]
         self.code_lines = Lines(self.external, 0, 1)
-        self.code = AxiSlaveRead(
+        code = AxiSlaveRead(
             AxiReadBus.from_prefix(dut, "code_axi"), dut.aclk, target=self.code_lines
         )
-        if stall:
-            ends = [end for m in (*self.memories, self.registers) for end in _channels(m)]
-            ends += [self.code.ar_channel, self.code.r_channel]
-            for end in ends:
-                end.set_pause_generator(self._pauses(stall))
-        cocotb.start_soon(self._watch())
-
-    async def _watch(self) -> None:
-        while True:
-            await RisingEdge(self.dut.aclk)
-            self.interrupt.check(int(self.dut.irq.value))
-
-    def _pauses(self, stall: float) -> Iterator[bool]:
-        while True:
-            yield self.random.random() < stall
-
-    async def write(self, address: int, value: int) -> AxiResp:
-        data = value.to_bytes(REGISTER_BITS // 8, "little")
-        return (await self.registers.write(address, data)).resp
-
-    async def read(self, address: int) -> tuple[int, AxiResp]:
-        found = await self.registers.read(address, REGISTER_BITS // 8)
-        return int.from_bytes(found.data, "little"), found.resp
+        self.pause(end for memory in memories for end in channels(memory))
+        self.pause((code.ar_channel, code.r_channel))
 
     async def response_of(self, address: int) -> AxiResp:
         """How a read is answered."""
@@ -135,19 +108,14 @@ class Host:
         fields = {"start": 1, "stream": stream, "reserved": 0, "line": line}
         events = DONE if error is Error.NONE else DONE | ERROR
         enabled = self.random.choice((DONE, DONE | ERROR, events & ERROR))
-        await self.enable(enabled)
+        await self.enable(Register.INTERRUPT_ENABLE, enabled)
         self.interrupt.begins(error is not Error.NONE)
         await self.write(Register.CONTROL, pack_word(Port("control", CONTROL_FIELDS), fields))
         if not enabled:  # the bit is set all the same, and raises irq as soon as it may
             while not (await self.read(Register.INTERRUPT))[0]:
                 pass
-            await self.enable(DONE)
-        for _ in range(LIMIT):
-            if int(self.dut.irq.value):
-                break
-            await RisingEdge(self.dut.aclk)
-        else:
-            raise AssertionError(f"no interrupt in {LIMIT} cycles")
+            await self.enable(Register.INTERRUPT_ENABLE, DONE)
+        await self.interrupted()
         value, _ = await self.read(Register.STATUS)
         status = unpack_word(Port("status", STATUS_FIELDS), value)
         assert status["done"] and status["error"] == error, status
@@ -155,31 +123,15 @@ class Host:
         await self._acknowledge(events)
         return status
 
-    async def enable(self, bits: int) -> None:
-        self.interrupt.enables(bits)
-        assert await self.write(Register.INTERRUPT_ENABLE, bits) == AxiResp.OKAY
-        assert (await self.read(Register.INTERRUPT_ENABLE))[0] == bits
-        self.interrupt.enabled(bits)
-
     async def _acknowledge(self, events: int) -> None:
         """Clear bit by bit, after a write that clears nothing."""
         for bits in (0, ERROR, DONE):
             found, _ = await self.read(Register.INTERRUPT)
             assert found == events, f"INTERRUPT is {found:#b}, not {events:#b}"
             self.interrupt.check_read(found)
-            self.interrupt.clears(bits)
-            assert await self.write(Register.INTERRUPT, bits) == AxiResp.OKAY
-            self.interrupt.cleared(bits)
+            await self.clear(Register.INTERRUPT, bits)
             events &= ~bits
         assert await self.read(Register.INTERRUPT) == (0, AxiResp.OKAY)
-
-
-def _channels(model: Any) -> Iterator[Any]:
-    """Every channel of an AXI model that can pause."""
-    for half in (model.write_if, model.read_if):
-        for name in ("aw_channel", "w_channel", "b_channel", "ar_channel", "r_channel"):
-            if hasattr(half, name):
-                yield getattr(half, name)
 
 
 async def _host(dut: Any, external: np.ndarray, stall: float, seed: int) -> Host:
@@ -258,12 +210,7 @@ async def registers_are_the_map(dut: Any) -> None:
     known = addresses(PARAMS.registers)
     last = INSTRUCTION_BASE + 16 * PARAMS.instructions - 8
     tried = (*range(0, 0x200, 8), INSTRUCTION_BASE - 8, INSTRUCTION_BASE, last)
-    for address in (*tried, *[last + 8][: last < (1 << 16) - 8]):
-        want = AxiResp.OKAY if address in known else AxiResp.SLVERR
-        assert await host.response_of(address) == want, f"read of {address:#x} is not {want}"
-        writes = address in known and known[address].write
-        want = AxiResp.OKAY if writes else AxiResp.SLVERR
-        assert await host.write(address, 0) == want, f"write to {address:#x} is not {want}"
+    await host.check_map(known, (*tried, *[last + 8][: last < (1 << 16) - 8]))
 
 
 @cocotb.test
@@ -271,13 +218,10 @@ async def refused_accesses(dut: Any) -> None:
     """Unknown and read-only registers, and partial writes; later accesses are answered."""
     host = await _host(dut, np.zeros((64, PARAMS.line_bytes), np.uint8), 0.0, JOB.seed)
 
-    async def write_of_a_part() -> AxiResp:
-        return (await host.registers.write(int(Register.EVENTS), b"\x01")).resp
-
     refusals: tuple[Callable[[], Awaitable[AxiResp]], ...] = (
         lambda: host.write(Register.STATUS, 1),
         lambda: host.response_of(0x40),
-        write_of_a_part,
+        lambda: host.write(Register.EVENTS, 1, size=1),
     )
     for refused in refusals:
         # Neither an answer before one that is refused stays, nor that one.
