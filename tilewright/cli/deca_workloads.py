@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.base.console import print_json, show
 from tilewright.base.errors import CommandError
 from tilewright.base.table import Table
+from tilewright.cli.options import option
 from tilewright.cli.workloads import add_simulation, simulation_of
 
 
@@ -33,18 +34,13 @@ class Workload:
     EXAMPLE: str
     work: Callable[[argparse.Namespace], Outcome]
     block: str  # on which it runs by default
-    options: Sequence[tuple[Any, ...]] = ()  # flag, default or type, metavar, help; False: a switch
+    options: Sequence[tuple[Any, ...]] = ()  # words, help, default, type
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of the workload."""
-        for flag, default, metavar, text in self.options:
-            if default is False:
-                parser.add_argument(flag, action="store_true", help=text)
-            elif isinstance(default, type):
-                parser.add_argument(flag, type=default, metavar=metavar, help=text)
-            else:
-                kind, text = type(default), f"{text} [{default}]"
-                parser.add_argument(flag, type=kind, default=default, metavar=metavar, help=text)
+        for declared in self.options:
+            words, text, *rest = declared
+            option(parser, words, text, **dict(zip(("default", "type"), rest, strict=False)))
         add_simulation(parser, self.block)
 
     def run(self, args: argparse.Namespace) -> int:
@@ -240,10 +236,10 @@ def _require_every_preset(args: argparse.Namespace) -> None:
         raise CommandError("--update-record measures every preset: leave out --block")
 
 
-LATENCY = ("--latency", 100, "CYCLES", "latency of the memory")
-UPDATE = ("--update-record", False, None, "write the outcome to the record that the report shows")
-SCHEME = ("--scheme", "bf8", "SCHEME", "weight format, as for tilewright pack")
-DENSITY = ("--density", float, "D", "share of nonzero weights [all]")
+LATENCY = ("--latency CYCLES", "latency of the memory", 100)
+UPDATE = ("--update-record", "write the outcome to the record that the report shows")
+SCHEME = ("--scheme SCHEME", "weight format, as for tilewright pack", "bf8")
+DENSITY = ("--density D", "share of nonzero weights [all]", None, float)
 
 
 WORKLOADS = (
@@ -261,7 +257,7 @@ WORKLOADS = (
         "tilewright simulate deca.cycles --block deca:small --cases 70",
         _cycles,
         "every preset",
-        [("--cases", 1000, "N", "tiles"), UPDATE],
+        [("--cases N", "tiles", 1000), UPDATE],
     ),
     Workload(
         "deca.gemm",
@@ -270,13 +266,13 @@ WORKLOADS = (
         _gemm,
         "deca",
         [
-            ("--m", 256, "M", "rows of weights"),
-            ("--k", 1024, "K", "columns of weights"),
-            ("--n", 16, "N", "activation vectors"),
+            ("--m M", "rows of weights", 256),
+            ("--k K", "columns of weights", 1024),
+            ("--n N", "activation vectors", 16),
             SCHEME,
             DENSITY,
-            ("--prefetch", 8, "DEGREE", "tiles ahead, 0..15"),
-            ("--near", 14, "CYCLES", "latency of a prefetched line"),
+            ("--prefetch DEGREE", "tiles ahead, 0..15", 8),
+            ("--near CYCLES", "latency of a prefetched line", 14),
             LATENCY,
         ],
     ),
@@ -288,11 +284,12 @@ WORKLOADS = (
         "deca",
         [
             (
-                *("--schemes", "mxfp4,bf8@0.5", "NAME[@DENSITY],..."),
+                "--schemes NAME[@DENSITY],...",
                 "weight formats, as for tilewright pack; each stores all weights",
+                "mxfp4,bf8@0.5",
             ),
-            ("--model", "smollm2", "MODEL", "GGUF file, Hugging Face folder or name"),
-            ("--layer", 0, "L", "layer of the model"),
+            ("--model MODEL", "GGUF file, Hugging Face folder or name", "smollm2"),
+            ("--layer L", "layer of the model", 0),
             LATENCY,
             UPDATE,
         ],
@@ -303,7 +300,7 @@ WORKLOADS = (
         "tilewright simulate deca.rates --tiles 30",
         _rates,
         "deca_tepl and deca",
-        [("--tiles", 120, "N", "tiles of a stream with every line in the L2"), UPDATE],
+        [("--tiles N", "tiles of a stream with every line in the L2", 120), UPDATE],
     ),
     Workload(
         "deca.stream",
@@ -314,13 +311,13 @@ WORKLOADS = (
         [
             SCHEME,
             DENSITY,
-            ("--tiles", 200, "N", "length of the stream"),
-            ("--degree", 5, "D", "tiles prefetched ahead, 0..15"),
-            ("--near", 14, "CYCLES", "latency of a line in the L2"),
-            ("--latency", 261, "CYCLES", "extra latency of an L2 miss"),
-            ("--bandwidth", str, "BYTES", "bytes per cycle of memory for this core [no limit]"),
-            ("--matrix", 16, "CYCLES", "cycles of the matrix unit per tile"),
-            ("--l2-prefetch", False, None, "the L2's own prefetcher instead, --degree 0"),
+            ("--tiles N", "length of the stream", 200),
+            ("--degree D", "tiles prefetched ahead, 0..15", 5),
+            ("--near CYCLES", "latency of a line in the L2", 14),
+            ("--latency CYCLES", "extra latency of an L2 miss", 261),
+            ("--bandwidth BYTES", "bytes per cycle of memory for this core [no limit]"),
+            ("--matrix CYCLES", "cycles of the matrix unit per tile", 16),
+            ("--l2-prefetch", "the L2's own prefetcher instead, --degree 0"),
         ],
     ),
 )

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tilewright.studies.runs.program import ProgramRun
     from tilewright.studies.runs.simulation import Simulation
 
+DECA_LATENCY = 100  # cycles of a server's memory, as those of ``DecaMemory`` are
+
 
 def add_simulation(parser: argparse.ArgumentParser, default: str) -> None:
     """Add the options of every workload; without ``--block`` it runs on ``default``."""
@@ -34,14 +36,14 @@ def simulation_of(args: argparse.Namespace) -> "Simulation":
     return Simulation(args.simulator, args.seed, args.waves, getattr(args, "host", "cocotb"))
 
 
-def add_latency(parser: argparse.ArgumentParser) -> None:
+def add_latency(parser: argparse.ArgumentParser, default: int = LATENCY) -> None:
     """Add ``--latency``."""
     parser.add_argument(
         "--latency",
         type=int,
-        default=LATENCY,
+        default=default,
         metavar="CYCLES",
-        help=f"latency of the memory [{LATENCY}]",
+        help=f"latency of the memory [{default}]",
     )
 
 
@@ -54,7 +56,7 @@ def add_update_record(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_layer(parser: argparse.ArgumentParser) -> None:
+def add_layer(parser: argparse.ArgumentParser, latency: int = LATENCY) -> None:
     """Add the options of a workload on one decoder layer of a language model."""
     parser.add_argument(
         "--model",
@@ -63,7 +65,7 @@ def add_layer(parser: argparse.ArgumentParser) -> None:
         help="GGUF file, Hugging Face folder or name [smollm2]",
     )
     parser.add_argument("--layer", type=int, default=0, metavar="L", help="layer of the model [0]")
-    add_latency(parser)
+    add_latency(parser, latency)
     add_update_record(parser)
 
 
