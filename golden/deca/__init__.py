@@ -1,13 +1,15 @@
 """DECA: compressor, packed tiles, decompressor to the exact bits, cycle model.
 
-``scheme`` says what codes mean, ``quantise`` and ``prune`` choose them, ``coding`` makes bytes of
-them, ``image`` places the bytes in memory, ``decompression`` is what the hardware must give,
-``cycles`` how long it takes, ``tile_gemm`` what the tiles are for.
+``scheme`` says what codes mean, ``quantise`` chooses them, ``coding`` makes bytes of them and
+places them in memory, ``decompression`` is what the hardware must give, ``cycles`` how long it
+takes, ``tile_gemm`` what the tiles are for.
 """
 
 from tilewright.golden.deca.coding import CompressedTiles as CompressedTiles
+from tilewright.golden.deca.coding import MemoryImage as MemoryImage
 from tilewright.golden.deca.coding import decode_tiles as decode_tiles
 from tilewright.golden.deca.coding import encode_tiles as encode_tiles
+from tilewright.golden.deca.coding import lay_out as lay_out
 from tilewright.golden.deca.cycles import TileCycles as TileCycles
 from tilewright.golden.deca.cycles import expected_bubbles as expected_bubbles
 from tilewright.golden.deca.cycles import expected_cycles as expected_cycles
@@ -16,8 +18,6 @@ from tilewright.golden.deca.decompression import check_lengths as check_lengths
 from tilewright.golden.deca.decompression import decode_config as decode_config
 from tilewright.golden.deca.decompression import decompress as decompress
 from tilewright.golden.deca.decompression import decompress_tiles as decompress_tiles
-from tilewright.golden.deca.image import MemoryImage as MemoryImage
-from tilewright.golden.deca.image import lay_out as lay_out
 from tilewright.golden.deca.matrix import CompressedMatrix as CompressedMatrix
 from tilewright.golden.deca.matrix import NonFiniteWeightError as NonFiniteWeightError
 from tilewright.golden.deca.matrix import compress as compress

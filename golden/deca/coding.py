@@ -1,4 +1,4 @@
-"""Codes and bitmasks as bytes, for many tiles at once.
+"""Codes and bitmasks as bytes, for many tiles at once, and their places in memory.
 
 A tile's codes of q bits follow each other without gaps, code 0 in the lowest bits of the first
 byte; a tile starts on a byte. Bit i of a mask's byte j is element 8j + i. Scales are bytes, or
@@ -6,13 +6,15 @@ two bytes each with the low one first.
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.deca.tiles import Tiles
-from tilewright.golden.params.deca import ScaleKind, TileConfig
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import ROW_BYTES, ScaleKind, TileConfig
+from tilewright.golden.payload import Columns
 
 Bytes = NDArray[np.uint8]
 
@@ -138,3 +140,59 @@ def _unpack_codes(q: int, data: Bytes, counts: NDArray, lengths: NDArray) -> NDA
     for k in range(8):
         eights[:, k] = (word >> np.uint64(k * q)) & np.uint64((1 << q) - 1)
     return eights.reshape(-1)[runs(counts, 8 * words - counts)]
+
+
+# Tiles in memory.
+
+
+@dataclass(frozen=True)
+class MemoryImage:
+    """Bytes from address ``base`` on, and one command per tile in columns.
+
+    The columns are the fields of ``DecaParams.command_fields``: base address and length in bytes
+    of each structure. A structure of no bytes has its region's address.
+    """
+
+    base: int
+    content: NDArray[np.uint8]
+    commands: Columns
+
+    def __len__(self) -> int:
+        return len(self.commands["data_base"])
+
+
+def lay_out(compressed: CompressedTiles, base: int = 0, alignment: int = 1) -> MemoryImage:
+    """Three regions from ``base`` on: masks, scales, data; each starts on a line.
+
+    Tiles follow each other at every multiple of ``alignment`` bytes that is free, so with the
+    default of 1 a tile's data starts at any byte.
+    """
+    require(
+        1 <= alignment <= 4096 and alignment & (alignment - 1) == 0,
+        f"alignment must be a power of two of 1..4096, not {alignment!r}",
+    )
+    require(base >= 0 and base % ROW_BYTES == 0, f"base must be on a line, not {base:#x}")
+    tiles = len(compressed)
+    regions = {
+        "mask": (compressed.masks.reshape(-1), np.full(tiles, compressed.masks.shape[1])),
+        "scale": (compressed.scales.reshape(-1), np.full(tiles, compressed.scales.shape[1])),
+        "data": (compressed.data, compressed.data_lengths),
+    }
+    commands: Columns = {}
+    parts: list[NDArray[np.uint8]] = []
+    cursor = base
+    for name, (content, lengths) in regions.items():
+        start = _up(cursor, max(alignment, ROW_BYTES))
+        spans = _up(lengths, alignment)
+        region = np.zeros(int(spans.sum()), np.uint8)
+        region[runs(lengths, spans - lengths)] = content
+        parts += [np.zeros(start - cursor, np.uint8), region]
+        commands[f"{name}_base"] = start + np.cumsum(spans) - spans
+        commands[f"{name}_length"] = lengths
+        cursor = start + len(region)
+    return MemoryImage(base, np.concatenate(parts), commands)
+
+
+def _up(value: Any, step: int) -> Any:
+    """The next multiple of ``step``, of a number or an array."""
+    return -(-value // step) * step

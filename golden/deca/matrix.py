@@ -3,8 +3,9 @@
 Everything runs band by band in tile order, so matrices may be larger than memory.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tilewright.golden.deca.coding import CompressedTiles, encode_tiles
 from tilewright.golden.deca.decompression import decompress_tiles
 from tilewright.golden.deca.own import OwnScheme
-from tilewright.golden.deca.prune import Pruner
-from tilewright.golden.deca.quantise import quantise, row_scales
+from tilewright.golden.deca.quantise import Pruner, quantise, row_scales
 from tilewright.golden.deca.scheme import Scheme
 from tilewright.golden.deca.tiles import Band, ReadRows, bands, columns_of, from_tiles, to_tiles
 from tilewright.golden.params.block import require
@@ -32,6 +32,14 @@ class CompressedMatrix:
     def size(self) -> int:
         """Bytes of everything a core reads to multiply with it."""
         return self.tiles.size + (0 if self.row_scales is None else self.row_scales.nbytes)
+
+    @classmethod
+    def join(cls, bands: Iterable[Self], shape: tuple[int, int]) -> Self:
+        """The matrix of ``shape`` whose parts from the top down are ``bands``."""
+        parts = list(bands)
+        scales = [part.row_scales for part in parts if part.row_scales is not None]
+        tiles = CompressedTiles.join([part.tiles for part in parts])
+        return cls(parts[0].scheme, shape, tiles, np.concatenate(scales) if scales else None)
 
 
 class NonFiniteWeightError(ValueError):
@@ -107,14 +115,8 @@ def compress(matrix: ArrayLike, scheme: Scheme, density: float | None = None) ->
     require(array.ndim == 2, f"a weight matrix has 2 dimensions, not shape {array.shape}")
     require(array.size > 0, f"a weight matrix of shape {array.shape} has no weights")
     shape = (array.shape[0], array.shape[1])
-    parts = list(compress_bands(scheme, shape, lambda start, stop: array[start:stop], density))
-    scales = [part.row_scales for part in parts if part.row_scales is not None]
-    return CompressedMatrix(
-        parts[0].scheme,
-        shape,
-        CompressedTiles.join([part.tiles for part in parts]),
-        np.concatenate(scales) if scales else None,
-    )
+    bands = compress_bands(scheme, shape, lambda start, stop: array[start:stop], density)
+    return CompressedMatrix.join(bands, shape)
 
 
 def restore(compressed: CompressedMatrix) -> NDArray[np.float32]:

@@ -218,14 +218,7 @@ class PackedModel:
 
     def matrix(self, name: str) -> CompressedMatrix:
         """A whole compressed matrix."""
-        bands = list(self.bands(name))
-        scales = [band.row_scales for band in bands if band.row_scales is not None]
-        return CompressedMatrix(
-            bands[0].scheme,
-            self.tensors[name].matrix_shape,
-            CompressedTiles.join([band.tiles for band in bands]),
-            np.concatenate(scales) if scales else None,
-        )
+        return CompressedMatrix.join(self.bands(name), self.tensors[name].matrix_shape)
 
     def kept(self, name: str) -> Iterator[NDArray[np.uint8]]:
         """The bytes of a tensor that was not compressed, in pieces."""

@@ -5,7 +5,7 @@ integers and learnt books are all look-up tables to the hardware, and so they ar
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -101,27 +101,14 @@ class Scheme:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data from which :meth:`from_dict` makes the same scheme."""
-        config = self.config
-        return {
-            "name": self.name,
-            "code_bits": config.code_bits,
-            "sparse": config.sparse,
-            "scale": config.scale.value,
-            "group": config.group,
-            "int8": config.int8,
-            "book": list(self.book),
-        }
+        config = asdict(self.config) | {"scale": self.config.scale.value}
+        return {"name": self.name, **config, "book": list(self.book)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        config = TileConfig(
-            code_bits=data["code_bits"],
-            sparse=data["sparse"],
-            scale=ScaleKind(data["scale"]),
-            group=data["group"],
-            int8=data["int8"],
-        )
-        return cls(name=data["name"], config=config, book=tuple(data["book"]))
+        config = {field.name: data[field.name] for field in fields(TileConfig)}
+        config["scale"] = ScaleKind(config["scale"])
+        return cls(name=data["name"], config=TileConfig(**config), book=tuple(data["book"]))
 
 
 def float_book(fmt: FloatFormat) -> tuple[int, ...]:

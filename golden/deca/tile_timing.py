@@ -8,8 +8,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.deca.coding import CompressedTiles, decode_tiles
-from tilewright.golden.deca.image import lay_out
+from tilewright.golden.deca.coding import CompressedTiles, decode_tiles, lay_out
 from tilewright.golden.params.deca import STRUCTURES, DecaParams, TileConfig
 from tilewright.golden.payload import Columns
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.arith import add
 from tilewright.golden.bits import decode, encode
-from tilewright.golden.deca.prune import Pruner
+from tilewright.golden.deca.quantise import Pruner
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BF16, FP32
 from tilewright.golden.params.sparamx import Order, WeightFormat

@@ -21,8 +21,7 @@ from tilewright.golden.deca import (
     tiles,
 )
 from tilewright.golden.deca.coding import mask_nonzeros
-from tilewright.golden.deca.prune import Pruner
-from tilewright.golden.deca.quantise import quantise
+from tilewright.golden.deca.quantise import Pruner, quantise
 from tilewright.golden.deca.tiles import from_tiles, to_tiles
 from tilewright.golden.params.deca import CODE_BITS, DecaParams, ScaleKind, TileConfig
 
@@ -335,13 +334,6 @@ def test_contiguous_tiles_fill_their_regions():
     commands = lay_out(packed).commands
     ends = commands["data_base"] + commands["data_length"]
     assert np.array_equal(ends[:-1], commands["data_base"][1:])
-
-
-def test_lines_of_an_image():
-    packed = encode_tiles(TileConfig(), random_tiles(TileConfig(), 2, np.random.default_rng(2)))
-    image = lay_out(packed, base=128)
-    assert b"".join(image.line(k) for k in range(2, 18)) == image.content.tobytes()
-    assert image.line(0) == image.line(1) == image.line(18) == bytes(64)
 
 
 def test_refused_images():

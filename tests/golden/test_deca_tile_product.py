@@ -5,8 +5,8 @@ import pytest
 
 from tilewright.golden.bits import encode
 from tilewright.golden.deca import compress, decompress_tiles, gemm_of_tiles, resolve_scheme
-from tilewright.golden.deca import tile_product as module
-from tilewright.golden.deca.tile_product import TileProduct
+from tilewright.golden.deca import tile_gemm as module
+from tilewright.golden.deca.tile_gemm import TileProduct
 from tilewright.golden.params.formats import BF16
 
 

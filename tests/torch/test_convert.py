@@ -9,7 +9,7 @@ import torch
 from benchmarks import torch_bits
 from tilewright.golden import bfp
 from tilewright.golden.deca import SCHEMES, compress, restore
-from tilewright.golden.deca.prune import Pruner
+from tilewright.golden.deca.quantise import Pruner
 from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.torch import convert

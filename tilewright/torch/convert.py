@@ -358,7 +358,7 @@ def compressed_weights(book: Book, matrix: Tensor, density: float | None = None)
 def prune_mask(tiles: Tensor, keep: int) -> Tensor:
     """Which elements stay if the ``keep`` largest magnitudes do; the first of equal ones.
 
-    As ``tilewright.golden.deca.prune``: zeros never stay.
+    As ``tilewright.golden.deca.quantise``: zeros never stay.
     """
     magnitude = tiles.float().reshape(-1).view(torch.int32) & 0x7FFFFFFF
     if keep == 0:
