@@ -132,14 +132,10 @@ def run_matrix(
     params, config = resolve_as(DecaParams, block), matrix.scheme.config
     if not params.supports(config):
         raise CommandError(f"{params.slug} cannot scale groups of {config.group} elements")
-    tiles, numbers = _stream(block, matrix, memory, simulation)
+    tiles, found = _stream(block, matrix, memory, simulation)
     got = gemm_of_tiles(config, matrix.shape, tiles, activations)
     want = gemm(matrix, activations)
     cycles = tile_cycles(params, config, decode_tiles(matrix.tiles).mask)
-
-    def share(part: int, whole: int) -> float | None:
-        return part / whole if whole else None
-
     rows, columns = matrix.shape
     return GemmRun(
         block=params.slug,
@@ -149,14 +145,10 @@ def run_matrix(
         bytes=matrix.tiles.size,
         equal=bool(np.array_equal(got, want)),
         wrong=int(np.count_nonzero(got != want)),
-        cycles=numbers["gemm_cycles"],
-        cycles_per_tile=numbers["gemm_cycles"] / len(matrix.tiles),
+        cycles_per_tile=found["cycles"] / len(matrix.tiles),
         vector_operations_per_tile=float(cycles.vector_operations.mean()),
         bubbles_per_tile=float(cycles.bubbles.mean()),
-        lines_read=numbers["lines_read"],
-        lines_prefetched=numbers["lines_prefetched"],
-        prefetch_accuracy=share(numbers["prefetched_and_read"], numbers["lines_prefetched"]),
-        read_after_prefetch=share(numbers["read_near"], numbers["lines_read"]),
+        **found,
         density=density,
     )
 
@@ -180,7 +172,7 @@ def _stream(
         task = {"folder": name, **vars(memory)}
         numbers = simulation.run(block, BENCH, cases=len(image), stalls=(0.0,), task=task)
         tiles = np.load(folder / "tiles.npy")
-    return tiles.view(np.uint8 if config.int8 else np.dtype("<u2")), numbers
+    return tiles.view(np.uint8 if config.int8 else np.dtype("<u2")), numbers["gemm"]
 
 
 @dataclass(frozen=True, kw_only=True)

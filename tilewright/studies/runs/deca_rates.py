@@ -24,7 +24,6 @@ from tilewright.studies.runs.simulation import DEFAULT, Simulation
 from tilewright.verify.deca.workload import StreamCase, make_tiles
 
 BENCH = "tilewright.verify.deca.stream"
-EVENTS = ("started", "first_row", "last_row", "ended", "product_ends")
 LONG = 50_000  # tiles that repay the time of an optimising compiler
 
 
@@ -83,23 +82,17 @@ def measure_streams(
 def _compare(
     block: str, params: DecaParams, case: StreamCase, measured: dict[str, Any]
 ) -> StreamRun:
-    model = model_stream(params, case)
-    columns = zip(*(measured[name] for name in EVENTS), strict=True)
-    expected = zip(*(getattr(model, name) for name in EVENTS), strict=True)
-    times = StreamTimes(model.memory, product_ends=measured["product_ends"])
+    model, times = model_stream(params, case), measured["times"]
+    got = zip(*times.values(), strict=True)
+    expected = zip(*(getattr(model, event) for event in times), strict=True)
     return StreamRun(
         block=block,
         case=case,
-        interval=times.interval,
+        interval=StreamTimes(model.memory, product_ends=times["product_ends"]).interval,
         model_interval=model.interval,
-        equal_tiles=sum(a == b for a, b in zip(columns, expected, strict=True)),
+        equal_tiles=sum(a == b for a, b in zip(got, expected, strict=True)),
         equal_requests=measured["requests"] == [list(request) for request in model.requests],
-        lines_read=measured["read"],
-        lines_missed=measured["missed"],
-        lines_prefetched=measured["prefetched"],
-        prefetches_dropped=measured["dropped"],
-        times={name: measured[name] for name in EVENTS},
-        requests=measured["requests"],
+        **measured,
     )
 
 
@@ -204,16 +197,10 @@ def _simulations(cases: dict[str, tuple[str, str, StreamCase]]) -> list[list[str
 
 
 def _row(name: str, scheme: str, run: StreamRun) -> dict[str, Any]:
+    same = "equal_tiles", "equal_requests", "lines_read", "lines_missed", "lines_prefetched"
     return {
-        "name": name,
-        "block": run.block,
-        "scheme": scheme,
-        "tiles": run.case.tiles,
+        **{"name": name, "block": run.block, "scheme": scheme, "tiles": run.case.tiles},
         "cycles_per_tile": run.interval,
         "model_cycles_per_tile": run.model_interval,
-        "equal_tiles": run.equal_tiles,
-        "equal_requests": run.equal_requests,
-        "lines_read": run.lines_read,
-        "lines_missed": run.lines_missed,
-        "lines_prefetched": run.lines_prefetched,
+        **{key: getattr(run, key) for key in same},
     }

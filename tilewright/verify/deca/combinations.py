@@ -75,7 +75,7 @@ class Cases:
         if random.random() < 0.3 and len(core.waiting[1 - k]) < 2:
             core.give(1 - k, neighbour)
         if wanted["squash"] == Squash.NONE:
-            await core.until(lambda: len(core.waiting[k]) < 2)
+            await core.room(k)
             core.give(k, target)
             return
         await core.until(lambda: core.idle(k))

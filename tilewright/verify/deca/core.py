@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from random import Random
 
 from tilewright.golden.params.deca import LUT_ENTRIES, TILE_ROWS, DecaParams, Register, TileError
@@ -224,6 +223,10 @@ class Core(Host):
         self.waiting[k].append(job)
         self.drivers[f"command{k}"].send([pack_word(self.ports["command0"], job.fields)])
 
+    async def room(self, k: int, ahead: int = 2) -> None:
+        """Wait until loader ``k`` has fewer than so many tiles."""
+        await self.until(lambda: len(self.waiting[k]) < ahead)
+
     async def finish(self) -> None:
         """Wait until every given tile is read."""
         await self.until(lambda: self.quiet)
@@ -261,8 +264,7 @@ class Core(Host):
             k = number % self.params.loaders
             await self.prepare(job, before)
             before = job
-            queue = self.waiting[k]
-            await self.until(partial(_shorter, queue, ahead))
+            await self.room(k, ahead)
             self.give(k, job)
         await self.finish()
 
@@ -338,7 +340,3 @@ class Core(Host):
         assert passed or read(self.drivers[f"command{k}"].ready, cycle), (
             f"loader {k} takes no command in the cycle after a squash"
         )
-
-
-def _shorter(queue: deque[TileJob], length: int) -> bool:
-    return len(queue) < length

@@ -34,12 +34,15 @@ async def stream(s: Session) -> None:
     start = core.now
     await core.run(jobs, before=jobs[0])
     memory = core.memory
+    ahead, read = set(memory.prefetched), memory.demanded
     tell(
-        gemm_cycles=max(job.done_at for job in jobs) - start,
-        lines_read=len(memory.demanded),
-        lines_prefetched=len(memory.prefetched),
-        prefetched_and_read=len(set(memory.prefetched) & set(memory.demanded)),
-        read_near=memory.hits,
+        gemm={
+            "cycles": max(job.done_at for job in jobs) - start,
+            "lines_read": len(read),
+            "lines_prefetched": len(memory.prefetched),
+            "prefetch_accuracy": len(ahead & set(read)) / len(ahead) if ahead else None,
+            "read_after_prefetch": memory.hits / len(read),
+        }
     )
     rows = [job.got_rows[row] for job in jobs for row in range(TILE_ROWS)]
     tiles = b"".join(row.to_bytes(PARAMS.line_bytes, "little") for row in rows)

@@ -158,11 +158,10 @@ async def run_case(s: Session, case: StreamCase) -> dict[str, Any]:
     end = core.now
     await core.cycles(2)  # the last row is on its way
     return {
-        **core.events.cycles,
-        "product_ends": core.golden.product_ends,
+        "times": core.events.cycles | {"product_ends": core.golden.product_ends},
         "requests": [[now - start, line, k] for now, line, k in memory.requests if now < end],
-        "read": model.read,
-        "missed": model.missed,
-        "prefetched": model.prefetched,
-        "dropped": model.dropped,
+        "lines_read": model.read,
+        "lines_missed": model.missed,
+        "lines_prefetched": model.prefetched,
+        "prefetches_dropped": model.dropped,
     }
