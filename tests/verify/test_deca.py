@@ -133,19 +133,6 @@ def test_recorded_cycles_are_the_papers(preset, figures):
             assert row["measured"] == cycles
 
 
-def test_recorded_dense_cycles_are_exact():
-    table = load_measured("deca_cycles")["blocks"]["deca:paper"]
-    dense = claim("deca.cycles_per_tile.dense")
-    for bits, scale in ((8, ScaleKind.NONE), (4, ScaleKind.E8M0)):
-        config = TileConfig(code_bits=bits, scale=scale)
-        assert cycle_row(table, config, 1.0)["measured"] == dense[str(bits)]
-
-
-def test_record_has_ten_thousand_tiles():
-    table = load_measured("deca_cycles")["blocks"]["deca:paper"]
-    assert sum(row["tiles"] for row in table) >= 10_000
-
-
 def test_recorded_coverage_has_no_hole():
     record = load_measured("deca_coverage")
     assert list(record["blocks"]) == [f"deca:{preset}" for preset in DecaParams.PRESETS]
@@ -161,12 +148,15 @@ def test_recorded_coverage_has_no_hole():
 
 
 def test_small_gemm(capsys):
-    code, result = simulate(
-        capsys,
-        *("deca.gemm", "--block", "deca:small", "--m", "40", "--k", "200", "--n", "5"),
-        *("--scheme", "mxfp4", "--density", "0.4", "--prefetch", "2"),
+    """The function that the command calls; every field of its result is in the JSON."""
+    words = ("--block", "deca:small", "--m", "40", "--k", "200", "--n", "5", "--latency", "20")
+    words += ("--scheme", "mxfp4", "--density", "0.4", "--prefetch", "2")
+    code, result = simulate(capsys, "deca.gemm", *words)
+    memory = deca_gemm.DecaMemory(latency=20, prefetch=2)
+    run = deca_gemm.gemm_on_deca(
+        "deca:small", m=40, k=200, n=5, scheme="mxfp4", density=0.4, memory=memory
     )
-    assert code == 0
+    assert code == 0 and result == asdict(run) | {"shape": list(run.shape)}
     assert result["equal"] and result["wrong"] == 0
     assert result["tiles"] == 3 * 7  # a ragged matrix
     assert result["cycles_per_tile"] >= (
@@ -174,17 +164,6 @@ def test_small_gemm(capsys):
     )
     assert result["lines_read"] >= result["bytes"] / 64
     assert 0 < result["prefetch_accuracy"] <= 1
-
-
-def test_gemm_from_python(capsys):
-    """The function that the command calls; every field of its result is in the JSON."""
-    words = ("--block", "deca:small", "--m", "16", "--k", "64", "--n", "3", "--latency", "20")
-    code, result = simulate(capsys, "deca.gemm", *words)
-    run = deca_gemm.gemm_on_deca(
-        "deca:small", m=16, k=64, n=3, memory=deca_gemm.DecaMemory(latency=20)
-    )
-    assert code == 0 and run.equal
-    assert result == asdict(run) | {"shape": list(run.shape)}
 
 
 @pytest.mark.parametrize(
@@ -232,27 +211,33 @@ def test_cycle_record_can_be_made_again(capsys):
     assert (result["seed"], result["cycles_by_block"]) == (record["seed"], record["blocks"])
 
 
+EVERYTHING = "|".join(TESTS - {"every_combination", "cycles_equal_the_model"})
+LOADING = "every_configuration|squash_at_any_time|stray_answers_are_noted"
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("preset", "cases", "seed"),
-    [("small", 2000, 1), ("small", 2000, 2), ("paper", 1000, 1), ("large", 500, 1)],
+    ("block", "options"),
+    [
+        # Schemes, configurations, errors, contexts, and thousands of squashes.
+        ("deca:small", {"only": EVERYTHING, "cases": 2000}),
+        ("deca:small", {"only": EVERYTHING, "cases": 2000, "seed": 2}),
+        ("deca:paper", {"only": EVERYTHING, "cases": 1000}),
+        ("deca:large", {"only": EVERYTHING, "cases": 500}),
+        ("deca:small,cam_entries=2,sqq_lines=2", {"only": LOADING, "cases": 300}),
+        (
+            "deca:small,cam_entries=5,sqq_lines=3,mask_queue_lines=2",
+            {"only": LOADING, "cases": 300},
+        ),
+        *((f"deca:{size}", {"simulator": "icarus", "cases": 6}) for size in ("paper", "large")),
+        *((f"deca_axi:{size}", {"cases": 40}) for size in ("paper", "large")),
+        ("deca_tepl:small,tepl_entries=2", {"cases": 300}),
+        ("deca_tepl:small,tepl_entries=5,port_commands=1", {"cases": 300}),
+        ("deca_tepl:small", {"simulator": "icarus", "cases": 24}),
+    ],
 )
-def test_thousands_of_everything(preset, cases, seed):
-    """Schemes, configurations, errors, contexts, and thousands of squashes."""
-    only = "|".join(TESTS - {"every_combination", "cycles_equal_the_model"})
-    run_passing(f"deca:{preset}", only=only, cases=cases, seed=seed, optimize="-O1")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("block", ["deca:paper", "deca:large"])
-def test_full_size_on_icarus(block):
-    run_passing(block, simulator="icarus", cases=6)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("block", ["deca_axi:paper", "deca_axi:large"])
-def test_axi_at_full_size(block):
-    run_passing(block, cases=40)
+def test_at_length(block, options):
+    run_passing(block, optimize="-O1", **options)
 
 
 @pytest.mark.full
@@ -260,26 +245,6 @@ def test_axi_at_full_size(block):
 def test_hundreds_of_flushed_tepls(preset):
     result = run_passing(f"deca_tepl:{preset}", cases=600, optimize="-O1")
     assert result.numbers["flushes"] >= 200
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("sizes", ["tepl_entries=2", "tepl_entries=5,port_commands=1"])
-def test_tepl_units_of_other_sizes(sizes):
-    run_passing(f"deca_tepl:small,{sizes}", cases=300, optimize="-O1")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "sizes", ["cam_entries=2,sqq_lines=2", "cam_entries=5,sqq_lines=3,mask_queue_lines=2"]
-)
-def test_load_units_of_other_sizes(sizes):
-    only = "every_configuration|squash_at_any_time|stray_answers_are_noted"
-    run_passing(f"deca:small,{sizes}", only=only, cases=300, optimize="-O1")
-
-
-@pytest.mark.full
-def test_tepls_on_icarus():
-    run_passing("deca_tepl:small", simulator="icarus", cases=24)
 
 
 @pytest.mark.full
