@@ -37,17 +37,12 @@ def everything(values):
 # --- tiles of a matrix
 
 
-def test_a_tile_is_sixteen_rows_by_thirty_two_columns_in_row_order():
+def test_a_tile_is_sixteen_rows_of_64_bytes_in_row_order():
     matrix = np.arange(48 * 64).reshape(48, 64)
     cut = to_tiles(TileConfig(), matrix)
     assert cut.shape == (6, 512)
     assert np.array_equal(cut[3].reshape(16, 32), matrix[16:32, 32:64])  # along, then down
-
-
-def test_an_int8_tile_is_sixteen_rows_by_sixty_four_columns():
-    matrix = np.arange(32 * 64).reshape(32, 64)
-    cut = to_tiles(TileConfig(int8=True), matrix)
-    assert np.array_equal(cut[1].reshape(16, 64), matrix[16:])
+    assert np.array_equal(to_tiles(TileConfig(int8=True), matrix)[1].reshape(16, 64), matrix[16:32])
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (16, 32), (17, 31), (40, 100)])
@@ -319,21 +314,12 @@ def test_commands_find_their_bytes_in_memory(base, alignment):
             start = int(image.commands[f"{name}_base"][k]) - base
             length = int(image.commands[f"{name}_length"][k])
             assert start >= used and start % alignment == 0
+            assert k == 0 or alignment > 1 or start == used
             assert np.array_equal(image.content[start : start + length], part)
             used = start + length
     assert used <= len(image.content)
     starts = image.commands["data_base"] % 64
     assert (len(set(starts.tolist())) > 5) == (alignment < 64)  # starts off a line do happen
-
-
-def test_contiguous_tiles_fill_their_regions():
-    packed = encode_tiles(
-        TileConfig(code_bits=5, sparse=True),
-        random_tiles(TileConfig(code_bits=5, sparse=True), 9, np.random.default_rng(2)),
-    )
-    commands = lay_out(packed).commands
-    ends = commands["data_base"] + commands["data_length"]
-    assert np.array_equal(ends[:-1], commands["data_base"][1:])
 
 
 def test_refused_images():
@@ -356,18 +342,3 @@ def test_bytes_per_tile_equal_the_papers_formula(case):
     count = len(compressed.tiles)
     expected = claim("deca.bytes_per_tile")[case]
     assert compressed.size == round(count * expected)
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-@pytest.mark.parametrize("density", [None, 0.25])
-def test_sizes_equal_the_formula_of_the_configuration(name, density):
-    matrix = weights((64, 256))
-    compressed = compress(matrix, SCHEMES[name], density)
-    config = compressed.scheme.config
-    nonzeros = mask_nonzeros(config, compressed.tiles.masks)
-    assert len(compressed.tiles) == 64 * 256 // config.elements
-    assert compressed.tiles.size == sum(
-        config.mask_bytes + config.scale_bytes + config.data_bytes(int(n)) for n in nonzeros
-    )
-    if density is not None:
-        assert nonzeros.sum() == density * matrix.size

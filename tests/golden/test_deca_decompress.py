@@ -13,7 +13,6 @@ from tilewright.golden.deca import (
     decode_tiles,
     decompress,
     decompress_tiles,
-    lay_out,
     resolve_scheme,
 )
 from tilewright.golden.params.deca import CONFIG_BITS, DecaParams, ScaleKind, TileConfig, TileError
@@ -189,18 +188,6 @@ def test_refused_arrays():
 
 def lengths(mask, scale, data):
     return {"mask_length": mask, "scale_length": scale, "data_length": data}
-
-
-def test_commands_of_an_image_are_right():
-    for name, density in (("mxfp4", None), ("bf8", 0.3), ("nf4", 0.5), ("int8_tile", 0.1)):
-        compressed = compress(np.random.default_rng(0).normal(0, 1, (40, 200)), SCHEMES[name],
-                              density)  # fmt: skip
-        word = compressed.scheme.config.encode()
-        commands = lay_out(compressed.tiles).commands
-        nonzeros = decode_tiles(compressed.tiles).mask.sum(axis=1)
-        for k, count in enumerate(nonzeros):
-            command = {name: int(column[k]) for name, column in commands.items()}
-            assert check_lengths(DecaParams(), word, command, int(count)) is TileError.OK
 
 
 @pytest.mark.parametrize(

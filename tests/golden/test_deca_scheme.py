@@ -40,13 +40,6 @@ def test_integer_books(bits):
     assert tile.config == TileConfig(code_bits=bits, int8=True)
 
 
-def test_nf4_is_symmetric_at_its_ends_and_has_a_zero():
-    values = SCHEMES["nf4"].values
-    assert (np.diff(values) > 0).all()
-    assert (values[0], values[7], values[15]) == (-1, 0, 1)
-    assert SCHEMES["nf4"].config == TileConfig(code_bits=4, scale=ScaleKind.BF16, group=32)
-
-
 def test_nf4_is_quantiles_of_a_normal_distribution():
     """By the definition of QLoRA (appendix E), with its reference's outermost probability.
 
@@ -62,12 +55,6 @@ def test_nf4_is_quantiles_of_a_normal_distribution():
     np.testing.assert_allclose(NF4_VALUES, want, rtol=0, atol=1e-6)
     bf16 = np.array(NF4_VALUES).astype(ml_dtypes.bfloat16).view(np.uint16)
     assert list(SCHEMES["nf4"].book) == bf16.tolist()
-
-
-def test_scale_defaults_of_the_mx_schemes():
-    for name in ("mxfp8_e5m2", "mxfp8_e4m3", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4"):
-        config = SCHEMES[name].config
-        assert (config.scale, config.group, config.sparse) == (ScaleKind.E8M0, 32, False)
 
 
 @pytest.mark.parametrize("name", SCHEMES)
