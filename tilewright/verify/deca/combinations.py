@@ -1,6 +1,7 @@
 """Every combination that coverage asks for: each is one tile, some of them squashed on the way."""
 
 from collections import deque
+from itertools import count
 
 from numpy.typing import NDArray
 
@@ -40,7 +41,7 @@ async def every_combination(s: Session) -> None:
             await core.table(lut.tolist())
             mine = [found for found in todo if code_bits(found) == bits]
             s.random.shuffle(mine)
-            await Cases(s, core, lut).run(mine)
+            await run_bins(s, core, lut, mine)
         await core.finish()
     missed = [found for found in bins if not COVERAGE[found]]
     assert not missed, f"{len(missed)} combinations were not reached, such as {missed[0]}"
@@ -50,52 +51,48 @@ def code_bits(found: dict[str, str]) -> int:
     return int(found["format"].split()[0])
 
 
-class Cases:
+async def run_bins(s: Session, core: Core, lut: NDArray, bins: list[dict[str, str]]) -> None:
     """Tiles for some bins, one after the other, with a neighbour on the other loader at times."""
+    todo = deque((found, ATTEMPTS) for found in bins)
+    for number in count():
+        if not todo:
+            break
+        wanted, attempts = todo.popleft()
+        await run_bin(s, core, lut, wanted, number % PARAMS.loaders)
+        if wanted["squash"] != Squash.NONE and not COVERAGE[wanted] and attempts:
+            todo.append((wanted, attempts - 1))
+    await core.finish()
 
-    def __init__(self, s: Session, core: Core, lut: NDArray):
-        self.s, self.core, self.lut = s, core, lut
 
-    async def run(self, bins: list[dict[str, str]]) -> None:
-        todo = deque((found, ATTEMPTS) for found in bins)
-        number = 0
-        while todo:
-            wanted, attempts = todo.popleft()
-            await self._one(wanted, number % PARAMS.loaders)
-            number += 1
-            if wanted["squash"] != Squash.NONE and not COVERAGE[wanted] and attempts:
-                todo.append((wanted, attempts - 1))
-        await self.core.finish()
-
-    async def _one(self, wanted: dict[str, str], k: int) -> None:
-        core, random = self.core, self.s.random
-        await core.until(lambda: not core.commands_waiting)
-        target, neighbour = self._tiles(wanted)
-        await core.write(Register.CONFIG, target.config_word)
-        if random.random() < 0.3 and len(core.waiting[1 - k]) < 2:
-            core.give(1 - k, neighbour)
-        if wanted["squash"] == Squash.NONE:
-            await core.room(k)
-            core.give(k, target)
-            return
-        await core.until(lambda: core.idle(k))
-        done = core.monitors[f"done{k}"]
-        if wanted["squash"] == Squash.RESULT:
-            done.stall = 1.0  # it is left waiting
+async def run_bin(s: Session, core: Core, lut: NDArray, wanted: dict[str, str], k: int) -> None:
+    await core.until(lambda: not core.commands_waiting)
+    target, neighbour = two_tiles(s, lut, wanted)
+    await core.write(Register.CONFIG, target.config_word)
+    if s.random.random() < 0.3 and len(core.waiting[1 - k]) < 2:
+        core.give(1 - k, neighbour)
+    if wanted["squash"] == Squash.NONE:
+        await core.room(k)
         core.give(k, target)
-        await core.until(lambda: core.state(k) == wanted["squash"] or target.result is not None)
-        await core.cycles(random.randrange(3))
-        await core.squash(k)
-        done.stall = core.stall
+        return
+    await core.until(lambda: core.idle(k))
+    done = core.monitors[f"done{k}"]
+    if wanted["squash"] == Squash.RESULT:
+        done.stall = 1.0  # it is left waiting
+    core.give(k, target)
+    await core.until(lambda: core.state(k) == wanted["squash"] or target.result is not None)
+    await core.cycles(s.random.randrange(3))
+    await core.squash(k)
+    done.stall = core.stall
 
-    def _tiles(self, wanted: dict[str, str]) -> tuple[TileJob, TileJob]:
-        """A tile for the bin, and another one of the same configuration."""
-        sparse = wanted["density"] in DENSITIES
-        config = config_of(PARAMS, self.s.random, wanted["format"], sparse)
-        lowest, highest = DENSITIES[wanted["density"]] if sparse else (1, 1)
-        for _ in range(ATTEMPTS):
-            density = self.s.random.uniform(lowest, highest)
-            jobs = self.s.jobs(config, 2, density, self.lut, wanted["alignment"])
-            if (jobs[0].traits or {}).get("density") == wanted["density"]:
-                break
-        return jobs[0], jobs[1]
+
+def two_tiles(s: Session, lut: NDArray, wanted: dict[str, str]) -> tuple[TileJob, TileJob]:
+    """A tile for the bin, and another one of the same configuration."""
+    sparse = wanted["density"] in DENSITIES
+    config = config_of(PARAMS, s.random, wanted["format"], sparse)
+    lowest, highest = DENSITIES[wanted["density"]] if sparse else (1, 1)
+    for _ in range(ATTEMPTS):
+        density = s.random.uniform(lowest, highest)
+        jobs = s.jobs(config, 2, density, lut, wanted["alignment"])
+        if (jobs[0].traits or {}).get("density") == wanted["density"]:
+            break
+    return jobs[0], jobs[1]

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any
 
 from tilewright.golden.params.deca import LUT_ENTRIES, TILE_ROWS, DecaParams, Register, TileError
 from tilewright.verify import host
@@ -28,10 +29,17 @@ class Host(host.Host):
     params: DecaParams
 
     def __init__(
-        self, clock: Harness, params: DecaParams, memory: Memory, rng: Random, *, stall: float = 0.0
+        self,
+        clock: Harness,
+        params: DecaParams,
+        memory: Memory,
+        rng: Random,
+        *,
+        stall: float = 0.0,
+        coverage: Coverage | None = None,
     ):
         super().__init__(clock, params, stall=stall, seed=rng.getrandbits(32))
-        self.memory, self.rng = memory, rng
+        self.memory, self.rng, self.coverage = memory, rng, coverage
         self.drivers["mem_response"].stall = 0.0  # the memory has its own ways to be late
         self.monitors["mem_request"].stall = min(stall, 0.3)
         self.finished: list[TileJob] = []
@@ -102,18 +110,9 @@ class Core(Host):
     reads the rows of a tile in any order. Results are counted in ``coverage``.
     """
 
-    def __init__(
-        self,
-        clock: Harness,
-        params: DecaParams,
-        memory: Memory,
-        rng: Random,
-        *,
-        stall: float = 0.0,
-        coverage: Coverage | None = None,
-    ):
-        super().__init__(clock, params, memory, rng, stall=stall)
-        self.coverage = coverage
+    def __init__(self, *host: Any, **options: Any):
+        super().__init__(*host, **options)
+        params = self.params
         self.waiting: list[deque[TileJob]] = [deque() for _ in range(params.loaders)]  # not done
         self.taken = [0] * params.loaders  # of those, how many the PE has taken
         self.commands: list[TileJob] = []  # in the order they were taken

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from random import Random
+from typing import Any
 
 from tilewright.golden.params.deca import (
     TEPL_ID_BITS,
@@ -13,9 +13,8 @@ from tilewright.golden.params.deca import (
 )
 from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.core import Host
-from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import TileJob, stall_name
-from tilewright.verify.streams import Harness, pack_word, unpack_word
+from tilewright.verify.streams import pack_word, unpack_word
 
 ASLEEP = 0.5
 MOST_IN_FLIGHT = (1 << TEPL_ID_BITS) // 2 - 1  # so that of two ids the older one is known
@@ -83,20 +82,13 @@ class TeplCore(Host):
     first.
     """
 
+    params: DecaTeplParams
+
     def __init__(
-        self,
-        clock: Harness,
-        params: DecaTeplParams,
-        memory: Memory,
-        rng: Random,
-        coverage: Coverage | None = None,
-        *,
-        stall: float = 0.0,
-        mispredict: float = 0.1,
-        interrupt: float = 0.002,
+        self, *host: Any, mispredict: float = 0.1, interrupt: float = 0.002, **options: Any
     ):
-        super().__init__(clock, params, memory, rng, stall=stall)
-        self.coverage, self.mispredict, self.interrupt = coverage, mispredict, interrupt
+        super().__init__(*host, **options)
+        self.mispredict, self.interrupt = mispredict, interrupt
         self.drivers["flush"].stall = 0.0
         self.program: list[TileJob] = []  # empty: the core does nothing of its own
         self.strangers: list[TileJob] = []  # tiles of wrong paths

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.deca import SCHEMES, check_lengths, compress, decode_config
+from tilewright.golden.params.block import pack_fields, unpack_fields
 from tilewright.golden.params.deca import (
     CODE_BITS,
     CONFIG_BITS,
@@ -81,17 +82,9 @@ DENSE = TileConfig(code_bits=8)
 
 def bad_format_words() -> list[int]:
     """Invalid configuration words, each for one reason."""
-    at, shift = 0, {}
-    for field in CONFIG_FIELDS:
-        shift[field.name] = at
-        at += field.bits
 
     def changed(config: TileConfig, **fields: int) -> int:
-        word = config.encode()
-        for name, value in fields.items():
-            bits = next(f.bits for f in CONFIG_FIELDS if f.name == name)
-            word = word & ~(((1 << bits) - 1) << shift[name]) | value << shift[name]
-        return word
+        return pack_fields(CONFIG_FIELDS, unpack_fields(CONFIG_FIELDS, config.encode()) | fields)
 
     int8 = TileConfig(int8=True)
     words = [
