@@ -11,7 +11,6 @@ from tilewright.golden.deca.coding import decode_tiles as decode_tiles
 from tilewright.golden.deca.coding import encode_tiles as encode_tiles
 from tilewright.golden.deca.coding import lay_out as lay_out
 from tilewright.golden.deca.cycles import TileCycles as TileCycles
-from tilewright.golden.deca.cycles import expected_bubbles as expected_bubbles
 from tilewright.golden.deca.cycles import expected_cycles as expected_cycles
 from tilewright.golden.deca.cycles import tile_cycles as tile_cycles
 from tilewright.golden.deca.decompression import check_lengths as check_lengths

@@ -4,29 +4,26 @@ The cycle model and the benches use the same classes.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from tilewright.golden.params.block import require
+from tilewright.golden.params.block import Limited, at_least
 from tilewright.golden.params.deca import TILE_REGISTER_BITS, TILE_ROWS
 
 NEVER = 1 << 62
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoreParams:
+class CoreParams(Limited):
     """Cycles of a core's own."""
 
-    matrix_cycles: int = 16  # of the products that use one tile
-    registers: int = 1 << TILE_REGISTER_BITS  # tile registers that TEPLs name in turn
+    matrix_cycles: Annotated[int, at_least(1)] = 16  # of the products that use one tile
+    # Tile registers that TEPLs name in turn.
+    registers: Annotated[int, at_least(1)] = 1 << TILE_REGISTER_BITS
     # A core that starts tiles by stores: one way of a store, one way of a load, and the delay from
     # a tile's result to the first cycle in which the load can read it.
-    store_way: int = 3
-    load_way: int = 3
-    result_delay: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("matrix_cycles", "registers", "store_way", "load_way"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1")
-        require(self.result_delay >= 0, "result_delay must be at least 0")
+    store_way: Annotated[int, at_least(1)] = 3
+    load_way: Annotated[int, at_least(1)] = 3
+    result_delay: Annotated[int, at_least(0)] = 0
 
 
 class TeplCore:

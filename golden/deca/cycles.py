@@ -35,8 +35,8 @@ def tile_cycles(params: DecaParams, config: TileConfig, mask: NDArray[np.bool_])
     return TileCycles(np.full(len(mask), params.chunks(config)), bubbles)
 
 
-def expected_bubbles(params: DecaParams, config: TileConfig, density: float | Fraction) -> Fraction:
-    """Mean bubbles of a tile whose elements are nonzero independently with ``density``; exact.
+def expected_cycles(params: DecaParams, config: TileConfig, density: float | Fraction) -> Fraction:
+    """Mean cycles of a tile whose elements are nonzero independently with ``density``; exact.
 
     The paper's closed form: a chunk's window is binomial. A dense tile has density 1.
     """
@@ -44,12 +44,7 @@ def expected_bubbles(params: DecaParams, config: TileConfig, density: float | Fr
     if not 0 <= d <= 1:
         raise ValueError(f"density must be 0..1, not {density!r}")
     w, lq = params.lanes, params.lookups(config.code_bits)
-    per_operation = sum(
+    bubbles = sum(
         (-(-n // lq) - 1) * comb(w, n) * d**n * (1 - d) ** (w - n) for n in range(lq + 1, w + 1)
     )
-    return params.chunks(config) * Fraction(per_operation)
-
-
-def expected_cycles(params: DecaParams, config: TileConfig, density: float | Fraction) -> Fraction:
-    """Mean cycles of such a tile: its vector operations and :func:`expected_bubbles`."""
-    return params.chunks(config) + expected_bubbles(params, config, density)
+    return params.chunks(config) * Fraction(1 + bubbles)

@@ -7,41 +7,34 @@ bench and a model with the same requests in the same cycles see the same answers
 from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Annotated, Literal
 
-from tilewright.golden.params.block import require
+from tilewright.golden.params.block import Limited, require, within
 from tilewright.golden.params.deca import ROW_BYTES
 
 Prefetch = Literal["none", "l2", "deca"]
 MOST_CYCLES = 1 << 16
+SOME = within(1, MOST_CYCLES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryParams:
+class MemoryParams(Limited):
     """The memory below DECA's port; times in DECA's cycles."""
 
-    l2_latency: int = 14  # from a request to its line, when the L2 has it
-    latency: int = 261  # more where the L2 has to ask the memory, whose channel is free
+    l2_latency: Annotated[int, SOME] = 14  # from a request to its line, when the L2 has it
+    # More where the L2 has to ask the memory, whose channel is free.
+    latency: Annotated[int, within(0, MOST_CYCLES)] = 261
     bytes_per_cycle: Fraction | None = None  # this core's share of the bandwidth; None: all of it
-    prefetch_lines: int = 96  # lines on their way with which a further prefetch is dropped
+    prefetch_lines: Annotated[int, SOME] = 96  # on their way with which a prefetch is dropped
     l2_prefetch: bool = False  # the L2 has a prefetcher that sees DECA's requests
-    page_lines: int = 64  # of a physical page, which the L2's prefetcher does not leave
-    training_lines: int = 8  # of a page that it watches before it asks for any
-    ahead_lines: int = 8  # how far it then is ahead of the request
+    # Of a physical page, which the L2's prefetcher does not leave.
+    page_lines: Annotated[int, SOME] = 64
+    # Lines of a page that it watches before it asks for any; how far it then is ahead.
+    training_lines: Annotated[int, within(0, MOST_CYCLES)] = 8
+    ahead_lines: Annotated[int, SOME] = 8
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("l2_latency", 1),
-            ("latency", 0),
-            ("prefetch_lines", 1),
-            ("page_lines", 1),
-            ("training_lines", 0),
-            ("ahead_lines", 1),
-        ):
-            value = getattr(self, name)
-            require(
-                least <= value <= MOST_CYCLES, f"{name} must be {least}..{MOST_CYCLES}, not {value}"
-            )
+        super().__post_init__()
         share = self.bytes_per_cycle
         require(share is None or share > 0, f"bytes_per_cycle must be above 0, not {share}")
 

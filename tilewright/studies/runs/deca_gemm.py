@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from tilewright.golden.deca import (
 )
 from tilewright.golden.deca.coding import decode_tiles
 from tilewright.golden.llm.block import Module
-from tilewright.golden.params.block import require
+from tilewright.golden.params.block import Limited, at_least, require, within
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.resolve import resolve_as
@@ -42,18 +42,12 @@ TOKENS = 16  # columns of a matrix unit's tile
 
 
 @dataclass(frozen=True)
-class DecaMemory:
+class DecaMemory(Limited):
     """The memory that the simulated PE reads from, and how far ahead it prefetches."""
 
-    latency: int = 100  # cycles
-    prefetch: int = 8  # tiles ahead
-    near: int = 14  # cycles of a prefetched line
-
-    def __post_init__(self) -> None:
-        for name in ("latency", "near"):
-            value = getattr(self, name)
-            require(value >= 1, f"{name} must be at least 1, not {value}")
-        require(0 <= self.prefetch <= 15, f"prefetch must be 0..15, not {self.prefetch}")
+    latency: Annotated[int, at_least(1)] = 100  # cycles
+    prefetch: Annotated[int, within(0, DecaParams.max_prefetch_degree)] = 8  # tiles ahead
+    near: Annotated[int, at_least(1)] = 14  # cycles of a prefetched line
 
 
 MEMORY = DecaMemory()

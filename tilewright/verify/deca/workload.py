@@ -6,7 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 from itertools import product
 from random import Random
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from tilewright.golden.deca import (
 from tilewright.golden.deca.coding import mask_nonzeros
 from tilewright.golden.deca.core import CoreParams
 from tilewright.golden.deca.memory import MemoryParams
-from tilewright.golden.params.block import require
+from tilewright.golden.params.block import Limit, Limited, within
 from tilewright.golden.params.deca import (
     CODE_BITS,
     LUT_ENTRIES,
@@ -260,26 +260,20 @@ def tile_jobs(
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamCase:
+class StreamCase(Limited):
     """Tiles of one scheme, the memory below the PE and its core."""
 
     scheme: str = "bf8"  # as of ``tilewright pack``
-    density: float | None = None  # share of weights kept, None: all, below 0: random in each tile
-    tiles: int = 200
+    # Share of weights kept, None: all, below 0: random in each tile.
+    density: Annotated[float | None, Limit("0..1", lambda d: d is None or d <= 1)] = None
+    tiles: Annotated[int, within(1, 1 << 20)] = 200
     seed: int = 1
-    degree: int = 5  # tiles that the PE prefetches ahead
+    # Tiles that the PE prefetches ahead.
+    degree: Annotated[int, within(0, DecaParams.max_prefetch_degree)] = 5
     base: int = 1 << 32
     alignment: int = 1  # bytes
     memory: MemoryParams = field(default_factory=MemoryParams)
     core: CoreParams = field(default_factory=CoreParams)
-
-    def __post_init__(self) -> None:
-        require(1 <= self.tiles <= 1 << 20, f"tiles must be 1..{1 << 20}, not {self.tiles!r}")
-        most = DecaParams.max_prefetch_degree
-        require(0 <= self.degree <= most, f"degree must be 0..{most}, not {self.degree!r}")
-        require(
-            self.density is None or self.density <= 1, f"density must be 0..1, not {self.density!r}"
-        )
 
     @property
     def config(self) -> TileConfig:
