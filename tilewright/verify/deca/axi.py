@@ -1,7 +1,6 @@
 """The PE behind AXI: tiles through AXI4-Lite registers and AXI4 reads."""
 
 from itertools import count
-from typing import Any
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -10,7 +9,6 @@ from cocotbext.axi.axi_channels import AxiARSink, AxiRSource, AxiRTransaction
 
 from tilewright.golden.params.deca import (
     AXI_TOUT,
-    LOADER_STRIDE,
     LUT_ENTRIES,
     TILE_BYTES,
     TILE_ROWS,
@@ -20,21 +18,11 @@ from tilewright.golden.params.deca import (
     TileError,
 )
 from tilewright.golden.params.registers import addresses
-from tilewright.verify import job
 from tilewright.verify.axi import WORD, AxiHost
-from tilewright.verify.deca.memory import Store
-from tilewright.verify.deca.workload import (
-    TileJob,
-    all_configs,
-    random_table,
-    random_tiles,
-    scatter,
-    tile_jobs,
-)
+from tilewright.verify.deca.session import JOB, Session, tile_test
+from tilewright.verify.deca.workload import TileJob, all_configs, loader_register
 from tilewright.verify.interrupt import DONE, ERROR
-from tilewright.verify.session import Session, system_test
 
-JOB = job.load()
 PARAMS = JOB.params_as(DecaAxiParams)
 OKAY, SLVERR = AxiResp.OKAY, AxiResp.SLVERR
 RESULT = 2  # of STATUS
@@ -57,7 +45,6 @@ class Host(AxiHost):
     def __init__(self, s: Session, stall: float):
         super().__init__(s.dut, stall, s.job.seed)
         self.s, self.bad = s, set[int]()
-        self.store = Store(PARAMS, s.random, base=1 << (PARAMS.address_bits - 1))
         bus = AxiReadBus.from_prefix(s.dut, "m_axi")
         self.asked, self.answers = AxiARSink(bus.ar, s.dut.aclk), AxiRSource(bus.r, s.dut.aclk)
         self.pause((self.asked, self.answers))
@@ -86,7 +73,7 @@ class Host(AxiHost):
 
     def _answer(self, number: int, address: int) -> None:
         assert address % PARAMS.line_bytes == 0
-        data = int.from_bytes(self.store.line(address // PARAMS.line_bytes), "little")
+        data = int.from_bytes(self.s.store.line(address // PARAMS.line_bytes), "little")
         response = SLVERR if address in self.bad else OKAY
         answer = AxiRTransaction(rid=number, rdata=data, rresp=response, rlast=1)
         self.answers.send_nowait(answer)
@@ -144,10 +131,6 @@ class Host(AxiHost):
             assert got == want, f"row {row}, word {word}: got {got:#x}, expected {want:#x}"
 
 
-def loader_register(k: int, register: LoaderRegister) -> int:
-    return Register.LOADER + k * LOADER_STRIDE + register
-
-
 def row_address(k: int, row: int) -> int:
     return AXI_TOUT + k * TILE_BYTES + row * PARAMS.line_bytes
 
@@ -161,13 +144,7 @@ async def host_of(s: Session, stall: float = 0.1) -> Host:
     return Host(s, stall)
 
 
-def tiles(host: Host, config: Any, count: int) -> list[TileJob]:
-    found = random_tiles(host.s.rng, config, count, float(host.s.rng.uniform(0.1, 0.9)))
-    lut = random_table(host.s.rng, min(config.code_bits, 8))
-    return tile_jobs(found, lut, scatter(found, host.store, host.random))
-
-
-@system_test
+@tile_test
 async def tiles_of_many_configurations(s: Session) -> None:
     """Two tiles at a time, one per loader; some end with a bus error."""
     host = await host_of(s, 0.4)
@@ -178,7 +155,7 @@ async def tiles_of_many_configurations(s: Session) -> None:
         enabled = (DONE, DONE | ERROR, ERROR, 0)[number // 2 % 4]
         await host.enable(Register.INTERRUPT_ENABLE, enabled)
         config = configs[int(s.rng.integers(len(configs)))]
-        first, *others = tiles(host, config, 4)
+        first, *others = s.jobs(config, 4, s.random.uniform(0.1, 0.9))
         await host.load_table(first.lut or (0,) * LUT_ENTRIES)
         for pair in ((first, others[0]), (others[1], others[2])):
             if host.random.random() < 0.3:
@@ -195,14 +172,14 @@ async def tiles_of_many_configurations(s: Session) -> None:
             assert not host.interrupt.possible
 
 
-@system_test
+@tile_test
 async def registers_are_the_map(s: Session) -> None:
     """Every register of the map can be read, only those that the map says can be written."""
     host = await host_of(s)
     await host.check_map(addresses(PARAMS.registers), range(0, AXI_TOUT, WORD), starts="GO")
 
 
-@system_test
+@tile_test
 async def refusals(s: Session) -> None:
     """Accesses to no register or row, and half writes, answer SLVERR and change nothing."""
     host = await host_of(s, 0.2)
@@ -219,11 +196,11 @@ async def refusals(s: Session) -> None:
     assert await write == OKAY
 
 
-@system_test
+@tile_test
 async def rows_are_read_once(s: Session) -> None:
     """The words of a row wait while the core writes other things, and no longer than its tile."""
     host = await host_of(s)
-    first, second, third = tiles(host, all_configs(PARAMS)[0], 3)
+    first, second, third = s.jobs(all_configs(PARAMS)[0], 3, 1.0)
     await host.load_table(first.table)
     await host.give(0, first)
     status = loader_register(0, LoaderRegister.STATUS)

@@ -6,7 +6,6 @@ from tilewright.golden.deca.prefetch import predict_prefetches
 from tilewright.golden.params.deca import (
     CONFIG_BITS,
     LENGTH_BITS,
-    LOADER_STRIDE,
     TILE_ROWS,
     LoaderRegister,
     Register,
@@ -19,6 +18,7 @@ from tilewright.verify.deca.session import JOB, PARAMS, Session, tile_test
 from tilewright.verify.deca.workload import (
     TileJob,
     in_regions,
+    loader_register,
     random_table,
     random_tiles,
     tile_jobs,
@@ -73,10 +73,6 @@ async def squash_at_any_time(s: Session) -> None:
 BUSY, DONE = 1, 2  # of STATUS
 SQUASH, TAKE_RESULT = 1, 2  # written to it
 METADATA = [r for r in LoaderRegister if r not in (LoaderRegister.GO, LoaderRegister.STATUS)]
-
-
-def loader_register(k: int, register: LoaderRegister) -> int:
-    return Register.LOADER + k * LOADER_STRIDE + register
 
 
 @tile_test

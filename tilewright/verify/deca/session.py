@@ -21,7 +21,6 @@ JOB = job.load()
 tell = session.tell
 PARAMS = JOB.params_as(DecaParams)
 COVERAGE = tile_coverage(JOB.stalls)
-tell(coverage=COVERAGE)
 
 
 class Session(session.Session):
@@ -70,6 +69,7 @@ class Session(session.Session):
 
     async def core(self, stall: float = 0.0, **memory: Any) -> Core:
         """The PE after a reset; ``memory`` as of :meth:`memory`."""
+        tell(coverage=COVERAGE)
         coverage = COVERAGE if stall in JOB.stalls else None
         content = self.memory(stall, **memory)
         core = Core(self.clock, PARAMS, content, self.random, stall=stall, coverage=coverage)

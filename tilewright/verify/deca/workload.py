@@ -24,11 +24,14 @@ from tilewright.golden.deca.memory import MemoryParams
 from tilewright.golden.params.block import Limit, Limited, within
 from tilewright.golden.params.deca import (
     CODE_BITS,
+    LOADER_STRIDE,
     LUT_ENTRIES,
     ROW_BYTES,
     STRUCTURES,
     TILE_ROWS,
     DecaParams,
+    LoaderRegister,
+    Register,
     ScaleKind,
     TileConfig,
     TileError,
@@ -162,6 +165,11 @@ def density_of(config: TileConfig, nonzeros: int) -> str:
 
 
 # Jobs.
+
+
+def loader_register(k: int, register: LoaderRegister) -> int:
+    """The address of a register of loader ``k``."""
+    return Register.LOADER + k * LOADER_STRIDE + register
 
 
 @dataclass
