@@ -83,17 +83,6 @@ def cycle_row(table, config, density):
     return row
 
 
-def test_cycles_of_dense_tiles():
-    """With data there: 64.0 cycles/tile for 8-bit codes, 16.0 for 4-bit ones."""
-    result = run_passing("deca:paper", only="cycles_equal_the_model", cases=70)
-    table = result.numbers["cycle_table"]
-    dense = claim("deca.cycles_per_tile.dense")
-    for bits, scale in ((8, ScaleKind.NONE), (4, ScaleKind.E8M0), (7, ScaleKind.NONE)):
-        config = TileConfig(code_bits=bits, scale=scale)
-        assert cycle_row(table, config, 1.0)["measured"] == dense[str(bits)]
-    assert sum(row["tiles"] for row in table) >= 70
-
-
 # Records, which the report shows.
 
 

@@ -1,7 +1,6 @@
 """Every combination that coverage asks for: each is one tile, some of them squashed on the way."""
 
 from collections import deque
-from itertools import count
 
 from numpy.typing import NDArray
 
@@ -54,11 +53,11 @@ def code_bits(found: dict[str, str]) -> int:
 async def run_bins(s: Session, core: Core, lut: NDArray, bins: list[dict[str, str]]) -> None:
     """Tiles for some bins, one after the other, with a neighbour on the other loader at times."""
     todo = deque((found, ATTEMPTS) for found in bins)
-    for number in count():
-        if not todo:
-            break
+    k = 0  # loader
+    while todo:
         wanted, attempts = todo.popleft()
-        await run_bin(s, core, lut, wanted, number % PARAMS.loaders)
+        await run_bin(s, core, lut, wanted, k)
+        k = 1 - k
         if wanted["squash"] != Squash.NONE and not COVERAGE[wanted] and attempts:
             todo.append((wanted, attempts - 1))
     await core.finish()
