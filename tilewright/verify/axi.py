@@ -27,7 +27,7 @@ class AxiHost:
         self.interrupt = InterruptModel()
         self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), dut.aclk)
         self.pause(channels(self.registers))
-        cocotb.start_soon(self._watch())
+        cocotb.start_soon(self._run())
 
     def pause(self, ends: Iterable[Any]) -> None:
         """Let ends of channels pause at random."""
@@ -38,10 +38,14 @@ class AxiHost:
         while True:
             yield self.random.random() < self.stall
 
-    async def _watch(self) -> None:
+    async def _run(self) -> None:
         while True:
             await RisingEdge(self.dut.aclk)
-            self.interrupt.check(int(self.dut.irq.value))
+            self.step()
+
+    def step(self) -> None:
+        """Act at the end of a cycle."""
+        self.interrupt.check(int(self.dut.irq.value))
 
     async def write(self, address: int, value: int, size: int = WORD) -> AxiResp:
         """Write the lowest ``size`` bytes of a register; returns the response."""

@@ -1,9 +1,6 @@
 """The PE behind AXI: tiles through AXI4-Lite registers and AXI4 reads."""
 
-from itertools import count
-
 import cocotb
-from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBurstType, AxiReadBus, AxiResp
 from cocotbext.axi.axi_channels import AxiARSink, AxiRSource, AxiRTransaction
 
@@ -48,28 +45,36 @@ class Host(AxiHost):
         bus = AxiReadBus.from_prefix(s.dut, "m_axi")
         self.asked, self.answers = AxiARSink(bus.ar, s.dut.aclk), AxiRSource(bus.r, s.dut.aclk)
         self.pause((self.asked, self.answers))
-        cocotb.start_soon(self._memory())
-        for channel, fields in OFFERS.items():
-            cocotb.start_soon(self._held(channel, fields))
+        self.waiting: list[tuple[int, int, int]] = []  # due, id, address
+        self.offered: dict[str, list[int] | None] = dict.fromkeys(OFFERS)
 
-    async def _memory(self) -> None:
-        waiting: list[tuple[int, int, int]] = []  # due, id, address
+    def step(self) -> None:
+        super().step()
+        self.s.clock.cycle += 1  # for the report
+        self._hold()
         size = (PARAMS.line_bytes - 1).bit_length()
-        for cycle in count():
-            self.s.clock.cycle = cycle  # for the report
-            await RisingEdge(self.dut.aclk)
-            while not self.asked.empty():
-                word = self.asked.recv_nowait()
-                beat = [int(x) for x in (word.arlen, word.arsize, word.arburst, word.arlock)]
-                assert beat == [0, size, AxiBurstType.INCR, 0], f"no single line: {word}"
-                due = cycle + self.random.randint(1, 1 + round(60 * self.stall))
-                waiting.append((due, int(word.arid), int(word.araddr)))
-            first = {number: entry for entry in reversed(waiting) for number in entry[1:2]}
-            due_now = [entry for entry in first.values() if entry[0] <= cycle]
-            if due_now and self.answers.empty():
-                entry = self.random.choice(due_now)
-                waiting.remove(entry)
-                self._answer(*entry[1:])
+        while not self.asked.empty():
+            word = self.asked.recv_nowait()
+            beat = [int(x) for x in (word.arlen, word.arsize, word.arburst, word.arlock)]
+            assert beat == [0, size, AxiBurstType.INCR, 0], f"no single line: {word}"
+            due = self.s.clock.cycle + self.random.randint(1, 1 + round(60 * self.stall))
+            self.waiting.append((due, int(word.arid), int(word.araddr)))
+        first = {entry[1]: entry for entry in reversed(self.waiting)}
+        due_now = [entry for entry in first.values() if entry[0] <= self.s.clock.cycle]
+        if due_now and self.answers.empty():
+            entry = self.random.choice(due_now)
+            self.waiting.remove(entry)
+            self._answer(*entry[1:])
+
+    def _hold(self) -> None:
+        """Check that what was on offer and not taken is still there."""
+        for channel, names in OFFERS.items():
+            valid, ready, *word = (
+                int(getattr(self.dut, channel + name).value) for name in ("valid", "ready", *names)
+            )
+            before = self.offered[channel]
+            assert before is None or (valid, word) == (1, before), f"{channel} changed an offer"
+            self.offered[channel] = word if valid and not ready else None
 
     def _answer(self, number: int, address: int) -> None:
         assert address % PARAMS.line_bytes == 0
@@ -77,16 +82,6 @@ class Host(AxiHost):
         response = SLVERR if address in self.bad else OKAY
         answer = AxiRTransaction(rid=number, rdata=data, rresp=response, rlast=1)
         self.answers.send_nowait(answer)
-
-    async def _held(self, channel: str, fields: tuple[str, ...]) -> None:
-        signals = [getattr(self.dut, f"{channel}{field}") for field in fields]
-        valid, ready = (getattr(self.dut, f"{channel}{end}") for end in ("valid", "ready"))
-        before = None  # what is on offer
-        while True:
-            await RisingEdge(self.dut.aclk)
-            word = [int(signal.value) for signal in signals] if int(valid.value) else None
-            assert before in (None, word), f"{channel} changed or withdrew before it was taken"
-            before = None if int(ready.value) else word
 
     async def acknowledge(self) -> int:
         """Read INTERRUPT and clear what is set, sometimes after a write that clears nothing."""
