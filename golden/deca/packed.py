@@ -66,6 +66,14 @@ class PackedTensor:
         """Bytes it takes, padding not counted."""
         return sum(part.size for part in self.parts.values())
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the entry as JSON data."""
+        entry: dict[str, Any] = {"name": self.name, "dtype": self.dtype, "shape": list(self.shape)}
+        if self.scheme is not None:
+            entry |= {"scheme": self.scheme.name, "nonzeros": self.nonzeros}
+        parts = {n: {"bytes": part.size, "sha256": part.sha256} for n, part in self.parts.items()}
+        return entry | {"parts": parts}
+
 
 def as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
     """A tensor's rows and columns: the last dimension is the columns, all others the rows."""
@@ -84,8 +92,7 @@ class PackedWriter:
         for name, dims in names:
             expected += [(name, dims), *((f"{name}#{part}", 1) for part in PARTS)]
         self._writer = TensorFileWriter(file, expected, _METADATA_ROOM)
-        self._schemes: dict[str, Scheme] = {}
-        self._tensors: list[dict[str, Any]] = []
+        self._tensors: list[PackedTensor] = []
 
     def compress(
         self,
@@ -126,8 +133,8 @@ class PackedWriter:
         """Write manifest and header; the file is complete then. ``about``: JSON of the model."""
         manifest: dict[str, Any] = {} if about is None else {"model": about}
         manifest |= {
-            "schemes": {name: scheme.as_dict() for name, scheme in self._schemes.items()},
-            "tensors": self._tensors,
+            "schemes": {t.scheme.name: t.scheme.as_dict() for t in self._tensors if t.scheme},
+            "tensors": [tensor.as_dict() for tensor in self._tensors],
         }
         content = json.dumps(manifest, separators=(",", ":")).encode()
         region = self._writer.open_region(MANIFEST)
@@ -151,19 +158,7 @@ class PackedWriter:
         return regions
 
     def _note(self, tensor: PackedTensor) -> PackedTensor:
-        entry: dict[str, Any] = {
-            "name": tensor.name,
-            "dtype": tensor.dtype,
-            "shape": list(tensor.shape),
-        }
-        if tensor.scheme is not None:
-            self._schemes[tensor.scheme.name] = tensor.scheme
-            entry |= {"scheme": tensor.scheme.name, "nonzeros": tensor.nonzeros}
-        entry["parts"] = {
-            part: {"bytes": content.size, "sha256": content.sha256}
-            for part, content in tensor.parts.items()
-        }
-        self._tensors.append(entry)
+        self._tensors.append(tensor)
         return tensor
 
 
