@@ -13,7 +13,6 @@ from tilewright.verify.interrupt import InterruptModel
 from tilewright.verify.streams import PERIOD_NS
 
 WORD = 8  # bytes of a register
-LIMIT = 200_000  # cycles of whatever is waited for
 
 
 class AxiHost:
@@ -21,6 +20,8 @@ class AxiHost:
 
     It begins after the reset. ``stall`` is the probability that a channel pauses, per cycle.
     """
+
+    limit = 200_000  # cycles of whatever is waited for
 
     def __init__(self, dut: Any, stall: float, seed: int):
         self.dut, self.stall, self.random = dut, stall, Random(seed)
@@ -50,11 +51,11 @@ class AxiHost:
     async def write(self, address: int, value: int, size: int = WORD) -> AxiResp:
         """Write the lowest ``size`` bytes of a register; returns the response."""
         data = value.to_bytes(WORD, "little")[:size]
-        return (await _soon(self.registers.write(address, data))).resp
+        return (await self._soon(self.registers.write(address, data))).resp
 
     async def read(self, address: int) -> tuple[int, AxiResp]:
         """Read one word; returns its value and the response."""
-        found = await _soon(self.registers.read(address, WORD))
+        found = await self._soon(self.registers.read(address, WORD))
         return int.from_bytes(found.data, "little"), found.resp
 
     async def put(self, address: int, value: int) -> None:
@@ -96,15 +97,14 @@ class AxiHost:
 
     async def interrupted(self) -> None:
         """Wait for ``irq``."""
-        for _ in range(LIMIT):
+        for _ in range(self.limit):
             if int(self.dut.irq.value):
                 return
             await RisingEdge(self.dut.aclk)
-        raise AssertionError(f"no interrupt in {LIMIT} cycles")
+        raise AssertionError(f"no interrupt in {self.limit} cycles")
 
-
-async def _soon(access: Any) -> Any:
-    return await with_timeout(cocotb.start_soon(access), LIMIT * PERIOD_NS, "ns")
+    async def _soon(self, access: Any) -> Any:
+        return await with_timeout(cocotb.start_soon(access), self.limit * PERIOD_NS, "ns")
 
 
 def channels(model: Any) -> Iterator[Any]:

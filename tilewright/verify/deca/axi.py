@@ -39,6 +39,8 @@ class Host(AxiHost):
     taken fails the test. Addresses in ``bad`` are answered with an error.
     """
 
+    limit = 20_000
+
     def __init__(self, s: Session, stall: float):
         super().__init__(s.dut, stall, s.job.seed)
         self.s, self.bad = s, set[int]()
