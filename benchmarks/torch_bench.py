@@ -1,8 +1,8 @@
 """Speed of ``tilewright.torch``: ``python -m benchmarks.torch_bench [--device cuda] [-o FILE]``.
 
-Conversions as bytes read and written per second, with a copy of the same tensor in the same run
-and, where installed, the MX casts of torchao and microxcaling. Then the time of a perplexity of
-models of given shapes with random weights, in bf16 with and without Anda in every layer.
+Conversions as bytes read and written per second, with a copy of the same tensor in the same run.
+Then the time of a perplexity of models of given shapes with random weights, in bf16 with and
+without Anda in every layer.
 ``--bits N`` first compares every conversion with the golden models, on N random groups among
 others. The figures belong to the device that the record names: those of a processor say nothing
 about a GPU. Each measurement is written at once, and ``--seconds`` limits the run.
@@ -79,42 +79,18 @@ def conversions(device: str, elements: int, clock: Clock) -> list[dict[str, Any]
     if device == "cuda":  # the compiler makes kernels of plain PyTorch, by Triton
         fused = torch.compile(lambda x: to_block_float(x, 64, 7, narrow), fullgraph=True)
         work["block floating point, 7 bits, plain PyTorch compiled"] = lambda: fused(values)
-    work.update(_peers(values))
     peak = BANDWIDTH.get(torch.cuda.get_device_name()) if device == "cuda" else None
     calls = 20 if device == "cuda" else 1  # so that a kernel runs while the next one is started
     rows: list[dict[str, Any]] = []
     for name, call in work.items():
         clock.tick(name)
-        try:
-            rate = moved / time_of(call, device, calls=calls)
-        except Exception as error:  # a peer of another version must not cost the record
-            rows.append({"conversion": name, "error": f"{type(error).__name__}: {error}"[:200]})
-            continue
+        rate = moved / time_of(call, device, calls=calls)
         row = {"conversion": name, "gigabytes_per_second": rate / 1e9}
         row["share_of_copy"] = rate / 1e9 / (rows or [row])[0]["gigabytes_per_second"]
         if peak is not None:
             row["share_of_peak"] = rate / peak
         rows.append(row)
     return rows
-
-
-def _peers(values: torch.Tensor) -> dict[str, Callable[[], Any]]:
-    """MX casts of others, where they are installed; they write fewer bytes than are counted."""
-    found: dict[str, Callable[[], Any]] = {}
-    if find_spec("torchao") is not None:
-        from torchao.prototype.mx_formats.mx_tensor import to_mx
-
-        found["torchao, mxfp8"] = lambda: to_mx(values, torch.float8_e4m3fn, 32)
-        cast = torch.compile(lambda x: to_mx(x, torch.float8_e4m3fn, 32))
-        found["torchao, mxfp8, compiled"] = lambda: cast(values)
-    if find_spec("mx") is not None:
-        from mx.mx_ops import quantize_mx_op
-
-        specs = {"block_size": 32, "scale_bits": 8, "custom_cuda": False}
-        found["microxcaling, mxfp4"] = lambda: quantize_mx_op(
-            values, specs, elem_format="fp4_e2m1", axes=[-1], round="even"
-        )
-    return found
 
 
 def made(shape: str, window: int, device: str) -> Any:

@@ -5,7 +5,7 @@ its next turn.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import isfinite
@@ -107,28 +107,19 @@ def quick_plan() -> Plan:
     )
 
 
-def sections(plan: Plan) -> dict[str, Callable[[Row], Row]]:
-    """Measurements by name: each takes the record so far and gives its part of it."""
-    return {
-        "roofs": lambda record: measured_roofs(plan),
-        "layers": lambda record: measure_layers(plan),
-        "sparsity": lambda record: {"sparsity": list(measure_sparsities(plan))},
-        "batch": lambda record: {"batch": list(measure_batches(plan))},
-        "threads": lambda record: {"threads": list(measure_threads(plan))},
-        "attention": lambda record: {"attention": measure_attention(plan)},
-        "roof_surface": lambda record: {
-            "roof_surface": measure_schemes(plan, Roofs(**record["roofs"])),
-            # Once more at the end: whether the machine is unchanged.
-            "read_bytes_at_end": read_rate(max(plan.threads), plan.working_set, plan.rounds),
-        },
-    }
-
-
-def measured_roofs(plan: Plan) -> Row:
-    """The rates of the machine."""
-    turns = 1_000_000 if plan.rounds > 2 else 100
-    size = max(plan.working_set, 1 << 16)
-    return {"roofs": asdict(measure_roofs(max(plan.threads), size, plan.rounds, turns))}
+def run(plan: Plan) -> Iterator[tuple[str, Row]]:
+    """All measurements: each by its name with its part of the record."""
+    most, size = max(plan.threads), max(plan.working_set, 1 << 16)
+    roofs = measure_roofs(most, size, plan.rounds, 1_000_000 if plan.rounds > 2 else 100)
+    yield "roofs", {"roofs": asdict(roofs)}
+    yield "layers", measure_layers(plan)
+    yield "sparsity", {"sparsity": list(measure_sparsities(plan))}
+    yield "batch", {"batch": list(measure_batches(plan))}
+    yield "threads", {"threads": list(measure_threads(plan))}
+    yield "attention", {"attention": measure_attention(plan)}
+    yield "roof_surface", {"roof_surface": measure_schemes(plan, roofs)}
+    # Once more at the end: whether the machine is unchanged.
+    yield "memory", {"read_bytes_at_end": read_rate(most, plan.working_set, plan.rounds)}
 
 
 class Layer:

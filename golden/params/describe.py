@@ -3,77 +3,14 @@
 import inspect
 import re
 import types
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
-from fractions import Fraction
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from tilewright.golden.params.block import BlockParams, Field, Port, Wire
+from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.params.formats import FLOAT_FORMATS, FloatFormat, float_format
 
 MOST = 1 << 20  # of any field: a block of more is written for hours
-
-
-@dataclass(frozen=True)
-class PresetDescription:
-    """A named choice of all fields, and the module that it becomes."""
-
-    name: str
-    module: str
-
-
-@dataclass(frozen=True)
-class FieldDescription:
-    """One parameter: its value here, its default and what ``FIELD=VALUE`` accepts."""
-
-    name: str
-    value: int | str
-    default: int | str
-    type: str
-
-
-@dataclass(frozen=True)
-class PortDescription:
-    """A stream port and what it carries."""
-
-    name: str
-    bits: int
-    fields: tuple[Field, ...]
-
-
-@dataclass(frozen=True)
-class TimingDescription:
-    """Cycles from input to output and from one input to the next.
-
-    Both are None where they depend on the data, and ``note`` says how.
-    """
-
-    latency_cycles: int | None
-    interval_cycles: float | None
-    note: str | None = None
-
-    @property
-    def interval_text(self) -> str | None:
-        """The interval as a whole number or a fraction, such as ``5/3``."""
-        if self.interval_cycles is None:
-            return None
-        return str(Fraction(self.interval_cycles).limit_denominator(1000))
-
-
-@dataclass(frozen=True)
-class BlockDescription:
-    """A block as its parameter object describes it."""
-
-    block: str
-    summary: str
-    contract: str | None
-    name: str  # of its module
-    presets: tuple[PresetDescription, ...]
-    fields: tuple[FieldDescription, ...]
-    inputs: tuple[PortDescription, ...]
-    outputs: tuple[PortDescription, ...]
-    wires: tuple[Wire, ...]
-    timing: TimingDescription
 
 
 def comments(cls: type[Enum]) -> dict[str, str]:
@@ -96,34 +33,44 @@ def family(cls: type[BlockParams]) -> str:
     return cls.__module__.rpartition(".")[2]
 
 
-def describe(params: BlockParams) -> BlockDescription:
-    """Describe one block: contract, fields, ports and timing."""
+def describe(params: BlockParams) -> dict[str, Any]:
+    """One block as JSON data: contract, fields, ports and timing."""
+    cls = type(params)
+    try:
+        interval = params.timing.interval
+        cycles = int(interval) if interval == int(interval) else float(interval)
+        timing = {"latency_cycles": params.timing.latency, "interval_cycles": cycles, "note": None}
+    except NotImplementedError as reason:
+        timing = {"latency_cycles": None, "interval_cycles": None, "note": str(reason)}
+    names = ("name", "value", "default", "type")
+    return {
+        "block": params.block,
+        "summary": params.summary,
+        "contract": inspect.getdoc(cls),
+        "name": params.slug,
+        "presets": [{"name": name, "module": cls.preset(name).slug} for name in cls.PRESETS],
+        "fields": [dict(zip(names, row, strict=True)) for row in field_rows(params)],
+        "inputs": _ports(params.inputs),
+        "outputs": _ports(params.outputs),
+        "wires": params.wires,
+        "timing": timing,
+    }
+
+
+def field_rows(params: BlockParams) -> list[tuple[str, Any, Any, str]]:
+    """Every field: its name, its value here, its default, and what ``FIELD=VALUE`` accepts."""
     cls, values, defaults = type(params), params.as_dict(), type(params)().as_dict()
     hints = get_type_hints(cls)
-    return BlockDescription(
-        block=params.block,
-        summary=params.summary,
-        contract=inspect.getdoc(cls),
-        name=params.slug,
-        presets=tuple(PresetDescription(name, cls.preset(name).slug) for name in cls.PRESETS),
-        fields=tuple(
-            FieldDescription(f.name, values[f.name], defaults[f.name], _type(hints[f.name]))
-            for f in fields(cls)
-        ),
-        inputs=_ports(params.inputs),
-        outputs=_ports(params.outputs),
-        wires=params.wires,
-        timing=_timing(params),
-    )
+    return [(f.name, values[f.name], defaults[f.name], _type(hints[f.name])) for f in fields(cls)]
 
 
-def _timing(params: BlockParams) -> TimingDescription:
+def timing_text(params: BlockParams) -> str:
+    """Cycles from input to output and from one input to the next, or what they depend on."""
     try:
-        latency, interval = params.timing.latency, params.timing.interval
-    except NotImplementedError as reason:  # depends on the data
-        return TimingDescription(None, None, str(reason))
-    whole = interval == int(interval)
-    return TimingDescription(latency, int(interval) if whole else float(interval))
+        timing = params.timing
+    except NotImplementedError as reason:
+        return str(reason)
+    return f"latency {timing.latency}, interval {timing.interval} (cycles)"
 
 
 def _type(hint: Any) -> str:
@@ -137,8 +84,8 @@ def _type(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
-def _ports(ports: tuple[Port, ...]) -> tuple[PortDescription, ...]:
-    return tuple(PortDescription(p.name, p.bits, p.fields) for p in ports)
+def _ports(ports: tuple[Port, ...]) -> list[dict[str, Any]]:
+    return [{"name": port.name, "bits": port.bits, "fields": port.fields} for port in ports]
 
 
 def parse(key: str, kind: Any, text: str) -> Any:

@@ -98,7 +98,6 @@ def test_the_cache_holds_what_the_accelerator_holds(name, prompt):
                 assert np.array_equal(keys[0, head].numpy(), decode(cache.keys))
                 assert np.array_equal(values[0, head].numpy(), decode(cache.values).T)
     assert layer.get_seq_length() == tokens
-    assert layer.stored_bytes < 2 * 2 * tokens * channels * 2  # less than fp16
 
 
 def test_generation_through_the_cache():
@@ -156,7 +155,5 @@ def test_factors_are_refused_where_they_do_not_fit():
 
 
 def test_a_cache_of_longer_mantissas_is_refused():
-    with pytest.raises(
-        ValueError, match=r"^key_bits of a cache are at most 8 and 7, not \(8, 8\)$"
-    ):
-        HarmoniaCache(HarmoniaConfig(key_bits=(8, 8)))
+    with pytest.raises(ValueError, match=r"^key_bits of a cache are at most 8, not \(9, 4\)$"):
+        HarmoniaCache(HarmoniaConfig(key_bits=(9, 4)))

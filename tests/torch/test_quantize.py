@@ -17,12 +17,8 @@ from transformers import (
 
 from tests.support.examples import blocks
 from tests.support.transformers_models import SHAPE, random_model
-from tilewright.golden import bfp, deca, weights
-from tilewright.golden.anda import dot_products as anda
-from tilewright.golden.harmonia import gemm as harmonia
-from tilewright.golden.params.anda import AndaNumerics
+from tilewright.golden import bfp, weights
 from tilewright.golden.params.formats import BlockFormat
-from tilewright.golden.params.harmonia import HarmoniaNumerics
 from tilewright.torch import (
     AndaConfig,
     DecaConfig,
@@ -177,67 +173,7 @@ def layer(rng, outputs, inputs, dtype=torch.float32):
     return torch.nn.ModuleDict({"q_proj": linear}), linear.weight.detach().float().numpy()
 
 
-def test_exact_anda_has_the_bits_of_the_golden_model():
-    rng = np.random.default_rng(1)
-    for length in (4, 7, 11):
-        model, matrix = layer(rng, 24, 320)
-        quantize_(model, AndaConfig(length, 8, 8, 8, exact=True))
-        x = activations(rng, 30, 320)
-        with torch.no_grad():
-            got = model["q_proj"](torch.from_numpy(x)).numpy().view(np.uint16)
-        numerics = AndaNumerics()
-        blocks = bfp.encode(numerics.block_format(length), x.view(np.uint16))
-        wanted = anda.gemm(numerics, length, blocks, weights.quantise(matrix))
-        assert np.array_equal(got, wanted)
-
-
-def test_exact_harmonia_has_the_bits_of_the_golden_model():
-    rng = np.random.default_rng(2)
-    model, matrix = layer(rng, 24, 320)
-    config = HarmoniaConfig(exact=True)
-    linear = model["q_proj"]
-    from tilewright.torch.linear import convert_linear
-
-    convert_linear(linear, config.linear("qkv"))
-    x = activations(rng, 30, 320)
-    with torch.no_grad():
-        got = linear(torch.from_numpy(x)).numpy().view(np.uint16)
-    numerics = HarmoniaNumerics()
-    blocks = bfp.encode(numerics.activation, x.view(np.uint16))
-    assert np.array_equal(got, harmonia.linear(numerics, blocks, weights.quantise(matrix)))
-
-
-@pytest.mark.parametrize("density", [None, 0.3])
-def test_exact_deca_has_the_bits_of_the_golden_model(density):
-    rng = np.random.default_rng(3)
-    model, matrix = layer(rng, 20, 100)
-    quantize_(model, DecaConfig("mxfp4", density, exact=True))
-    x = torch.from_numpy(activations(rng, 9, 100)).bfloat16()
-    with torch.no_grad():
-        got = model["q_proj"](x.float()).numpy()
-    words = x.view(torch.int16).numpy().view(np.uint16)
-    compressed = deca.compress(matrix, deca.SCHEMES["mxfp4"], density)
-    wanted = deca.gemm(compressed, words.T).view(np.float32).T
-    assert np.array_equal(got, wanted)
-
-
-def test_amx_sums_are_rounded_once():
-    """Operands of very different sizes, where float64 alone would round twice, and subnormals."""
-    from tilewright.golden.amx import interleave, tdpbf16ps
-    from tilewright.torch.exact import amx_product
-
-    rng = np.random.default_rng(4)
-    exponent = rng.integers(0, 120, (2, 64, 32))  # of 2^-127 to 2^-8: products meet 2^-126
-    fraction, sign = rng.integers(0, 128, exponent.shape), rng.integers(0, 2, exponent.shape)
-    words = (sign << 15 | exponent << 7 | fraction).astype(np.uint16)
-    a, b = ((w.astype(np.uint32) << 16).view(np.float32) for w in words)
-    got = amx_product(torch.from_numpy(a), torch.from_numpy(b)).numpy()
-    right = np.ascontiguousarray(words[1].T)
-    wanted = tdpbf16ps(np.zeros((64, 64), np.uint32), words[0], interleave(right, 2))
-    assert np.array_equal(got.view(np.uint32), wanted)
-
-
-def test_fast_mode_is_as_near_as_stated():
+def test_products_are_as_near_as_stated():
     """float32: exact operands. bf16: each weight is off by at most 2^-8 of itself."""
     rng = np.random.default_rng(5)
     x = torch.from_numpy(activations(rng, 40, 256).astype(np.float32))
@@ -329,7 +265,6 @@ def test_a_recipe_of_another_model_is_refused():
     [
         (lambda: AndaConfig(0, 6, 7, 7), "mantissa_bits"),
         (lambda: AndaConfig(7, 6, 7, 7, group=48), "a weight group of 128 is no multiple of"),
-        (lambda: AndaConfig(7, 6, 7, 7, weight_bits=None, exact=True), "exact products need"),
         (lambda: HarmoniaConfig(local=33), "local must be a multiple of the group 32"),
         (lambda: DecaConfig("mxfp5"), "mxfp5"),
         (lambda: DecaConfig("int4_tile"), "int8"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.base.table import Reported, Table
 from tilewright.golden.params.block import BlockParams
-from tilewright.golden.params.describe import describe, family
+from tilewright.golden.params.describe import family, field_rows, timing_text
 from tilewright.golden.params.resolve import BLOCKS, resolve
 
 if TYPE_CHECKING:
@@ -69,18 +69,13 @@ class Block(Reported):
     @property
     def timing(self) -> str:
         """Cycles from input to output, and from one input to the next."""
-        timing = describe(self.params).timing
-        if timing.latency_cycles is None:
-            return timing.note or "depends on the data"
-        return f"latency {timing.latency_cycles}, interval {timing.interval_text} (cycles)"
+        return timing_text(self.params)
 
     @property
     def report(self) -> Table:
         """The fields of the block."""
-        about = describe(self.params)
-        rows = [(f.name, f.value, f.default, f.type) for f in about.fields]
-        title = f"{about.block}: {about.summary}; {self.timing}"
-        return Table(("FIELD", "VALUE", "DEFAULT", "TYPE"), rows, title)
+        title = f"{self.params.block}: {self.params.summary}; {self.timing}"
+        return Table(("FIELD", "VALUE", "DEFAULT", "TYPE"), field_rows(self.params), title)
 
     def verilog(self) -> str:
         """Return the Verilog of the block, the same bytes on every run and machine."""

@@ -1,10 +1,8 @@
 """Harmonia's KV cache as a cache of Transformers: keys and values by their age.
 
-Its content is that of ``tilewright.golden.harmonia.cache`` after the same tokens, head by head. Old
-tokens take a byte for each element (sign and up to 7 bits of mantissa) and one for each exponent;
-recent ones are bf16 values, which hold 8-bit mantissas exactly. The windows are those of the end of
-the call, so a prompt's queries all see the lengths that the prompt's end defines, as on the
-accelerator.
+Its content is that of ``tilewright.golden.harmonia.cache`` after the same tokens, head by head, as
+bf16 values, which hold 8-bit mantissas exactly. The windows are those of the end of the call, so a
+prompt's queries all see the lengths that the prompt's end defines, as on the accelerator.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from tilewright.torch.attention import CONVERTED, channel_offsets
 from tilewright.torch.config import HarmoniaConfig
-from tilewright.torch.convert import Tensor, block_parts, power_of_two, to_block_float
+from tilewright.torch.convert import Tensor, to_block_float
 
-STORED_BITS = 7  # the longest mantissa that a byte holds with its sign
+MOST_BITS = 8  # of a mantissa in bf16
 
 
 class HarmoniaCache(Cache):
@@ -29,47 +27,11 @@ class HarmoniaCache(Cache):
 
     def __init__(self, config: HarmoniaConfig):
         for name in ("key_bits", "value_bits"):
-            high, low = getattr(config, name)
-            if high > 8 or low > STORED_BITS:
-                raise ValueError(
-                    f"{name} of a cache are at most 8 and {STORED_BITS}, not {high, low}"
-                )
+            bits = getattr(config, name)
+            if max(bits) > MOST_BITS:
+                raise ValueError(f"{name} of a cache are at most {MOST_BITS}, not {bits}")
         self.config = config
         super().__init__(layer_class_to_replicate=lambda **_: HarmoniaCacheLayer(config))
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes that the tensors of all layers take."""
-        return sum(layer.stored_bytes for layer in self.layers)
-
-
-class _Old:
-    """Converted groups in bytes: (batch, heads, rows, length), groups along the last axis."""
-
-    def __init__(self, group: int, bits: int):
-        self.group, self.bits = group, bits
-        self.mantissa: Tensor | None = None  # int8
-        self.exponent: Tensor | None = None  # uint8 (batch, heads, rows, groups)
-
-    def append(self, values: Tensor) -> None:
-        parts = block_parts(values, self.group, self.bits)
-        signed = torch.where(parts.sign, -parts.mantissa, parts.mantissa).to(torch.int8)
-        exponent = parts.exponent.to(torch.uint8)
-        if self.mantissa is not None and self.exponent is not None:
-            signed = torch.cat([self.mantissa, signed], 2)
-            exponent = torch.cat([self.exponent, exponent], 2)
-        self.mantissa, self.exponent = signed, exponent
-
-    def values(self, length: int) -> Tensor | None:
-        """(batch, heads, rows, length) as float32."""
-        if self.mantissa is None or self.exponent is None:
-            return None
-        step = power_of_two(self.exponent.int() - 15 - (self.bits - 1))
-        return (self.mantissa.float() * step[..., None]).flatten(-2)[..., :length]
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        return [t for t in (self.mantissa, self.exponent) if t is not None]
 
 
 class HarmoniaCacheLayer(DynamicLayer):
@@ -83,16 +45,11 @@ class HarmoniaCacheLayer(DynamicLayer):
     def reset(self) -> None:
         self.keys = self.values = None
         self.is_initialized = False
-        config = self.settings
         self.tokens = 0
         self.offset: Tensor | None = None
-        self.old_keys = _Old(config.group, config.key_bits[1])
-        self.old_values = _Old(config.group, config.value_bits[1])
-        self._recent: Tensor | None = None  # keys of the local window
-        self._first: Tensor | None = None  # keys of the initial window
-        self._first_values: Tensor | None = None  # whole groups of the initial window
-        self._recent_values: Tensor | None = None  # whole groups, the newest ones
-        self._residual: Tensor | None = None  # fp16 values of the unfinished group
+        self._keys: Tensor | None = None  # bf16 (batch, heads, tokens, C)
+        self._values: Tensor | None = None  # the same of whole groups of tokens
+        self._rest: Tensor | None = None  # fp16 values of the unfinished group
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
@@ -100,77 +57,44 @@ class HarmoniaCacheLayer(DynamicLayer):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         before, self.tokens = self.tokens, self.tokens + key_states.shape[2]
-        self._append_keys(key_states, before)
-        self._append_values(value_states, before)
-        keys = self._all(self._first, self.old_keys, self._recent, key_states.shape[-1])
+        keys = self._appended_keys(key_states.detach(), before).to(self.dtype)
         setattr(keys, CONVERTED, True)
-        return keys, self._all_values()
+        return keys, self._appended_values(value_states.detach(), before)
 
-    def _append_keys(self, keys: Tensor, before: int) -> None:
+    def _appended_keys(self, keys: Tensor, before: int) -> Tensor:
         config = self.settings
         if self.offset is None:
             self.offset = channel_offsets(config.cache, keys)[:, :, None]
         wide = keys.half().float()
         shifted = torch.where(self.offset != 0, (wide - self.offset).half().float(), wide)
-        new = to_block_float(shifted, config.group, config.key_bits[0]).bfloat16()
-        head = max(0, min(config.initial - before, new.shape[2]))
-        self._first = _joined(self._first, new[:, :, :head])
-        recent = _joined(self._recent, new[:, :, head:])
-        leaving = max(0, recent.shape[2] - config.local)
+        new = to_block_float(shifted, config.group, config.key_bits[0], torch.bfloat16)
+        self._keys = _joined(self._keys, new)
         # A shorter truncation of a truncated value is the shorter truncation of the value.
-        self._age(self.old_keys, recent[:, :, :leaving])
-        self._recent = recent[:, :, leaving:]
+        old = slice(max(config.initial, before - config.local), self.tokens - config.local)
+        if old.start < old.stop:
+            short = to_block_float(self._keys[:, :, old], config.group, config.key_bits[1])
+            self._keys[:, :, old] = short.bfloat16()
+        return self._keys
 
-    def _append_values(self, values: Tensor, before: int) -> None:
+    def _appended_values(self, values: Tensor, before: int) -> Tensor:
         config = self.settings
-        pending = _joined(self._residual, values.half())
+        high, low = config.value_bits
+        pending = _joined(self._rest, values.half())
         whole = pending.shape[2] - pending.shape[2] % config.group
-        self._residual = pending[:, :, whole:]
-        new = self._grouped(pending[:, :, :whole])  # (batch, heads, groups, C, group)
-        stored = 0 if self._first_values is None else self._first_values.shape[2]
-        head = max(0, min(config.initial // config.group - stored, new.shape[2]))
-        self._first_values = _joined(self._first_values, new[:, :, :head])
-        recent = _joined(self._recent_values, new[:, :, head:])
-        ended = (self.tokens - config.local) // config.group  # groups that have left the window
-        done = 0 if self.old_values.mantissa is None else self.old_values.mantissa.shape[2]
-        leaving = min(max(0, ended - self._first_values.shape[2] - done), recent.shape[2])
-        self._age(self.old_values, recent[:, :, :leaving])
-        self._recent_values = recent[:, :, leaving:]
-
-    def _grouped(self, values: Tensor) -> Tensor:
-        """fp16 values (batch, heads, tokens, C) -> converted (batch, heads, groups, C, group)."""
-        config = self.settings
-        groups = values.unflatten(2, (-1, config.group)).transpose(3, 4)
-        return to_block_float(groups, config.group, config.value_bits[0]).bfloat16()
-
-    def _age(self, old: _Old, leaving: Tensor) -> None:
-        if leaving.shape[2]:
-            old.append(leaving)
-
-    def _all(self, first: Tensor | None, old: _Old, recent: Tensor | None, length: int) -> Tensor:
-        parts = [first, old.values(length), recent]
-        return torch.cat([p.to(self.dtype) for p in parts if p is not None], 2)
-
-    def _all_values(self) -> Tensor:
-        config = self.settings
-        assert self._residual is not None
+        self._rest = pending[:, :, whole:]
+        self._values = _joined(self._values, self._grouped(pending[:, :, :whole], high))
+        # Groups all of whose tokens have left the local window.
+        ended = [(tokens - config.local) // config.group for tokens in (before, self.tokens)]
+        old = slice(max(config.initial, config.group * ended[0]), config.group * ended[1])
+        if old.start < old.stop:
+            self._values[:, :, old] = self._grouped(self._values[:, :, old], low)
         # The unfinished group is converted anew from its fp16 values.
-        residual = to_block_float(
-            self._residual.transpose(2, 3), config.group, config.value_bits[0]
-        )
-        parts = []
-        for part in (self._first_values, self.old_values.values(config.group), self._recent_values):
-            if part is not None and part.shape[2]:
-                parts.append(part.to(self.dtype).transpose(3, 4).flatten(2, 3))
-        return torch.cat([*parts, residual.transpose(2, 3).to(self.dtype)], 2)
+        return torch.cat([self._values, self._grouped(self._rest, high)], 2).to(self.dtype)
 
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes of the stored tensors."""
-        kept = (self._first, self._recent, self._first_values, self._recent_values, self._residual)
-        tensors = [*self.old_keys.tensors, *self.old_values.tensors]
-        tensors += [t for t in kept if t is not None]
-        return sum(t.numel() * t.element_size() for t in tensors)
+    def _grouped(self, values: Tensor, bits: int) -> Tensor:
+        """Convert (batch, heads, tokens, C) in groups of tokens."""
+        converted = to_block_float(values.transpose(2, 3), self.settings.group, bits)
+        return converted.transpose(2, 3).bfloat16()
 
     def get_seq_length(self) -> int:
         return self.tokens

@@ -13,7 +13,7 @@ from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.formats import FORMATS, NumberFormat, is_own, name_of, resolve_format
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import ScaleKind
-from tilewright.golden.params.formats import BlockFormat, IntFormat
+from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.params.harmonia import CacheParams
 from tilewright.golden.params.names import unknown
 
@@ -37,13 +37,6 @@ class BlockActivation:
 
 
 @dataclass(frozen=True)
-class SchemeActivation:
-    """Activations in a code book with a scale for each group."""
-
-    scheme: str
-
-
-@dataclass(frozen=True)
 class IntegerWeight:
     """Integers with an fp16 scale per group of inputs, rounded to nearest."""
 
@@ -52,8 +45,8 @@ class IntegerWeight:
 
 
 @dataclass(frozen=True)
-class SchemeWeight:
-    """A compression scheme of DECA, pruned to ``density`` if that is given."""
+class InScheme:
+    """Either operand in a compression scheme of DECA, pruned to ``density`` if that is given."""
 
     scheme: str
     density: float | None = None
@@ -70,9 +63,8 @@ class OwnFormat:
 class LinearFormat:
     """The computation of one linear layer: both operands, and how they are multiplied."""
 
-    activation: BlockActivation | SchemeActivation | OwnFormat | None
-    weight: IntegerWeight | SchemeWeight | OwnFormat | None
-    exact: bool = False
+    activation: BlockActivation | InScheme | OwnFormat | None
+    weight: IntegerWeight | InScheme | OwnFormat | None
     straight_through: bool = False
     pad: bool = False
 
@@ -126,8 +118,6 @@ class AndaConfig(_Config):
     weight_bits, weight_group
         Weights become integers of as many bits with an fp16 scale per group of inputs, rounded to
         nearest; ``weight_bits=None`` leaves them as they are.
-    exact
-        Multiply with the accelerator's order of sums and its roundings, for checks; slow.
     straight_through
         Let gradients pass the conversions unchanged: quantisation-aware training.
     pad
@@ -142,7 +132,6 @@ class AndaConfig(_Config):
     group: int = 64
     weight_bits: int | None = 4
     weight_group: int = 128
-    exact: bool = False
     straight_through: bool = False
     pad: bool = False
 
@@ -177,7 +166,7 @@ class HarmoniaConfig(_Config):
     site_bits
         Mantissa bits before the linear modules (qkv, o, u, d), of queries and of attention's
         weights, where they differ; they replace ``activation_bits``.
-    weight_bits, weight_group, exact, straight_through, pad
+    weight_bits, weight_group, straight_through, pad
         As of ``AndaConfig``.
     """
 
@@ -192,7 +181,6 @@ class HarmoniaConfig(_Config):
     attention_only: bool = False
     weight_bits: int | None = 4
     weight_group: int = 128
-    exact: bool = False
     straight_through: bool = False
     pad: bool = False
     site_bits: tuple[int, int, int, int, int, int] | None = None
@@ -245,8 +233,6 @@ class DecaConfig(_Config):
         A scheme as ``tilewright pack --scheme`` takes it: bf8, mxfp4, nf4, int4, "int3,group=64".
     density
         Share of the weights that stay, by magnitude; None prunes nothing.
-    exact
-        Multiply as AMX does: the order of sums of TDPBF16PS and its flushing; slow.
     straight_through
         As of ``AndaConfig``.
     """
@@ -254,7 +240,6 @@ class DecaConfig(_Config):
     method: ClassVar[str] = "deca"
     scheme: str = "mxfp4"
     density: float | None = None
-    exact: bool = False
     straight_through: bool = False
 
     def __post_init__(self) -> None:
@@ -269,8 +254,7 @@ class DecaConfig(_Config):
         )
 
     def linear(self, kind: str) -> LinearFormat:
-        weight = SchemeWeight(self.scheme, self.density)
-        return LinearFormat(None, weight, self.exact, self.straight_through)
+        return LinearFormat(None, InScheme(self.scheme, self.density), self.straight_through)
 
 
 @dataclass(frozen=True)
@@ -303,23 +287,21 @@ class FormatConfig(_Config):
         self._operands  # noqa: B018  refuses an invalid format
 
     @cached_property  # a file is read once
-    def _operands(
-        self,
-    ) -> tuple[SchemeActivation | OwnFormat | None, SchemeWeight | OwnFormat | None]:
-        found: list[Any] = []
-        for chosen, kind in ((self.activations, SchemeActivation), (self.weights, SchemeWeight)):
-            if chosen is None:
-                found.append(None)
-            elif chosen in MX_SCHEMES:
-                found.append(kind(MX_SCHEMES[chosen]))
-            elif chosen in FORMATS or is_own(chosen):
-                found.append(OwnFormat(resolve_format(chosen)))
-            else:
-                raise ValueError(unknown("format", chosen, [*MX_SCHEMES, *FORMATS]))
-        return found[0], found[1]
+    def _operands(self) -> tuple[InScheme | OwnFormat | None, InScheme | OwnFormat | None]:
+        return _operand(self.activations), _operand(self.weights)
 
     def linear(self, kind: str) -> LinearFormat:
         return LinearFormat(*self._operands, straight_through=self.straight_through, pad=self.pad)
+
+
+def _operand(name: str | None) -> InScheme | OwnFormat | None:
+    if name is None:
+        return None
+    if name in MX_SCHEMES:
+        return InScheme(MX_SCHEMES[name])
+    if name in FORMATS or is_own(name):
+        return OwnFormat(resolve_format(name))
+    raise ValueError(unknown("format", name, [*MX_SCHEMES, *FORMATS]))
 
 
 # Names of the specification -> schemes; an MXINT8 element is an integer of 2^-6 under its scale.
@@ -383,23 +365,13 @@ def _check_weights(config: AndaConfig | HarmoniaConfig) -> None:
         f"a weight group of {config.weight_group} is no multiple of the activations'"
         f" {config.group}",
     )
-    if config.weight_bits is None:
-        require(not config.exact, "exact products need integer weights: give weight_bits")
-    else:
-        require(
-            2 <= config.weight_bits <= 8, f"weight_bits must be 2..8, not {config.weight_bits!r}"
-        )
-        IntFormat(bits=config.weight_bits)
+    bits = config.weight_bits
+    require(bits is None or 2 <= bits <= 8, f"weight_bits must be 2..8, not {bits!r}")
 
 
 def _block_linear(config: AndaConfig | HarmoniaConfig, bits: int) -> LinearFormat:
     weight = None
     if config.weight_bits is not None:
         weight = IntegerWeight(config.weight_bits, config.weight_group)
-    return LinearFormat(
-        BlockActivation(config.group, bits),
-        weight,
-        config.exact,
-        config.straight_through,
-        config.pad,
-    )
+    activation = BlockActivation(config.group, bits)
+    return LinearFormat(activation, weight, config.straight_through, config.pad)

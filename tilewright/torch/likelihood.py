@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tilewright.torch.placement import device_of
+from tilewright.torch.modules import device_of
 
 HEAD_ROWS = 512  # tokens whose logits are held at a time in float32
 

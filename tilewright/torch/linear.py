@@ -6,6 +6,8 @@ weights are converted on the way into the product, unless they were converted on
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -13,14 +15,13 @@ from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.formats import NumberFormat
 from tilewright.torch.config import (
     BlockActivation,
+    InScheme,
     IntegerWeight,
     LinearFormat,
     OwnFormat,
-    SchemeWeight,
 )
 from tilewright.torch.convert import (
     Book,
-    IntegerWeights,
     Tensor,
     along_inputs,
     book_of,
@@ -30,8 +31,7 @@ from tilewright.torch.convert import (
     straight_through,
     to_block_float,
 )
-from tilewright.torch.exact import amx_product, integer_product
-from tilewright.torch.placement import call_through, device_of, weight_of
+from tilewright.torch.modules import call_through, device_of, weight_of
 
 _TABLES = ("thresholds", "codes", "values")
 BF16_BITS = 8  # significant bits of a bf16 value
@@ -40,7 +40,7 @@ BF16_BITS = 8  # significant bits of a bf16 value
 class FormatLinear(torch.nn.Linear):
     """A linear layer in a number format; made of a ``torch.nn.Linear`` in place.
 
-    In fast mode the converted operands are multiplied in the dtype of the layer, or in float32
+    The converted operands are multiplied in the dtype of the layer, or in float32
     where bf16 cannot hold an activation of more than 8 bits. A float32 layer multiplies the exact
     values. In fp16 and bf16 integer weights times their scale are rounded to the dtype: at most
     2^-11 and 2^-8 of each weight; sums have the order of the device's library.
@@ -54,15 +54,11 @@ class FormatLinear(torch.nn.Linear):
     in_own: tuple[int, Tensor] | None  # version of the weights, and they in a format of numpy
 
     def forward(self, input: Tensor) -> Tensor:
-        form = self.format
-        if form.exact:
-            return self._exact(input)
         values = self.converted_input(input)
-        weight, bias = self.converted_weight(values.dtype), self._bias()
-        result = torch.nn.functional.linear(
-            values, weight, None if bias is None else bias.to(values.dtype)
-        )
-        return result.to(input.dtype)
+        weight, bias = self.converted_weight(values.dtype), self.bias
+        if bias is not None:
+            bias = (bias if self.rows is None else bias * self.rows).to(values.dtype)
+        return torch.nn.functional.linear(values, weight, bias).to(input.dtype)
 
     def converted_input(self, input: Tensor) -> Tensor:
         """The operand that replaces ``input`` in the product."""
@@ -103,42 +99,10 @@ class FormatLinear(torch.nn.Linear):
             self.in_own = weight._version, _by_numpy(form, weight.detach())
         return self.in_own[1].to(weight.device)
 
-    def integers(self) -> IntegerWeights:
-        """The weights as integers and scales."""
-        form = self.format.weight
-        assert isinstance(form, IntegerWeight)
-        weight = self.weight if self.rows is None else self.weight * self.rows[:, None]
-        return quantise_integers(weight.detach(), form.bits, form.group)
-
-    def _bias(self) -> Tensor | None:
-        if self.bias is None or self.rows is None:
-            return self.bias
-        return self.bias * self.rows
-
-    def _exact(self, input: Tensor) -> Tensor:
-        activation = self.format.activation
-        if isinstance(activation, BlockActivation):
-            result = integer_product(input, self.integers(), activation.group, activation.bits)
-        else:
-            flat = input.reshape(-1, input.shape[-1]).bfloat16()
-            product = amx_product(self.converted_weight().bfloat16(), flat)
-            result = product.T.reshape(*input.shape[:-1], -1)
-        bias = self._bias()
-        return (result if bias is None else result + bias).to(input.dtype)
-
     def _book(self, operand: str) -> Book:
         """The book with its tables where the layer is now."""
-        book = getattr(self, f"{operand}_book")
         tables = {name: getattr(self, f"{operand}_{name}") for name in _TABLES}
-        return Book(
-            book.scale,
-            book.reach,
-            book.reach_power,
-            book.group,
-            book.width,
-            **tables,
-            mini=book.mini,
-        )
+        return replace(getattr(self, f"{operand}_book"), **tables)
 
     def extra_repr(self) -> str:
         form = self.format
@@ -199,7 +163,7 @@ def weights_problem(module: torch.nn.Linear, form: LinearFormat) -> str | None:
             return "a group of weights is too small for an fp16 scale"
         if bool(torch.isinf(scales).any()):
             return "a group of weights is too large for an fp16 scale"
-    if isinstance(form.weight, SchemeWeight) and weight.dtype == torch.float64:
+    if isinstance(form.weight, InScheme) and weight.dtype == torch.float64:
         return "weights must be of at most 32 bits, not float64"
     if isinstance(form.weight, OwnFormat):
         try:

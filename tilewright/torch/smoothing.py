@@ -28,8 +28,14 @@ from tilewright.torch.attention import SETTINGS, key_scores, shared_heads, softm
 from tilewright.torch.config import HarmoniaConfig, LinearFormat
 from tilewright.torch.convert import Tensor, to_block_float
 from tilewright.torch.linear import FormatLinear, convert_linear
-from tilewright.torch.modules import STATE, ModuleError, attention_modules, recipe_of
-from tilewright.torch.placement import device_of, weight_of
+from tilewright.torch.modules import (
+    STATE,
+    ModuleError,
+    attention_modules,
+    device_of,
+    recipe_of,
+    weight_of,
+)
 from tilewright.torch.recipe import Factors, Recipe
 
 RECORDER = "tilewright_recorder"

@@ -4,7 +4,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table
-from tilewright.golden.params.describe import BlockDescription, describe, family
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.describe import describe, family, field_rows, timing_text
 from tilewright.golden.params.resolve import BLOCKS, resolve
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     elif _is_server(args.block):
         _print_server(args.block, args.json)
     else:
-        _print_one(describe(resolve(args.block)), args.json)
+        _print_one(resolve(args.block), args.json)
     return 0
 
 
@@ -63,41 +64,34 @@ def _print_all(as_json: bool) -> None:
         )
 
 
-def _print_one(about: BlockDescription, as_json: bool) -> None:
+def _print_one(params: BlockParams, as_json: bool) -> None:
+    about = describe(params)
     if as_json:
         print_json(about)
         return
-    print(f"{about.block}: {about.summary}\n\n{about.contract}\n")
-    print(f"name: {about.name}\n")
-    print_table(("PRESET", "NAME"), [(preset.name, preset.module) for preset in about.presets])
+    print(f"{params.block}: {params.summary}\n\n{about['contract']}\n")
+    print(f"name: {params.slug}\n")
+    print_table(("PRESET", "NAME"), [tuple(preset.values()) for preset in about["presets"]])
     print()
-    print_table(
-        ("FIELD", "VALUE", "DEFAULT", "TYPE"),
-        [(f.name, f.value, f.default, f.type) for f in about.fields],
-    )
-    if about.inputs or about.outputs:
+    print_table(("FIELD", "VALUE", "DEFAULT", "TYPE"), field_rows(params))
+    if params.inputs or params.outputs:
         print()
         print_table(
             ("PORT", "PAYLOAD FIELD", "BITS", "COUNT", "SIGNED"),
             [
                 (f"{port.name} {way}", f.name, f.bits, f.count or "", f.signed or "")
-                for way, ports in (("in", about.inputs), ("out", about.outputs))
+                for way, ports in (("in", params.inputs), ("out", params.outputs))
                 for port in ports
                 for f in port.fields
             ],
         )
-    if about.wires:
+    if params.wires:
         print()
         print_table(
             ("WIRE", "WAY", "BITS"),
-            [(w.name, "out" if w.output else "in", w.bits) for w in about.wires],
+            [(w.name, "out" if w.output else "in", w.bits) for w in params.wires],
         )
-    timing = about.timing
-    print()
-    if timing.note is not None:
-        print(timing.note)
-    else:
-        print(f"latency {timing.latency_cycles}, interval {timing.interval_text} (cycles)")
+    print(f"\n{timing_text(params)}")
 
 
 def _print_models(as_json: bool) -> None:

@@ -12,7 +12,7 @@ from tilewright.golden.bits import decode
 from tilewright.golden.deca import SCHEMES
 from tilewright.golden.params import anda_machine, deca, harmonia_machine, machine, vector
 from tilewright.golden.params.block import BlockParams, Field, Port
-from tilewright.golden.params.describe import comments, describe
+from tilewright.golden.params.describe import comments, field_rows
 from tilewright.golden.params.formats import FLOAT_FORMATS
 from tilewright.golden.params.registers import Register, RegisterGroup
 from tilewright.golden.params.resolve import BLOCKS
@@ -140,10 +140,12 @@ def block_reference() -> str:
 
 def _block(cls: type[BlockParams]) -> str:
     params = cls.preset()
-    about = describe(params)
-    rows = [[f"`{f.name}`", f"`{f.value}`", f.type.replace("|", ", ")] for f in about.fields]
+    rows = [
+        [f"`{name}`", f"`{value}`", kind.replace("|", ", ")]
+        for name, value, _, kind in field_rows(params)
+    ]
     presets = ", ".join(f"`{name}`" for name in cls.PRESETS)
-    summary = about.summary[0].upper() + about.summary[1:]
+    summary = params.summary[0].upper() + params.summary[1:]
     parts = [
         f"## {params.block}",
         f"{summary}. Presets: {presets}. Contract: {{py:class}}`{cls.__module__}.{cls.__name__}`.",

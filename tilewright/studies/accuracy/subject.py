@@ -308,7 +308,7 @@ def _quantise(model: Any, text: NDArray[np.int64] | None) -> None:
     import torch
 
     from tilewright.torch.convert import quantise_integers
-    from tilewright.torch.placement import weight_of
+    from tilewright.torch.modules import weight_of
     from tilewright.torch.quantize import linear_modules
 
     modules = {name: module for name, (_, module) in linear_modules(model).items()}
@@ -335,7 +335,7 @@ def _mean_squares(
     """The mean square of each input of the modules over a text."""
     import torch
 
-    from tilewright.torch.placement import device_of
+    from tilewright.torch.modules import device_of
 
     found: dict[str, Any] = {}
 
@@ -362,7 +362,7 @@ def _mean_squares(
 
 def _digest(model: Any) -> str:
     """A digest of the embeddings: enough to tell models apart."""
-    from tilewright.torch.placement import weight_of
+    from tilewright.torch.modules import weight_of
 
     weight = weight_of(model.get_input_embeddings()).float().cpu().numpy()
     return sha256(np.ascontiguousarray(weight).data).hexdigest()[:16]
