@@ -17,7 +17,6 @@ BENCHES = {"model": programs.model, "host": programs.host, "compiled": programs.
 
 
 def main(words: list[str] | None = None) -> int:
-    """Print each figure when it is measured."""
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="benchmarks", description=__doc__, formatter_class=formatter

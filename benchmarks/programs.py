@@ -105,7 +105,6 @@ def compiled(name: str = "smollm2", tokens: int = 16) -> Iterator[Figure]:
 
 
 def roof_surface() -> None:
-    """Rates and regions of many points."""
     rng = np.random.default_rng(1)
     x, y = rng.uniform(1e-3, 1e-1, (2, POINTS))
     surface = Surface.of_cores(SYSTEMS["spr-hbm"])
@@ -114,7 +113,6 @@ def roof_surface() -> None:
 
 
 def table6() -> None:
-    """A table of a paper."""
     _stream.cache_clear()
     for claim in scoreboard_claims("deca"):
         if claim.table.startswith("DECA Table 6"):
@@ -122,20 +120,17 @@ def table6() -> None:
 
 
 def scoreboard() -> None:
-    """All claims."""
     _stream.cache_clear()
     evaluate()
 
 
 def points(model: str, **words: str) -> None:
-    """A sweep as the command does it."""
     axes = {"batch": range(1, 101), "context": range(100, 10100, 100)}
     with _empty_cache():  # nor is any program of an accelerator known
         sweep(Question(model=model, **words), axes)  # type: ignore[arg-type]
 
 
 def model() -> Iterator[Figure]:
-    """The model's commands and sweeps."""
     prefill = ("llm", "llama-2-7b", "--phase", "prefill", "--context", "1024")
     quick: dict[str, Call] = {
         f"Roof-Surface and region of {POINTS:,} points": roof_surface,

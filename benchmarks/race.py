@@ -74,7 +74,6 @@ def race(
 
 
 def seconds(call: Call) -> float:
-    """The time of one call."""
     start = perf_counter()
     call()
     return perf_counter() - start
@@ -118,7 +117,6 @@ class Figure:
 
     @property
     def good(self) -> bool:
-        """Whether the limit holds, if there is one."""
         return self.limit is None or self.value <= self.limit
 
     def __str__(self) -> str:
@@ -129,7 +127,6 @@ class Figure:
 
 
 def now() -> str:
-    """The time, as records have it."""
     return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime())
 
 

@@ -42,8 +42,6 @@ REPEATS = 5
 
 
 class Clock:
-    """Progress with the time, and what is left of it."""
-
     def __init__(self, seconds: float):
         self.start = time.monotonic()
         self.seconds = seconds
@@ -94,7 +92,6 @@ def conversions(device: str, elements: int, clock: Clock) -> list[dict[str, Any]
 
 
 def made(shape: str, window: int, device: str) -> Any:
-    """A model of bf16 with random weights."""
     layers, width, inner, heads, key_heads, vocabulary = SHAPES[shape]
     config = LlamaConfig(
         num_hidden_layers=layers,
@@ -155,7 +152,6 @@ def _undo_compile(model: Any) -> None:
 
 
 def measure(args: argparse.Namespace, device: str) -> Iterable[dict[str, Any]]:
-    """The record, longer after each step."""
     clock = Clock(args.seconds)
     triton = find_spec("triton") is not None and device == "cuda"
     record: dict[str, Any] = {
@@ -184,7 +180,6 @@ def measure(args: argparse.Namespace, device: str) -> Iterable[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measure, print, and write a record where asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default=None)
     parser.add_argument("--shapes", nargs="*", choices=SHAPES, default=["tiny"])

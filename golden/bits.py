@@ -179,7 +179,6 @@ def decode(fmt: FloatFormat, bits: ArrayLike) -> NDArray[np.float64]:
 
 
 def decode_scale(fmt: ScaleFormat, bits: ArrayLike) -> NDArray[np.float64]:
-    """Exact float64 powers of two."""
 
     def piece(bits: NDArray) -> NDArray:
         words = bits.astype(np.int64)
@@ -205,7 +204,6 @@ def encode_int(
 
 
 def decode_int(fmt: IntFormat, bits: ArrayLike) -> Int64s:
-    """Integers of two's complement patterns."""
     words = patterns(fmt, bits).astype(np.int64)
     return words - ((words >> (fmt.bits - 1)) << fmt.bits)
 

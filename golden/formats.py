@@ -115,7 +115,6 @@ class NumberFormat:
         return codes, scales
 
     def decode(self, codes: NDArray, scales: NDArray) -> NDArray:
-        """Return the values of codes and scales."""
         found = self.own.decode(codes, scales) if self.scale_bits else self.own.decode(codes)
         return np.asarray(found, np.float64)
 
@@ -151,20 +150,16 @@ class PlainFloat:
 
     @property
     def name(self) -> str:
-        """That of the format."""
         return self.fmt.name
 
     @property
     def bits(self) -> int:
-        """Bits of a value."""
         return self.fmt.bits
 
     def encode(self, values: NDArray) -> NDArray:
-        """Return the nearest patterns."""
         return encode_float(self.fmt, values).astype(np.int64)
 
     def decode(self, codes: NDArray) -> NDArray:
-        """Return their values."""
         return decode_float(self.fmt, codes)
 
 
@@ -179,7 +174,6 @@ class Microscaling:
 
     @property
     def bits(self) -> int:
-        """Bits of an element."""
         return self.fmt.bits
 
     def encode(self, values: NDArray) -> tuple[NDArray, NDArray]:

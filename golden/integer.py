@@ -36,14 +36,12 @@ def shift(
 
 
 def adder_tree(terms: NDArray) -> NDArray:
-    """Exact sum over the last axis."""
     largest = max(abs(int(terms.min())), abs(int(terms.max())))
     fits = largest * terms.shape[-1] < 1 << 63
     return terms.astype(np.int64 if fits else object).sum(axis=-1)
 
 
 def popcount(mask: NDArray) -> NDArray:
-    """How many elements of the last axis are 1."""
     return mask.astype(np.int64).sum(axis=-1)
 
 
@@ -60,5 +58,4 @@ def expand(x: NDArray, mask: NDArray) -> NDArray:
 
 
 def max_tree(terms: NDArray) -> NDArray:
-    """Largest element of the last axis."""
     return terms.max(axis=-1)

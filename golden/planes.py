@@ -53,6 +53,5 @@ def _to_words(flags: NDArray, dtype: np.dtype) -> NDArray:
 
 
 def _to_bits(words: NDArray, group: int) -> NDArray[np.uint8]:
-    """Inverse of :func:`_to_words`."""
     octets = np.ascontiguousarray(words)[..., np.newaxis].view(np.uint8)
     return np.unpackbits(octets, axis=-1, count=group, bitorder="little")

@@ -93,6 +93,5 @@ def quantise(weights: ArrayLike, bits: int = 4, group: int = WEIGHT_GROUP) -> We
 
 
 def dequantise(weights: Weights) -> NDArray[np.float64]:
-    """The exact values of the weights."""
     scales = np.repeat(decode(FP16, weights.scales), weights.group, axis=1)
     return weights.values * scales[:, : weights.inputs]

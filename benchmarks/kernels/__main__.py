@@ -16,7 +16,6 @@ from tilewright.kernels.machine import describe_machine
 
 
 def main(words: list[str] | None = None) -> None:
-    """Measure and write the record."""
     parser = argparse.ArgumentParser(prog="benchmarks.kernels", description=__doc__)
     parser.add_argument("what", choices=("layers", "model", "sharing"))
     parser.add_argument("-o", "--output", type=Path, help="the record [out/kernels-WHAT.json]")

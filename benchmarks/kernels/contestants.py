@@ -52,7 +52,6 @@ def matrices(
     threads: int,
     order: Order | None = None,
 ) -> Contestant:
-    """Packed, compressed or coded matrices times ``batch`` rows."""
     rng, (outputs, inputs) = np.random.default_rng(SEED), copies[0].shape
     if copies[0].result_dtype == np.int32:
         x: NDArray = rng.integers(-127, 128, (batch, inputs), np.int8)
@@ -81,7 +80,6 @@ def _area(size: int) -> NDArray[np.uint8]:
 
 
 def reading(size: int, threads: int) -> Contestant:
-    """Only reads of ``size`` bytes of memory."""
     read, start, tail = library().tw_read, address(_area(size)), size // 10
     warm = partial(read, start + size - tail, tail, threads)
     return Contestant([partial(read, start, size, threads)], size, [warm], REST)
@@ -112,7 +110,6 @@ def _stock(calls: Sequence[Call], size: int, threads: int) -> Contestant:
 
 
 def stock(copies: "Sequence[torch.Tensor]", batch: int, threads: int) -> Contestant:
-    """torch.nn.functional.linear of bf16 tensors."""
     import torch
 
     x = torch.randn(batch, copies[0].shape[1], dtype=torch.bfloat16)
@@ -184,5 +181,4 @@ def bf16_of(values: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 
 def int8_of(weights: NDArray[np.uint16]) -> NDArray[np.int8]:
-    """Weights of int8 that are zero exactly where the given ones are."""
     return np.where(weights & 0x7FFF, (weights & 0x7F | 1).astype(np.int8), np.int8(0))

@@ -80,7 +80,6 @@ class Plan:
     patience: float = 1.5  # seconds after which a race is not run again
 
     def race(self, entered: Mapping[str, Contestant]) -> dict[str, Lap]:
-        """A race of the plan's rounds."""
         return race(entered, self.rounds, attempts=self.attempts, patience=self.patience)
 
 
@@ -261,8 +260,6 @@ def measure_attention(plan: Plan) -> list[Row]:
 
 
 class Surface(NamedTuple):
-    """A kernel, and its inputs to the Roof-Surface model."""
-
     contestant: Contestant
     counts: Counter[str]
     reload: str | None  # how its tiles reach the matrix unit, if they do

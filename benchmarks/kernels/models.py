@@ -107,7 +107,6 @@ def run(plan: ModelPlan) -> Iterator[tuple[str, Row]]:
 
 
 def name_of(form: str, sparsity: float) -> str:
-    """The name of a model in the record."""
     return f"sparse {form}" if sparsity else f"dense {form}"
 
 
@@ -265,7 +264,6 @@ def decode_times(plan: ModelPlan, decoders: Mapping[str, Decoder]) -> dict[str, 
 
 
 def measure_decode(plan: ModelPlan, decoders: Mapping[str, Decoder], batch: int) -> list[Row]:
-    """Every model at one batch."""
     found = decode_times(plan, decoders)
     return [{"model": name, "batch": batch, **times} for name, times in found.items()]
 

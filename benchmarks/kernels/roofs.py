@@ -57,7 +57,6 @@ class Roofs:
 
     @property
     def vector(self) -> float:
-        """Additions of vectors per second."""
         return self.instructions["vpadd"]
 
 
@@ -72,12 +71,10 @@ class Prediction:
 
     @property
     def rate(self) -> float:
-        """Tiles per second at most."""
         return min(self.memory, self.vector, self.matrix, self.reload)
 
     @property
     def bound(self) -> str:
-        """The name of the lowest roof."""
         sides = asdict(self)
         return min(sides, key=sides.__getitem__)
 
@@ -88,7 +85,6 @@ def median_rate(amount: float, run: Callable[[], object], repeats: int) -> float
 
 
 def read_rate(threads: int, working_set: int, repeats: int) -> float:
-    """Bytes per second that ``threads`` threads read from memory."""
     (read,) = reading(working_set, threads).calls
     return median_rate(working_set, read, repeats)
 
@@ -165,7 +161,6 @@ def predict(
 
 
 def _port_seconds(roofs: Roofs, counts: Counter[str]) -> float:
-    """Seconds of a tile that the busiest port is busy."""
     first = second = either = 0.0
     memory = {"load": 0.0, "store": 0.0}
     for name, count in counts.items():

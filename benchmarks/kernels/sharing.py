@@ -40,7 +40,6 @@ SITUATIONS: dict[str, dict[str, int]] = {
 
 
 def run(plan: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Measure all situations with a model of the plan's shape."""
     rows = []
     for name, about in SITUATIONS.items():
         row = measure({"plan": plan} | SITUATION | about)
@@ -72,7 +71,6 @@ def child(about: dict[str, Any]) -> "subprocess.Popen[str]":
 
 
 def ask(children: list["subprocess.Popen[str]"], name: str) -> None:
-    """Let all children decode with the named model at the same time."""
     for process in children:
         assert process.stdin is not None
         process.stdin.write(name + "\n")
@@ -81,7 +79,6 @@ def ask(children: list["subprocess.Popen[str]"], name: str) -> None:
 
 
 def wait(children: list["subprocess.Popen[str]"]) -> None:
-    """Wait until every child has printed a line."""
     for process in children:
         assert process.stdout is not None
         if not process.stdout.readline():

@@ -61,7 +61,6 @@ def build(kind: str, layers: int, batch: int) -> ov.Model:
 
 
 def main(kind: str, layers: int, batch: int) -> None:
-    """Compile, warm up, and time."""
     hints = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "bf16"}
     compiled = ov.Core().compile_model(build(kind, layers, batch), "CPU", hints)
     request = compiled.create_infer_request()

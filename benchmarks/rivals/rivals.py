@@ -109,7 +109,6 @@ def milliseconds(command: list[Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure every type with every program."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("llama", type=Path)
     parser.add_argument("work", type=Path)

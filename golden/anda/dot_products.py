@@ -22,7 +22,6 @@ def partial(
 
 
 def group_sums(blocks: Blocks, weights: NDArray) -> NDArray[np.int64]:
-    """Exact sums over each group; ``weights`` are (..., groups, group) integers."""
     return (signed(blocks.sign, blocks.mantissa) * weights).sum(axis=-1)
 
 

@@ -37,7 +37,6 @@ class TensorLayout:
 
     @property
     def groups(self) -> int:
-        """Groups of one row."""
         return -(-self.length // self.fmt.group)
 
     @property
@@ -67,7 +66,6 @@ def store(layout: TensorLayout, blocks: Blocks) -> tuple[NDArray, NDArray[np.uin
 
 
 def load(layout: TensorLayout, lines: NDArray, exponents: NDArray[np.uint8]) -> Blocks:
-    """Read back what :func:`store` has written."""
     words = _rows(layout, lines, layout.group_lines)
     exponent = np.ascontiguousarray(_rows(layout, exponents, 1)[..., 0])
     return planes.unpack(layout.fmt, words, exponent, layout.length)
@@ -105,7 +103,6 @@ def _lines(layout: TensorLayout, rows: NDArray) -> NDArray:
 
 
 def _rows(layout: TensorLayout, lines: NDArray, words: int) -> NDArray:
-    """Inverse of :func:`_lines`, without the rows that only fill up."""
     blocked = np.asarray(lines).reshape(layout.row_blocks, layout.groups, words, layout.lanes)
     rows = blocked.transpose(0, 3, 1, 2).reshape(-1, layout.groups, words)
     return rows[: layout.rows]

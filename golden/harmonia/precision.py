@@ -42,7 +42,6 @@ class CacheSize:
 
     @property
     def reduction(self) -> float:
-        """How many times smaller than fp16."""
         return self.fp16_bits / self.bits
 
 

@@ -38,6 +38,5 @@ class TiledShape:
 
     @property
     def better(self) -> Dataflow:
-        """The cheaper order in elements; row-major when they are equal."""
         column, row = (self.accesses(d) for d in Dataflow)
         return Dataflow.COLUMN_MAJOR if column < row else Dataflow.ROW_MAJOR

@@ -250,7 +250,6 @@ class AndaMxuParams(BlockParams):
 
     @property
     def weight_beats(self) -> int:
-        """Beats of the weights of one group."""
         return self.weight_bits // self.planes_per_beat
 
     @property

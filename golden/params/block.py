@@ -284,7 +284,6 @@ class BlockParams(Limited):
 
     @property
     def registers(self) -> "RegisterMap":
-        """The registers of a host's port; most blocks have none."""
         return ()
 
     @property
@@ -312,7 +311,6 @@ class BlockParams(Limited):
         return "__".join([self.block, *changed])
 
     def as_dict(self) -> dict[str, Any]:
-        """Every field as plain JSON data."""
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
 

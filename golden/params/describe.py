@@ -74,7 +74,6 @@ def timing_text(params: BlockParams) -> str:
 
 
 def _type(hint: Any) -> str:
-    """The values that ``FIELD=VALUE`` accepts."""
     if hint is FloatFormat:
         return "|".join(FLOAT_FORMATS)
     if isinstance(hint, type) and issubclass(hint, Enum):

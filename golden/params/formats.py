@@ -197,7 +197,6 @@ FLOAT_FORMATS = {f.name: f for f in (BF16, FP16, FP32, E5M2, E4M3, E3M2, E2M3, E
 
 
 def float_format(name: str) -> FloatFormat:
-    """The float format called ``name``."""
     try:
         return FLOAT_FORMATS[name]
     except KeyError:

@@ -172,7 +172,6 @@ class LlmShape(Limited):
 
     @property
     def dense_layers(self) -> int:
-        """Layers without experts."""
         return self.num_hidden_layers - (0 if self.experts is None else self.experts.layers)
 
     @property

@@ -60,7 +60,6 @@ class PEParams(BlockParams):
 
     @property
     def activation_bits(self) -> int:
-        """Bits of one activation."""
         raise NotImplementedError
 
     @property
@@ -75,7 +74,6 @@ class PEParams(BlockParams):
 
     @property
     def beat_elements(self) -> int:
-        """Activations in a beat."""
         return self.lanes
 
     @property
@@ -85,7 +83,6 @@ class PEParams(BlockParams):
 
     @property
     def group_cycles(self) -> int:
-        """Cycles for a whole group."""
         return self.group // self.lanes
 
     @property
@@ -125,7 +122,6 @@ class FusedParams(PEParams):
 
     @property
     def product_bits(self) -> int:
-        """Magnitude of an exact product."""
         raise NotImplementedError
 
     @property
@@ -434,7 +430,6 @@ class FignaAlignerParams(BlockParams):
 
     @property
     def beats(self) -> int:
-        """Beats of a group."""
         return self.group // self.lanes
 
 

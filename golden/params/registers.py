@@ -62,7 +62,6 @@ def declared(code: IntEnum, read: tuple[Field, ...], *write: Field, **more: Any)
 
 
 def bytes_of(*names: str) -> tuple[Field, ...]:
-    """A field of 8 bits for each name."""
     return tuple(Field(name, 8) for name in names)
 
 

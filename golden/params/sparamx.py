@@ -18,8 +18,6 @@ SEGMENT_TILES = 32  # of a strip, what one thread of the vector kernel takes at 
 
 
 class ElementType(Enum):
-    """The type of a stored weight."""
-
     BF16 = "bf16"
     INT8 = "int8"
 
@@ -81,5 +79,4 @@ class WeightFormat:
         return -(-shape[0] // STRIP_OUTPUTS), -(-shape[1] // self.tile_depth)
 
     def segments(self, shape: tuple[int, int]) -> int:
-        """Segments of each strip."""
         return -(-self.grid(shape)[1] // SEGMENT_TILES)

@@ -62,7 +62,6 @@ class CodedWeights:
 
     @property
     def tiles(self) -> tuple[int, int]:
-        """Strips, and tiles of each."""
         return _DENSE.grid(self.shape)
 
     @property

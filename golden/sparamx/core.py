@@ -32,7 +32,6 @@ class Core:
     # --- 512-bit vectors; the last axis is the register
 
     def load(self, words: NDArray) -> NDArray:
-        """Issue VMOVDQU from memory."""
         return self._did("load", words)
 
     def store(self, words: NDArray) -> NDArray:
@@ -40,7 +39,6 @@ class Core:
         return self._did("store", words)
 
     def vpbroadcast(self, words: NDArray) -> NDArray:
-        """VPBROADCASTB or VPBROADCASTW of a general register to all lanes."""
         return self._did("vpbroadcastw", words)
 
     def vpopcnt(self, words: NDArray) -> NDArray:
@@ -54,7 +52,6 @@ class Core:
         return self._did("valign", moved)
 
     def vpadd(self, a: NDArray, b: NDArray) -> NDArray:
-        """Issue VPADDD or VPADDQ."""
         return self._did("vpadd", a + b)
 
     def vpexpandw(self, mask: NDArray, memory: NDArray, start: NDArray) -> NDArray:
@@ -98,7 +95,6 @@ class Core:
         return self._did("vpand", a & b)
 
     def vpmovzxbw(self, source: NDArray) -> NDArray:
-        """Issue VPMOVZXBW: 32 bytes to words."""
         return self._did("vpmovzxbw", source.astype(np.uint16))
 
     def vptestmw(self, a: NDArray, b: NDArray | np.generic) -> NDArray[np.bool_]:

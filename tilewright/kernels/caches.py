@@ -118,7 +118,6 @@ class SparseLayer(DynamicLayer):
         self.keys = self.values = self.keys[:, :, :0].clone()  # frees its memory
 
     def append(self, keys: Tensor, values: Tensor) -> None:
-        """Append tokens after the packed ones."""
         assert self.packed is not None
         shape = (-1, *keys.shape[2:])
         self.packed.append(bits_of(keys.reshape(shape)), bits_of(values.reshape(shape)))
@@ -134,13 +133,11 @@ class SparseLayer(DynamicLayer):
         return keys.view(shape), values.view(shape)
 
     def _unpack(self) -> None:
-        """Go back to dense tensors: the next step cannot use the packed form."""
         if self.packed is not None:
             self.keys, self.values = self.dense()
             self.packed = None
 
     def get_seq_length(self) -> int:
-        """Tokens so far."""
         if self.packed is not None:
             return self.packed.tokens + self.packed.tail.tokens
         return int(super().get_seq_length())
@@ -162,17 +159,14 @@ class SparseLayer(DynamicLayer):
         self.is_initialized = False
 
     def batch_repeat_interleave(self, repeats: int) -> None:
-        """Every sequence that often."""
         self._unpack()
         super().batch_repeat_interleave(repeats)
 
     def batch_select_indices(self, indices: Tensor) -> None:
-        """Only some of the sequences."""
         self._unpack()
         super().batch_select_indices(indices)
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
-        """The sequences in another order."""
         self._unpack()
         super().reorder_cache(beam_idx)
 

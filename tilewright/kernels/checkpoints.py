@@ -44,7 +44,6 @@ def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
 
 
 def describe_layer(layer: SparseLinear) -> dict[str, Any]:
-    """Form, shape and bytes of one packed layer, as JSON data."""
     return {
         "form": layer.form,
         "shape": [layer.out_features, layer.in_features],
@@ -82,17 +81,14 @@ class SparseLoader(HfQuantizer):
         return model
 
     def is_serializable(self, **_: Any) -> bool:
-        """Saved as it is."""
         return True
 
     @property
     def is_trainable(self) -> bool:
-        """For inference only."""
         return False
 
     @property
     def is_compileable(self) -> bool:
-        """Its operators are registered."""
         return True
 
 
@@ -200,7 +196,6 @@ def count_steps(source: Path) -> int:
 
 
 def _skeleton(source: Path) -> Any:
-    """The model of a folder without weights."""
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(
             AutoConfig.from_pretrained(source), dtype=torch.bfloat16
@@ -228,18 +223,15 @@ class Reader:
         return name in self._where
 
     def names(self) -> list[str]:
-        """All tensors."""
         return list(self._where)
 
     def tensor(self, name: str) -> Tensor:
-        """One tensor."""
         if name not in self._where:
             raise CheckpointError(f"the folder has no tensor {name}")
         with safe_open(self._where[name], framework="pt") as file:
             return file.get_tensor(name)
 
     def parameter(self, name: str) -> nn.Parameter:
-        """One tensor, as a layer has it."""
         return nn.Parameter(self.tensor(name), requires_grad=False)
 
 
@@ -262,7 +254,6 @@ class Writer:
         self._total += size
 
     def close(self) -> None:
-        """Write what is left, and the index."""
         self._write()
         index = {"metadata": {"total_size": self._total}, "weight_map": self._index}
         path = self.folder / "model.safetensors.index.json"

@@ -32,7 +32,6 @@ class Site:
         return self.new == "gate_up_proj"
 
     def layers(self) -> list[nn.Linear]:
-        """The layers that become one."""
         return [getattr(self.parent, key) for key in self.keys]
 
     def pack(self, sparsity: float | None, form: str, threads: int | None) -> None:
@@ -99,7 +98,6 @@ class FusedMlp(nn.Module):
     """A gated MLP whose gates and values are one layer."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Both layers."""
         return self.down_proj(self.gate_up_proj(x))
 
 
@@ -210,7 +208,6 @@ class FusedStack(nn.Module):
         use_cache: bool | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Compute as in Transformers."""
         if (
             input_ids is not None
             and inputs_embeds is None
@@ -264,7 +261,6 @@ class FusedLayer(nn.Module):
         position_embeddings: tuple[Tensor, Tensor] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Compute as in Transformers."""
         if (
             hidden_states.shape[1] == 1
             and attention_mask is None
@@ -308,6 +304,5 @@ class FusedNorm(nn.Module):
     """An RMS norm in one pass."""
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        """Normalise the last dimension."""
         compute = rms_norm if torch.compiler.is_compiling() else norm
         return compute(hidden_states, self.weight, self.variance_epsilon)

@@ -26,8 +26,6 @@ class Path(IntEnum):
 
 
 class CWeights(Structure):
-    """Packed weights, as the C++ sources declare them."""
-
     _fields_ = [
         *((name, c_int32) for name in ("element", "sparse")),
         *((name, c_int64) for name in ("outputs", "inputs", "strips", "tiles")),
@@ -37,8 +35,6 @@ class CWeights(Structure):
 
 
 class CDecaWeights(Structure):
-    """Weights compressed for DECA, as the C++ sources declare them."""
-
     _fields_ = [
         *((n, c_int32) for n in ("code_bits", "sparse", "scale_kind", "group", "plain_scales")),
         *((name, c_int64) for name in ("outputs", "inputs", "strips", "tiles")),
@@ -47,8 +43,6 @@ class CDecaWeights(Structure):
 
 
 class CCodedWeights(Structure):
-    """Coded weights, as the C++ sources declare them."""
-
     _fields_ = [
         *((n, c_int32) for n in ("code_bits", "sparse", "scaled", "low_mask", "plain_scales")),
         *((name, c_int64) for name in ("outputs", "inputs", "strips", "tiles")),
@@ -291,5 +285,4 @@ def with_slack(array: NDArray) -> NDArray[np.uint8]:
 
 
 def address(array: NDArray) -> int:
-    """Address of the first element of an array."""
     return array.ctypes.data

@@ -296,7 +296,6 @@ class Matrix(Multiplier):
 
     @property
     def format(self) -> WeightFormat:
-        """The format of the weights."""
         return self.packed.format
 
     @property
@@ -308,7 +307,6 @@ class Matrix(Multiplier):
         check_activations(self.format, self.shape, x)
 
     def unpack(self) -> NDArray:
-        """The weights again, bf16 patterns or int8."""
         return unpack(self.packed)
 
 
@@ -339,7 +337,6 @@ def multiply_all(
 
 
 def check_type(fmt: WeightFormat, weights: NDArray) -> None:
-    """Refuse weights of another type than the format has."""
     dtype = DTYPES[fmt.element]
     kinds = f"{dtype} or float32" if fmt.element is ElementType.BF16 else str(dtype)
     require(

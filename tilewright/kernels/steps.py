@@ -36,7 +36,6 @@ class Clocks:
         self.inside = (c_double * len(PARTS))()
 
     def seconds(self) -> dict[str, float]:
-        """Seconds by the name of the part."""
         return dict(zip(PARTS, self.inside, strict=True))
 
 
@@ -158,7 +157,6 @@ def step(layer: Any, hidden: Tensor, cache: Any, angles: tuple[Tensor, Tensor]) 
 
 
 def plan_of(layer: Any) -> Plan:
-    """The plan stored with a layer."""
     plan: Plan | None = layer.__dict__.get("_step_plan")
     if plan is None or plan.parts != parts_of(layer):
         plan = layer.__dict__["_step_plan"] = Plan(layer)

@@ -130,7 +130,6 @@ class Stack:
         )
 
     def filled(self, until: int) -> None:
-        """Tell the cache of its new token."""
         parts = self.all.narrow(3, 0, until).unbind()
         self.views = list(zip(parts[::2], parts[1::2], strict=True))
         for place, (keys, values) in zip(self.places, self.views, strict=True):

@@ -94,7 +94,6 @@ class SparseLinear(nn.Module):
         return cls(form, shape, parts, scales, bias, gated=gated, threads=threads)
 
     def named_parts(self) -> Iterator[tuple[str, Tensor]]:
-        """The packed arrays."""
         for name in self._names:
             yield name, self.get_buffer(name)
 
@@ -113,7 +112,6 @@ class SparseLinear(nn.Module):
         return self._ready[1]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Multiply the last dimension of ``x`` by the weights."""
         if torch.compiler.is_compiling() or type(x) is not Tensor:
             bias, scales = self._buffers["bias"], self._buffers["scales"]
             return linear(x, self._parts(), self.form, self.out_features, scales, bias, self.gated)
@@ -141,7 +139,6 @@ class SparseLinear(nn.Module):
         return dense.reshape(-1, self.in_features)
 
     def extra_repr(self) -> str:
-        """Shape, form and size, for ``print(model)``."""
         size = sum(part.numel() for part in self._parts())
         dense = 2 * self.in_features * self.out_features
         gate = ", gated" if self.gated else ""

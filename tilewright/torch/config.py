@@ -30,8 +30,6 @@ MX_GROUP = 32  # of the OCP specification
 
 @dataclass(frozen=True)
 class BlockActivation:
-    """Activations in block floating point."""
-
     group: int
     bits: int
 

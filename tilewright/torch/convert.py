@@ -70,7 +70,6 @@ def round_half(values: Tensor) -> Tensor:
 
 
 def _nearest_bf16(values: Tensor) -> Tensor:
-    """Finite float32 values rounded to bf16, as float32."""
     if not torch.compiler.is_compiling():
         return values.bfloat16().float()
     bits = values.view(torch.int32)
@@ -331,7 +330,6 @@ def weight_tiles(book: Book, matrix: Tensor) -> Tensor:
 
 
 def weights_of_tiles(book: Book, tiles: Tensor, rows: int, columns: int) -> Tensor:
-    """Undo ``weight_tiles``."""
     along = -(-columns // book.width)
     blocks = tiles.reshape(-1, along, TILE_ROWS, book.width).transpose(1, 2)
     return blocks.reshape(-1, along * book.width)[:rows, :columns]

@@ -41,7 +41,6 @@ def usable(values: torch.Tensor, group: int) -> bool:
 
 
 def fits(group: int) -> bool:
-    """Whether a kernel has groups of that length."""
     return group & (group - 1) == 0 and group <= LONGEST_GROUP
 
 

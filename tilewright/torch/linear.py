@@ -175,6 +175,5 @@ def weights_problem(module: torch.nn.Linear, form: LinearFormat) -> str | None:
 
 @torch.compiler.disable
 def _by_numpy(form: NumberFormat, values: Tensor) -> Tensor:
-    """Return values in a format of numpy, as float32 on their device."""
     found = form.through(values.float().cpu().numpy())
     return torch.from_numpy(found.astype(np.float32)).to(values.device)

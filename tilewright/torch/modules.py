@@ -24,7 +24,6 @@ class ModuleError(ValueError):
 
 
 def recipe_of(model: torch.nn.Module) -> Recipe:
-    """The recipe that was applied to a model."""
     state = getattr(model, STATE, None)
     if state is None:
         raise ValueError(f"{type(model).__name__}: no format was put in")

@@ -48,7 +48,6 @@ class TilewrightConfig(QuantizationConfigMixin):
 
     @property
     def format(self) -> Config:
-        """The configuration of the format."""
         return config_from(self.settings)
 
 
@@ -67,22 +66,18 @@ class TilewrightQuantizer(HfQuantizer):
         return model
 
     def is_serializable(self) -> bool:
-        """Weights are saved as they were loaded."""
         return True
 
     @property
     def is_trainable(self) -> bool:
-        """Where gradients pass the conversions."""
         return bool(self.quantization_config.format.straight_through)
 
     @property
     def is_qat_trainable(self) -> bool:
-        """The same as ``is_trainable``."""
         return self.is_trainable
 
     @property
     def is_compileable(self) -> bool:
-        """Conversions break no graph."""
         return True
 
 

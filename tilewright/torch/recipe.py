@@ -33,7 +33,6 @@ class Recipe:
     smoothing: Mapping[str, Factors] = field(default_factory=dict)  # attention -> factors of K
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, as in a file."""
         return {
             "recipe": VERSION,
             "model": self.model,

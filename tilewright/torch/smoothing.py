@@ -184,7 +184,6 @@ class _Layer:
         return softmax(scores, None, position) @ shared_heads(v[None], share)[0]
 
     def _errors(self, logarithms: Tensor) -> Tensor:
-        """Sum of squares for each key head."""
         scales = self._scales(logarithms)[:, None]
         total = torch.zeros(len(scales), dtype=torch.float64, device=scales.device)
         for parts, exact in zip(self.seen, self.exact, strict=True):
