@@ -5,7 +5,7 @@ Then the time of a perplexity of models of given shapes with random weights, in 
 without Anda in every layer.
 ``--bits N`` first compares every conversion with the golden models, on N random groups among
 others. The figures belong to the device that the record names: those of a processor say nothing
-about a GPU. Each measurement is written at once, and ``--seconds`` limits the run.
+about a GPU. Each measurement is written at once.
 """
 
 from __future__ import annotations
@@ -39,18 +39,12 @@ SHAPES = {
 BATCH = {"tiny": 2, "135m": 16, "1b": 4, "8b": 2}  # windows that go through a model together
 BANDWIDTH = {"NVIDIA H200": 4.8e12}  # bytes per second, as the vendor says
 REPEATS = 5
+START = time.monotonic()
 
 
-class Clock:
-    def __init__(self, seconds: float):
-        self.start = time.monotonic()
-        self.seconds = seconds
-
-    def left(self) -> float:
-        return self.seconds - (time.monotonic() - self.start)
-
-    def tick(self, text: str) -> None:
-        print(f"{time.monotonic() - self.start:7.1f} s  {text}", file=sys.stderr, flush=True)
+def tick(text: str) -> None:
+    """Progress with the time."""
+    print(f"{time.monotonic() - START:7.1f} s  {text}", file=sys.stderr, flush=True)
 
 
 def time_of(work: Callable[[], Any], device: str, repeats: int = REPEATS, calls: int = 1) -> float:
@@ -60,7 +54,7 @@ def time_of(work: Callable[[], Any], device: str, repeats: int = REPEATS, calls:
     return race({"": turn}, repeats)[""].least * len(turn.calls) / calls
 
 
-def conversions(device: str, elements: int, clock: Clock) -> list[dict[str, Any]]:
+def conversions(device: str, elements: int) -> list[dict[str, Any]]:
     """Bytes moved per second: every element is read and written once in bf16."""
     values = torch.randn(elements // 4096, 4096, device=device, dtype=torch.bfloat16)
     moved = 2 * values.numel() * values.element_size()
@@ -81,7 +75,7 @@ def conversions(device: str, elements: int, clock: Clock) -> list[dict[str, Any]
     calls = 20 if device == "cuda" else 1  # so that a kernel runs while the next one is started
     rows: list[dict[str, Any]] = []
     for name, call in work.items():
-        clock.tick(name)
+        tick(name)
         rate = moved / time_of(call, device, calls=calls)
         row = {"conversion": name, "gigabytes_per_second": rate / 1e9}
         row["share_of_copy"] = rate / 1e9 / (rows or [row])[0]["gigabytes_per_second"]
@@ -106,9 +100,9 @@ def made(shape: str, window: int, device: str) -> Any:
         return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
 
 
-def perplexities(device: str, shape: str, window: int, clock: Clock) -> dict[str, Any]:
+def perplexities(device: str, shape: str, window: int) -> dict[str, Any]:
     """Seconds of the perplexity of a few windows, plain and with Anda in every layer."""
-    clock.tick(f"{shape}: weights")
+    tick(f"{shape}: weights")
     model = made(shape, window, device)
     batch = BATCH[shape]
     count = 2 * batch
@@ -116,7 +110,7 @@ def perplexities(device: str, shape: str, window: int, clock: Clock) -> dict[str
     rows: list[dict[str, Any]] = []
 
     def measure(name: str, beside: str = "plain") -> None:
-        clock.tick(f"{shape}: {name}")
+        tick(f"{shape}: {name}")
         took = time_of(lambda: perplexity(model, ids, window, batch=batch), device, 3)
         plain = next((row["seconds"] for row in rows if row["format"] == beside), took)
         rows.append({"format": name, "seconds": took, "times_plain": took / plain})
@@ -126,7 +120,7 @@ def perplexities(device: str, shape: str, window: int, clock: Clock) -> dict[str
     quantize_(model, anda)
     measure("Anda, weights converted at every call")
     restore_(model)
-    compiled = device == "cuda" and clock.left() > 60
+    compiled = device == "cuda"
     if compiled:
         _compile_layers(model)
         measure("plain, layers compiled")
@@ -152,7 +146,6 @@ def _undo_compile(model: Any) -> None:
 
 
 def measure(args: argparse.Namespace, device: str) -> Iterable[dict[str, Any]]:
-    clock = Clock(args.seconds)
     triton = find_spec("triton") is not None and device == "cuda"
     record: dict[str, Any] = {
         "command": "python -m benchmarks.torch_bench " + " ".join(sys.argv[1:]),
@@ -161,22 +154,19 @@ def measure(args: argparse.Namespace, device: str) -> Iterable[dict[str, Any]]:
         "kernels": "Triton" if triton else "plain PyTorch",
     }
     if args.bits:
-        record["bits"] = check(device, args.bits, args.seconds / 4, clock.tick)
+        record["bits"] = check(device, args.bits, tick)
         yield record
     record["elements"] = args.elements
-    record["conversions"] = conversions(device, args.elements, clock)
+    record["conversions"] = conversions(device, args.elements)
     yield record
     record["perplexities"] = []
     for shape in args.shapes:
-        if clock.left() < 20:
-            clock.tick(f"{shape}: no time is left")
-            break
-        record["perplexities"].append(perplexities(device, shape, args.window, clock))
+        record["perplexities"].append(perplexities(device, shape, args.window))
         if device == "cuda":
             torch._dynamo.reset()
             torch.cuda.empty_cache()
         yield record
-    clock.tick("done")
+    tick("done")
 
 
 def main() -> None:
@@ -186,7 +176,6 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=512, help="tokens of a sequence")
     parser.add_argument("--elements", type=int, default=1 << 22, help="of a converted tensor")
     parser.add_argument("--bits", type=int, default=0, help="random groups to compare")
-    parser.add_argument("--seconds", type=float, default=1e9, help="after which nothing begins")
     parser.add_argument("-o", "--output", type=Path)
     args = parser.parse_args()
     device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")

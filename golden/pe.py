@@ -53,10 +53,11 @@ def fp_fp_dot(params: FpFpParams, activation: ArrayLike, weight: ArrayLike) -> N
     for beat in range(a.shape[-2]):
         x, y = a[..., beat, :], w[..., beat, :]
         if params.form is SumForm.FUSED:
-            accumulator = fused_sum(params, accumulator, _float_products(x, y))
+            products = _products(_split(x), _split(y), params.product_bits)
+            accumulator = fused_sum(params, accumulator, products)
         else:
-            products = multiply(FP16, FP16, FP32, x, y)
-            accumulator = add(FP32, FP32, FP32, accumulator, _tree_sum(products))
+            terms = _tree_sum(multiply(FP16, FP16, FP32, x, y))
+            accumulator = add(FP32, FP32, FP32, accumulator, terms)
     return convert(FP32, FP16, accumulator)
 
 
@@ -71,7 +72,7 @@ def fp_int_dot(
     a, w = _beats(params, patterns(FP16, activation)), _weights(params, weight)
     if params.group_sum is GroupSum.EXACT:
         return _exact_groups(params, a, w, scale, group_end)
-    terms = _integer_products(params, a, w)
+    terms = _products(_split(a), _integers(w), params.product_bits)
 
     def grown(total: NDArray, beat: int) -> NDArray:
         return fused_sum(params, total, Terms(*(t[..., beat, :] for t in terms)))
@@ -140,8 +141,8 @@ def aligned_dot(
     if not isinstance(params, FignaChunkParams):
         return _shared_groups(params, products, exponent, scale, group_end)
     fields = np.asarray(exponent, np.int64)
-    if fields.size and not 0 <= int(fields.min()) <= int(fields.max()) < 1 << params.exponent_bits:
-        raise ValueError(f"an exponent is not a word of {params.exponent_bits} bits")
+    bits = params.exponent_bits
+    _require_within(fields, 0, (1 << bits) - 1, f"an exponent is not a word of {bits} bits")
     aligned = (products << params.guard_bits) >> (fields >> FP16.exponent_bits)
     shared = fields & ((1 << FP16.exponent_bits) - 1)
     return _shared_groups(params, aligned, shared, scale, group_end)
@@ -165,9 +166,8 @@ def deca_lane_dot(
 
 def _aligned_products(params: AlignedParams, activation: ArrayLike, w: Int64s) -> Int64s:
     """Exact sums of every beat's products of {mantissa, sign} words and integers."""
-    words = _beats(params, np.asarray(activation)).astype(np.int64)
-    if words.size and not 0 <= int(words.min()) <= int(words.max()) < 1 << params.activation_bits:
-        raise ValueError(f"an activation is not a word of {params.activation_bits} bits")
+    words, bits = _beats(params, np.asarray(activation)).astype(np.int64), params.activation_bits
+    _require_within(words, 0, (1 << bits) - 1, f"an activation is not a word of {bits} bits")
     mantissa = words & ((1 << params.mantissa_bits) - 1)
     value = np.where(words >> params.mantissa_bits, -mantissa, mantissa)
     return (value * w).sum(axis=-1)  # exact: a whole group has 40 + 7 + 10 bits at most
@@ -266,7 +266,10 @@ def _aligned_sum(terms: Terms, growth: int) -> Terms:
     )
 
 
-def _split(words: NDArray) -> tuple[NDArray, Int64s, Int64s, NDArray, NDArray]:
+Parts = tuple[NDArray, Int64s, Int64s, NDArray, NDArray]
+
+
+def _split(words: NDArray) -> Parts:
     """Sign, exponent field at least 1, significand, infinite and NaN of fp16 patterns."""
     word = words.astype(np.int64)
     fraction, field = word & ((1 << FP16.mantissa_bits) - 1), (word >> FP16.mantissa_bits) & 0x1F
@@ -281,30 +284,23 @@ def _split(words: NDArray) -> tuple[NDArray, Int64s, Int64s, NDArray, NDArray]:
     )
 
 
-def _float_products(a: NDArray, w: NDArray) -> Terms:
-    a_sign, a_field, a_significand, a_infinite, a_nan = _split(a)
-    w_sign, w_field, w_significand, w_infinite, w_nan = _split(w)
-    zero = (a_significand == 0) | (w_significand == 0)
-    infinite = a_infinite | w_infinite
+def _integers(w: Int64s) -> Parts:
+    """The same of integers, whose lowest bit is worth 1."""
+    never = np.zeros(w.shape, bool)
+    return w < 0, np.full(w.shape, FP16.bias + FP16.mantissa_bits), np.abs(w), never, never
+
+
+def _products(a: Parts, w: Parts, product_bits: int) -> Terms:
+    a_sign, a_field, a_significand, a_infinite, a_nan = a
+    w_sign, w_field, w_significand, w_infinite, w_nan = w
+    magnitude, infinite = a_significand * w_significand, a_infinite | w_infinite
     lowest = a_field + w_field - 2 * (FP16.bias + FP16.mantissa_bits)
     return Terms(
         sign=a_sign ^ w_sign,
-        field=lowest + 2 * FP16.significand_bits - 1 + FP32.bias,
-        magnitude=a_significand * w_significand,
+        field=lowest + product_bits - 1 + FP32.bias,
+        magnitude=magnitude,
         infinite=infinite,
-        nan=a_nan | w_nan | (infinite & zero),
-    )
-
-
-def _integer_products(params: FpIntParams, a: NDArray, w: Int64s) -> Terms:
-    sign, field, significand, infinite, nan = _split(a)
-    lowest = field - (FP16.bias + FP16.mantissa_bits)
-    return Terms(
-        sign=sign ^ (w < 0),
-        field=lowest + params.product_bits - 1 + FP32.bias,
-        magnitude=significand * np.abs(w),
-        infinite=infinite,
-        nan=nan | (infinite & (w == 0)),
+        nan=a_nan | w_nan | (infinite & (magnitude == 0)),
     )
 
 
@@ -349,11 +345,13 @@ def _shared(exponent: ArrayLike, group_end: ArrayLike) -> Int64s:
     """Shared exponents; those of beats that end no group do not matter."""
     values = np.where(np.asarray(group_end), np.asarray(exponent, np.int64), 1)
     highest = FP16.max_exponent + FP16.bias
-    if values.size and not 1 <= int(values.min()) <= int(values.max()) <= highest:
-        raise ValueError(
-            f"shared exponents are 1..{highest}, not {int(values.min())}..{int(values.max())}"
-        )
+    _require_within(values, 1, highest, f"shared exponents are 1..{highest}, not {{}}..{{}}")
     return values
+
+
+def _require_within(values: Int64s, low: int, high: int, message: str) -> None:
+    if values.size and not low <= int(values.min()) <= int(values.max()) <= high:
+        raise ValueError(message.format(values.min(), values.max()))
 
 
 def _beats(params: PEParams, values: NDArray) -> NDArray:
@@ -367,16 +365,14 @@ def _beats(params: PEParams, values: NDArray) -> NDArray:
 def _weights(params: GroupScaledParams | DecaLaneParams, weight: ArrayLike) -> Int64s:
     values = _beats(params, np.asarray(weight)).astype(np.int64)
     fmt = params.weight_format
-    if values.size and not fmt.minimum <= int(values.min()) <= int(values.max()) <= fmt.maximum:
-        raise ValueError(f"weights leave {fmt}: {int(values.min())}..{int(values.max())}")
+    _require_within(values, fmt.minimum, fmt.maximum, f"weights leave {fmt}: {{}}..{{}}")
     return values
 
 
 def _placed_bits(params: IfpuParams, weight: ArrayLike, group_end: ArrayLike) -> Int64s:
     """The value of each bit of a beat in its weight: 0 or a power of two, negative at the top."""
     bits = _beats(params, np.asarray(weight)).astype(np.int64)
-    if bits.size and not 0 <= int(bits.min()) <= int(bits.max()) <= 1:
-        raise ValueError(f"weights are given as bits, not {int(bits.min())}..{int(bits.max())}")
+    _require_within(bits, 0, 1, "weights are given as bits, not {}..{}")
     place = params.weight_bits - 1 - np.arange(bits.shape[-2]) % params.weight_bits
     if (np.asarray(group_end).astype(bool) & (place != 0)).any():
         raise ValueError("a group must end on the beat of the lowest weight bits")

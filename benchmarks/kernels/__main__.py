@@ -41,7 +41,7 @@ def main(words: list[str] | None = None) -> None:
     record = {
         "command": f"python -m benchmarks.kernels {args.what}",
         "began": now(),
-        "machine": asdict(describe_machine()),
+        "machine": describe_machine(),
         "plan": asdict(plan),
     }
     for name, part in parts:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.race import Call, Contestant
 from tilewright.golden.params.sparamx import Order
 from tilewright.kernels.attention import Cache
-from tilewright.kernels.coded import CodedMatrix
-from tilewright.kernels.deca import DecaMatrix
+from tilewright.kernels.compressed import CodedMatrix, DecaMatrix
 from tilewright.kernels.library import address, library, weight_bytes
 from tilewright.kernels.matrix import Matrix
 

@@ -38,8 +38,7 @@ from tilewright.golden.sparamx.coded import pack as pack_codes
 from tilewright.golden.sparamx.coded import repeated, tile_counts
 from tilewright.golden.sparamx.software_deca import tile_instructions as deca_instructions
 from tilewright.kernels.attention import Cache
-from tilewright.kernels.coded import CodedMatrix
-from tilewright.kernels.deca import DecaMatrix
+from tilewright.kernels.compressed import CodedMatrix, DecaMatrix
 from tilewright.kernels.library import default_threads
 from tilewright.kernels.matrix import VECTOR_BATCH, Matrix
 

@@ -25,7 +25,7 @@ from benchmarks.race import race
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
 from tilewright.golden.sparamx.coded import repeated
 from tilewright.kernels.caches import SparseCache
-from tilewright.kernels.coded import CodedMatrix
+from tilewright.kernels.compressed import CodedMatrix
 from tilewright.kernels.forms import coded_parts, family, matrix_of
 from tilewright.kernels.fused import FusedLayer, FusedStack, Site, fuse_small_steps, sites
 from tilewright.kernels.models import sparsify

@@ -127,7 +127,7 @@ def main() -> None:
     record: dict[str, Any] = {
         "command": "python -m benchmarks.rivals.rivals LLAMA WORK -o OUT.json",
         "began": now(),
-        "processor": describe_machine().processor,
+        "processor": describe_machine()["processor"],
         **{name: getattr(options, name) for name in names},
         "rows": [],
     }

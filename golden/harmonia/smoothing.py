@@ -56,14 +56,12 @@ def with_scales(model: Model, scales: Sequence[NDArray[np.float32]]) -> Model:
     )
     rotary = model.config.rotary
     for index, (layer, factors) in enumerate(zip(model.layers, scales, strict=True)):
-        query, key = fold_scales(layer.query.weight, layer.key.weight, factors, rotary=rotary)
-        biases: list[NDArray | None] = [None, None]
-        if layer.query.bias is not None and layer.key.bias is not None:
-            columns = (layer.query.bias[:, np.newaxis], layer.key.bias[:, np.newaxis])
-            biases = [column[:, 0] for column in fold_scales(*columns, factors, rotary=rotary)]
-        q, k = (
-            Linear(weight.astype(np.float32), None if bias is None else bias.astype(np.float32))
-            for weight, bias in zip((query, key), biases, strict=True)
+        both = layer.query, layer.key
+        wide = [x.weight if x.bias is None else np.column_stack([x.weight, x.bias]) for x in both]
+        folded = (x.astype(np.float32) for x in fold_scales(*wide, factors, rotary=rotary))
+        query, key = (
+            Linear(x) if linear.bias is None else Linear(np.ascontiguousarray(x[:, :-1]), x[:, -1])
+            for x, linear in zip(folded, both, strict=True)
         )
-        model = model.with_linears(index, query=q, key=k)
+        model = model.with_linears(index, query=query, key=key)
     return model

@@ -11,7 +11,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints
 
 if TYPE_CHECKING:
     from tilewright.golden.params.registers import RegisterMap
@@ -139,11 +139,7 @@ class Streams:
         """Repeat all of them ``copies`` times; ``{}`` in a name is the number of the copy."""
         return Streams((copies, tuple(s for _, streams in self.parts for s in streams)))
 
-    @overload
-    def __get__(self, params: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, params: object, owner: type) -> tuple[Port, ...]: ...
-    def __get__(self, params: object | None, owner: type) -> Self | tuple[Port, ...]:
+    def __get__(self, params: object | None, owner: type) -> Any:
         if params is None:
             return self
         return tuple(
@@ -198,11 +194,7 @@ class Untimed:
     def __init__(self, reason: str) -> None:
         self.reason = reason
 
-    @overload
-    def __get__(self, params: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, params: object, owner: type) -> Timing: ...
-    def __get__(self, params: object | None, owner: type) -> Self | Timing:
+    def __get__(self, params: object | None, owner: type) -> "Untimed":
         if params is None:
             return self
         raise NotImplementedError(self.reason)

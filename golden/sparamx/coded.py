@@ -305,12 +305,14 @@ def _scaled(tiles: NDArray[np.uint16], scales: NDArray[np.uint8]) -> NDArray[np.
     return np.where(parts & 0x7F80, moved & 0xFFFF, 0).astype(np.uint16).reshape(tiles.shape)
 
 
-def scales_are_plain(coded: CodedWeights, scales: NDArray[np.uint8]) -> bool:
-    """Whether scaling is an addition to the exponent for every entry and every scale."""
-    exponents = (coded.table >> 7 & 0xFF).astype(np.int64)
-    normal = exponents[exponents > 0]
+def scales_are_plain(elements: NDArray[np.uint16], scales: NDArray[np.uint8]) -> bool:
+    """Whether scaling any of these bf16 patterns is an addition to its exponent."""
+    exponents = (elements >> 7 & 0xFF).astype(np.int64)
+    normal = exponents[exponents > 0]  # subnormal elements count as zero
     if not scales.size or not normal.size:
         return True
+    if scales.max() == E8M0.nan_bits:
+        return False
     low, high = int(scales.min()) - 127, int(scales.max()) - 127
     return bool(normal.min() + low >= 1 and normal.max() + high <= 254)
 

@@ -58,30 +58,6 @@ def operand(fmt, bits, rules):
     return Fraction(0) if flush and abs(value) < Fraction(2) ** fmt.min_exponent else value
 
 
-def test_eighths_of_an_ulp_below_the_smallest_normal():
-    """The rule in numbers: one and two eighths round up, three and more are flushed."""
-    eighths = np.arange(0, 17)
-    a = encode(FP32, -eighths * 2.0**-26)
-    smallest = 1 << 23  # as the pattern of 2^-126, and as that of b
-    got = fma(FP32, FP32, FP32, FP32, a, smallest, smallest, AMX_RULES)
-    assert got.tolist() == [smallest] * 3 + [0] * 14
-    cut = FloatRules(rounding=Rounding.TOWARD_ZERO, result_subnormals=Subnormals.FLUSH)
-    got = fma(FP32, FP32, FP32, FP32, a, smallest, smallest, cut)
-    assert got.tolist() == [smallest] + [0] * 16
-    kept = fma(FP32, FP32, FP32, FP32, a, smallest, smallest)
-    assert kept.tolist() == [smallest] * 5 + [smallest - 1] * 7 + [smallest - 2] * 5
-
-
-def test_the_oracle_itself():
-    below = Fraction(2) ** -126
-    for eighths, want in ((2, below), (3, below - below / 2**24)):
-        exact = below - Fraction(eighths, 8) * below / 2**23
-        assert without_limits(FP32, exact, Rounding.NEAREST_EVEN) == want
-    assert without_limits(FP32, Fraction(1, 3), Rounding.TOWARD_ZERO) == Fraction(0x555555, 1 << 24)
-    assert without_limits(BF16, Fraction(257), Rounding.NEAREST_EVEN) == 256
-    assert without_limits(BF16, Fraction(3, 2**300), Rounding.NEAREST_EVEN) == Fraction(3, 2**300)
-
-
 def test_every_bf16_element_times_every_e8m0_scale():
     """All 65,536 x 256 products: fractions of each significand at each sum of exponents."""
     fields = np.arange(1, 255 + 255)  # of the element, 1..254, and of the scale, 0..254

@@ -114,20 +114,6 @@ def test_softmax_does_not_see_the_offsets():
     assert np.unique(change).size == 1 and change[0] != 0
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"group": 0}, "group must be at least 1, not 0"),
-        ({"initial": 33}, "initial must be a multiple of the group 32, not 33"),
-        ({"local": -32}, "local must be a multiple of the group 32, not -32"),
-        ({"offset_channels": -1}, "offset_channels must be at least 0, not -1"),
-    ],
-)
-def test_refused_parameters(change, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        CacheParams(**change)
-
-
 def test_refused_tokens():
     tokens = np.zeros((2, 32), np.uint16)
     shapes = r"must have one shape \(tokens, channels\), not \(2, 32\) and \(1, 32\)$"

@@ -77,15 +77,3 @@ def test_equal_blocks_follow_without_a_gap():
 def test_an_unfinished_block_gives_nothing():
     values = np.zeros((31, 8), np.uint16)
     assert len(convert(PAPER, block(PAPER, values, spatial=False))["last"]) == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"rows": 7}, "rows must divide the group 32, not 7"),
-        ({"columns": 0}, "columns must be at least 1, not 0"),
-    ],
-)
-def test_refused_parameters(change, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        HarmoniaConverterParams(**change)

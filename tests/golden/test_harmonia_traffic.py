@@ -41,13 +41,3 @@ def test_accesses_are_the_papers_formulas_on_whole_tiles():
 
 def test_equal_cost_is_row_major():
     assert TiledShape(4096, 8, 4096, 128, 128).better is ROW
-
-
-def test_bits_weigh_the_operands():
-    product = TiledShape(128, 64, 512, 64, 128)
-    assert product.bits(COLUMN, 9.15625, 4.125) == 4 * 128 * 64 * 9.15625 + 64 * 512 * 4.125
-
-
-def test_refused_shapes():
-    with pytest.raises(ValueError, match=r"^tile_rows must be at least 1, not 0$"):
-        TiledShape(1, 1, 1, 0, 1)

@@ -44,10 +44,3 @@ def test_specials_count_as_the_largest_finite_value():
     got = quantise(PAPER, {"values": values})
     assert (got["codes"][0] == -127).all() and (got["codes"][1:] == 127).all()
     assert (got["largest"] == FP16.max_finite_bits).all()
-
-
-def test_refused_parameters():
-    with pytest.raises(ValueError, match=r"^rows must be at least 1, not 0$"):
-        Int8QuantiserParams(rows=0)
-    with pytest.raises(ValueError, match=r"^group must be at least 2, not 1$"):
-        Int8QuantiserParams(group=1)

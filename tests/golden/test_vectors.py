@@ -20,10 +20,6 @@ def test_corners_hold_every_edge_with_both_signs(fmt):
     assert edges | {e | 1 << (fmt.bits - 1) for e in edges} <= set(bits.tolist())
 
 
-def test_corners_of_fp16_include_signalling_nans():
-    assert {0x7C01, 0xFC01, 0x7FFF, 0xFFFF} <= set(corners(FP16).tolist())
-
-
 @pytest.mark.parametrize("cases", [0, 1, 2, 7, 1000, 5000])
 @pytest.mark.parametrize("fmts", [[BF16], [FP16, FP16], [E4M3, E2M1], [BF16, BF16, FP32]], ids=str)
 def test_operands_have_the_length_asked_for(fmts, cases):
@@ -31,14 +27,6 @@ def test_operands_have_the_length_asked_for(fmts, cases):
     assert [len(c) for c in columns] == [cases] * len(fmts)
     assert [c.dtype for c in columns] == [bits_dtype(f) for f in fmts]
     assert all((c >> f.bits == 0).all() for c, f in zip(columns, fmts, strict=True) if f.bits < 8)
-
-
-def test_operands_repeat_with_the_seed():
-    first = operands([FP16, FP16], np.random.default_rng(5), 3000)
-    again = operands([FP16, FP16], np.random.default_rng(5), 3000)
-    other = operands([FP16, FP16], np.random.default_rng(6), 3000)
-    assert all(np.array_equal(x, y) for x, y in zip(first, again, strict=True))
-    assert not np.array_equal(first[1], other[1])
 
 
 def test_all_pairs_of_corners_come_when_there_is_room():

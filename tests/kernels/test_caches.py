@@ -19,7 +19,7 @@ from tilewright.golden.params.formats import FP32
 from tilewright.golden.sparamx import SparseCache as GoldenCache
 from tilewright.golden.sparamx import attend
 from tilewright.golden.sparamx.attention import prune_cache
-from tilewright.kernels import library, steps, tokens
+from tilewright.kernels import library, steps
 from tilewright.kernels.caches import SparseCache, SparseLayer, SparsePlace, room_in
 from tilewright.kernels.fused import FusedLayer
 from tilewright.kernels.models import sparsify
@@ -59,7 +59,7 @@ def logits_of(model, cache, tokens=5, batch=1):
 @pytest.mark.parametrize("batch", [1, 3])
 def test_steps_change_no_bit(model, batch, monkeypatch):
     assert all(isinstance(layer, FusedLayer) for layer in model.model.layers)
-    monkeypatch.setattr(tokens, "token", lambda *_: None)
+    monkeypatch.setattr(steps, "token", lambda *_: None)
     with steps.clocked() as clocks:
         quick = logits_of(model, DynamicCache(config=CONFIG), batch=batch)
     assert all(seconds > 0 for seconds in clocks.seconds().values())
@@ -81,21 +81,21 @@ def test_one_call_for_all_layers(model, batch, monkeypatch):
             last = [model(token, past_key_values=cache, use_cache=True).logits for _ in range(3)]
         return torch.cat([first, *last], dim=1).float()
 
-    taken, inner = [], tokens.token
-    monkeypatch.setattr(tokens, "token", lambda *a: taken.append(inner(*a)) or taken[-1])
+    taken, inner = [], steps.token
+    monkeypatch.setattr(steps, "token", lambda *a: taken.append(inner(*a)) or taken[-1])
     with steps.clocked() as clocks:
         together = shown()
     assert len(taken) == 8 and all(found is not None for found in taken)
     spent = clocks.seconds()
     assert spent.pop("positions and cache") == 0  # each query turns itself: attention's
     assert all(seconds > 0 for seconds in spent.values())
-    monkeypatch.setattr(tokens, "token", lambda *_: None)
+    monkeypatch.setattr(steps, "token", lambda *_: None)
     apart = shown()
     assert (together - apart).abs().max() <= 2**-6 * apart.abs().max()
 
 
 def test_layer_by_layer_where_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr(tokens, "token", None)  # nobody asks
+    monkeypatch.setattr(steps, "token", None)  # nobody asks
     torch.manual_seed(0)
     dense = AutoModelForCausalLM.from_config(CONFIG, dtype=torch.bfloat16).eval()
     logits_of(sparsify(dense, one_call=False), DynamicCache(config=CONFIG))
@@ -104,8 +104,8 @@ def test_layer_by_layer_where_it_is_asked_for(monkeypatch):
 @pytest.mark.parametrize("batch", [1, 2, 3])
 def test_the_number_of_threads_changes_no_bit(model, batch, monkeypatch):
     """Also from token to token, and with more threads than processors, which wait their turn."""
-    taken, inner = [], tokens.token
-    monkeypatch.setattr(tokens, "token", lambda *a: taken.append(inner(*a)) or taken[-1])
+    taken, inner = [], steps.token
+    monkeypatch.setattr(steps, "token", lambda *a: taken.append(inner(*a)) or taken[-1])
     monkeypatch.setattr(library, "has_room", lambda threads: True)
     shown = []
     for counts in ([1], [2], [3], [7], [2, 5, 1]):
@@ -118,8 +118,8 @@ def test_the_number_of_threads_changes_no_bit(model, batch, monkeypatch):
 
 def test_where_tokens_go_layer_by_layer(model, monkeypatch):
     """More threads than processors, a window that hides tokens, a listener to a decoder layer."""
-    taken, inner = [], tokens.token
-    monkeypatch.setattr(tokens, "token", lambda *a: taken.append(inner(*a)) or taken[-1])
+    taken, inner = [], steps.token
+    monkeypatch.setattr(steps, "token", lambda *a: taken.append(inner(*a)) or taken[-1])
 
     def gone(tokens=1):
         taken.clear()
@@ -136,7 +136,7 @@ def test_where_tokens_go_layer_by_layer(model, monkeypatch):
     handle = model.model.layers[1].register_forward_hook(lambda *_: None)
     assert gone() == [True]
     handle.remove()
-    monkeypatch.setattr(tokens, "MOST_TOKENS", 9)
+    monkeypatch.setattr(steps, "MOST_TOKENS", 9)
     assert gone(tokens=2) == [False, True]
 
 
@@ -181,14 +181,14 @@ def test_weights_that_are_loaded_count(model):
 
 
 def test_a_listener_gets_its_part_called(model, monkeypatch):
-    heard, inner = [], tokens.token
+    heard, inner = [], steps.token
     found = []
-    monkeypatch.setattr(tokens, "token", lambda *a: found.append(inner(*a)))
+    monkeypatch.setattr(steps, "token", lambda *a: found.append(inner(*a)))
     handle = model.model.layers[0].mlp.register_forward_hook(lambda *_: heard.append(1))
     quiet = logits_of(model, DynamicCache(config=CONFIG))
     handle.remove()
     assert len(heard) == 6 and found == [None] * 5
-    monkeypatch.setattr(tokens, "token", lambda *_: None)
+    monkeypatch.setattr(steps, "token", lambda *_: None)
     assert torch.equal(quiet, logits_of(model, DynamicCache(config=CONFIG)))
 
 

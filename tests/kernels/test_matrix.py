@@ -75,14 +75,13 @@ def test_the_number_of_threads_changes_no_bit(path, batch):
         assert np.array_equal(matrix.multiply(x, threads=threads, path=path), first)
 
 
-def test_bias_and_bf16_output():
+def test_bf16_output():
     matrix = Matrix.pack(BF16_SPARSE, weights(BF16_SPARSE, (21, 64), 0.5))
     x = activations(BF16_SPARSE, 3, 64)
-    bias = np.linspace(-1, 1, 21, dtype=np.float32)
     sums = decode(FP32, matrix.multiply(x)).astype(np.float32)
     out = np.zeros((3, 21), np.uint16)
-    assert matrix.multiply(x, bias=bias, out=out) is out
-    assert np.array_equal(out, encode(BF16, sums + bias))
+    assert matrix.multiply(x, out=out) is out
+    assert np.array_equal(out, encode(BF16, sums))
     room = np.zeros((3, 40), np.float32)  # rows of a larger array
     matrix.multiply(x, out=room[:, 10:31])
     assert np.array_equal(room[:, 10:31], sums)
@@ -217,23 +216,11 @@ FROZEN.flags.writeable = False
         (X, {"out": np.zeros((2, 8), np.int8)}, r"^out is int8 of \(2, 8\), not uint32 of"),
         (X, {"out": np.zeros((2, 16), np.uint32)[:, ::2]}, r"^out must be writable, its rows"),
         (X, {"out": FROZEN}, r"^out must be writable, its rows contiguous$"),
-        (X, {"bias": np.zeros(7, np.float32)}, r"^bias is float32 of \(7,\), not contiguous"),
-        (
-            X,
-            {"bias": np.zeros(8)},
-            r"^bias is float64 of \(8,\), not contiguous float32 of \(8,\)$",
-        ),
     ],
 )
 def test_bad_operands_are_refused(matrix, x, options, text):
     with pytest.raises(ValueError, match=text):
         matrix.multiply(x, **options)
-
-
-def test_int8_takes_no_bias():
-    int8 = Matrix.pack(WeightFormat(element=ElementType.INT8), np.ones((8, 32), np.int8))
-    with pytest.raises(ValueError, match=r"^int8 weights give integer sums and take no bias$"):
-        int8.multiply(np.ones((1, 32), np.int8), bias=np.zeros(8, np.float32))
 
 
 def test_inconsistent_packed_weights_are_refused():

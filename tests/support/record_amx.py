@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +163,7 @@ def as_array(text: dict[str, Any]) -> NDArray:
 
 def main() -> None:
     rng = np.random.default_rng(11)
-    record: dict[str, Any] = {"machine": asdict(describe_machine()), "vectors": {}}
+    record: dict[str, Any] = {"machine": describe_machine(), "vectors": {}}
     with tempfile.TemporaryDirectory() as folder:
         for name in (*TILES, *VECTORS, *SCALARS):
             operands = operands_of(name, rng)

@@ -8,8 +8,7 @@ sources in ``src`` are compiled on first use.
 
 from tilewright.kernels.attention import Cache
 from tilewright.kernels.build import BuildError
-from tilewright.kernels.coded import CodedMatrix
-from tilewright.kernels.deca import DecaMatrix
+from tilewright.kernels.compressed import CodedMatrix, DecaMatrix
 from tilewright.kernels.library import Path, available_paths, default_threads
 from tilewright.kernels.matrix import Matrix, multiply_all
 

@@ -123,18 +123,13 @@ class Tail:
 
     @staticmethod
     def _dense(values: NDArray, shape: tuple[int, int], tiles: int, starts: int) -> CWeights:
-        return CWeights(
-            element=0,
-            sparse=0,
+        return CWeights(  # of bf16, dense
             outputs=shape[0],
             inputs=shape[1],
             strips=-(-shape[0] // STRIP_OUTPUTS),
             tiles=tiles,
-            metadata=None,
             values=address(values),
             strip_starts=starts,
-            segment_starts=None,
-            weight_sums=None,
         )
 
 

@@ -20,8 +20,7 @@ from tilewright.golden.sparamx.coded import ROW, CodedWeights
 from tilewright.golden.sparamx.coded import SLACK as CODED_SLACK
 from tilewright.golden.sparamx.coded import pack as lay_out_coded
 from tilewright.golden.sparamx.packed import DTYPES
-from tilewright.kernels.coded import CodedMatrix
-from tilewright.kernels.deca import DecaMatrix
+from tilewright.kernels.compressed import CodedMatrix, DecaMatrix
 from tilewright.kernels.library import (
     SLACK,
     address,

@@ -240,7 +240,7 @@ class FusedStack(nn.Module):
     def _one_token(self, input_ids: Tensor, position_ids: Tensor | None, cache: Any) -> Any:
         from transformers.modeling_outputs import BaseModelOutputWithPast
 
-        from tilewright.kernels.tokens import token
+        from tilewright.kernels.steps import token
 
         done = token(self, self.embed_tokens(input_ids), cache, position_ids)
         if done is None:

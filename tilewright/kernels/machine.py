@@ -4,9 +4,9 @@ import os
 import platform
 import re
 import subprocess
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path as FilePath
+from typing import Any
 
 import numpy as np
 
@@ -14,44 +14,30 @@ from tilewright.kernels.build import compiler
 from tilewright.kernels.library import available_paths, processors
 
 
-@dataclass(frozen=True, kw_only=True)
-class Machine:
-    """A machine and its programs, as reported by the system."""
+def describe_machine() -> dict[str, Any]:
+    """This machine and its programs, as reported by the system.
 
-    processor: str
-    family_model_stepping: tuple[int, ...]  # empty on other processors than x86
-    processors: int
-    caches: tuple[str, ...]
-    memory_bytes: int
-    huge_pages: str
-    system: str
-    compiler: str
-    python: str
-    numpy: str
-    torch: str | None
-    paths: tuple[str, ...]  # that the kernels can take here
-
-
-def describe_machine() -> Machine:
-    """Describe this machine; the compiler is called, and the kernels are compiled if need be."""
+    The compiler is called, and the kernels are compiled if need be.
+    """
     info = _cpu_info()
     numbers = (info.get(key, "") for key in ("cpu family", "model", "stepping"))
-    return Machine(
-        processor=info.get("model name", platform.processor() or platform.machine()),
-        family_model_stepping=tuple(int(number) for number in numbers if number.isdecimal()),
-        processors=processors(),
-        caches=tuple(_caches()),
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        huge_pages=_huge_pages(),
-        system=platform.system(),
-        compiler=subprocess.run(
-            [compiler(), "--version"], capture_output=True, text=True, check=True
-        ).stdout.splitlines()[0],
-        python=platform.python_version(),
-        numpy=np.__version__,
-        torch=_torch_version(),
-        paths=tuple(path.name.lower() for path in available_paths()),
-    )
+    command = [compiler(), "--version"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {
+        "processor": info.get("model name", platform.processor() or platform.machine()),
+        # Empty on other processors than x86.
+        "family_model_stepping": tuple(int(number) for number in numbers if number.isdecimal()),
+        "processors": processors(),
+        "caches": tuple(_caches()),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "huge_pages": _huge_pages(),
+        "system": platform.system(),
+        "compiler": said.splitlines()[0],
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": _torch_version(),
+        "paths": tuple(path.name.lower() for path in available_paths()),  # of the kernels
+    }
 
 
 def _cpu_info() -> dict[str, str]:

@@ -44,13 +44,13 @@ class Prepared(NamedTuple):
     product: CProduct
     x: NDArray
     y: NDArray
-    bias: NDArray | None
 
 
 class Multiplier:
     """Base of all matrices: GEMMs and how threads divide them."""
 
     shape: tuple[int, int]
+    format = WeightFormat(sparse=False)  # decides the type of activations
     costs: NDArray[np.int64]  # (strips + 1,) bytes before each strip
 
     def __init__(
@@ -71,8 +71,9 @@ class Multiplier:
     result_dtype: np.dtype = np.dtype(np.uint32)  # fp32 patterns; int32 of int8 weights
     _result_dtypes: tuple[np.dtype, ...] = tuple(map(np.dtype, ("uint32", "float32", "uint16")))
 
-    def check_activations(self, x: NDArray) -> None:
-        """Refuse what the kernel cannot multiply with."""
+    @property
+    def size(self) -> int:
+        """Bytes that a multiplication reads of it."""
         raise NotImplementedError
 
     def default_order(self, batch: int, path: Path) -> Order:
@@ -98,17 +99,16 @@ class Multiplier:
         threads: int | None = None,
         path: Path | None = None,
         order: Order | None = None,
-        bias: NDArray[np.float32] | None = None,
         out: NDArray | None = None,
     ) -> NDArray:
         """(batch, inputs) @ weights: (batch, outputs) fp32 patterns, or int32 of int8 weights.
 
         ``out`` receives the result where given; as uint16 it receives bf16 patterns, rounded to
-        nearest even. ``bias`` (outputs,) is added to fp32 sums before that.
+        nearest even.
         """
         if out is None:
             out = np.empty((len(x), self.shape[0]), self.result_dtype)
-        self.bind(x, out, threads=threads, path=path, order=order, bias=bias)()
+        self.bind(x, out, threads=threads, path=path, order=order)()
         return out
 
     def bind(
@@ -119,14 +119,13 @@ class Multiplier:
         threads: int | None = None,
         path: Path | None = None,
         order: Order | None = None,
-        bias: NDArray[np.float32] | None = None,
     ) -> Callable[[], None]:
         """A call that multiplies ``x`` into ``out`` with whatever they hold then.
 
         Operands are checked once, here; a loop over tokens with buffers of its own needs no more.
         """
         path, threads = checked_path(path), checked_threads(threads)
-        prepared = self.prepare(x, bias, out)
+        prepared = self.prepare(x, out)
         order = order or self.default_order(len(out), path)
         bounds = self.bounds_address(threads)
         call = CCall(addressof(prepared.product), 1, bounds, threads, path, ORDERS[order])
@@ -134,12 +133,12 @@ class Multiplier:
         bound.alive = call, prepared, self  # type: ignore[attr-defined]
         return bound
 
-    def prepare(self, x: NDArray, bias: NDArray | None, out: NDArray | None) -> "Prepared":
+    def prepare(self, x: NDArray, out: NDArray | None = None) -> Prepared:
         """Check the operands of one multiplication and describe it to the kernel.
 
         Every call has a description of its own: threads may multiply with one matrix at once.
         """
-        self.check_activations(x)
+        check_activations(self.format, self.shape, x)
         if x.strides[1] != x.itemsize or x.strides[0] < 0:
             x = np.ascontiguousarray(x)
         y = self._output(len(x), out)
@@ -147,8 +146,7 @@ class Multiplier:
         product.x, product.batch, product.x_pitch = address(x), len(x), x.strides[0]
         product.y, product.y_pitch = address(y), y.strides[0] // y.itemsize
         product.y_bf16 = y.itemsize == 2
-        product.bias = None if bias is None else address(self._checked_bias(bias))
-        return Prepared(product, x, y, bias)
+        return Prepared(product, x, y)
 
     def _output(self, batch: int, out: NDArray | None) -> NDArray:
         # No message is built unless it is needed: this runs for every layer of every token.
@@ -163,15 +161,6 @@ class Multiplier:
         if element != out.itemsize or row < 0 or not out.flags.writeable:
             raise ValueError("out must be writable, its rows contiguous")
         return out
-
-    def _checked_bias(self, bias: NDArray) -> NDArray:
-        require(self.result_dtype == np.uint32, "int8 weights give integer sums and take no bias")
-        good = bias.shape == self.shape[:1] and bias.dtype == np.float32
-        require(
-            good and bias.flags.c_contiguous,
-            f"bias is {bias.dtype} of {bias.shape}, not contiguous float32 of {self.shape[:1]}",
-        )
-        return bias
 
 
 ORDERS = {Order.TILE: 0, Order.VECTOR: 1}
@@ -221,12 +210,12 @@ class Matrix(Multiplier):
                 *(address(self._starts), strips, tiles, address(self._sums), threads),
             )
         self.packed = packed = PackedWeights(fmt, shape, bitmap, values, self._starts)
-        self.shape, self.costs = shape, packed.costs
+        self.format, self.shape, self.costs = fmt, shape, packed.costs
         weights = CWeights(
-            element=_ELEMENTS[packed.format.element],
-            sparse=packed.format.sparse,
-            outputs=packed.shape[0],
-            inputs=packed.shape[1],
+            element=_ELEMENTS[fmt.element],
+            sparse=fmt.sparse,
+            outputs=shape[0],
+            inputs=shape[1],
             strips=strips,
             tiles=tiles,
             metadata=address(packed.metadata),
@@ -235,8 +224,8 @@ class Matrix(Multiplier):
             segment_starts=address(starts),
             weight_sums=None if self._sums is None else address(self._sums),
         )
-        super().__init__(weights, None)
-        if packed.format.element is ElementType.INT8:
+        super().__init__(weights)
+        if fmt.element is ElementType.INT8:
             self.result_dtype = np.dtype(np.int32)
             self._result_dtypes = (self.result_dtype,)
 
@@ -295,16 +284,8 @@ class Matrix(Multiplier):
         return self.product.weights.contents
 
     @property
-    def format(self) -> WeightFormat:
-        return self.packed.format
-
-    @property
     def size(self) -> int:
-        """Bytes that a multiplication reads of it."""
         return self.packed.size
-
-    def check_activations(self, x: NDArray) -> None:
-        check_activations(self.format, self.shape, x)
 
     def unpack(self) -> NDArray:
         return unpack(self.packed)
@@ -324,7 +305,7 @@ def multiply_all(
     """
     path, threads = checked_path(path), checked_threads(threads)
     require(len(matrices) > 0, "no matrices to multiply")
-    prepared = [m.prepare(x, None, None) for m, x in zip(matrices, activations, strict=True)]
+    prepared = [m.prepare(x) for m, x in zip(matrices, activations, strict=True)]
     products = (CProduct * len(matrices))(*(one.product for one in prepared))
     order = order or matrices[0].default_order(len(activations[0]), path)
     steps = np.concatenate([np.diff(m.costs) for m in matrices])

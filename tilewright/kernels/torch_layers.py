@@ -16,12 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tilewright.golden.deca import restore
-from tilewright.kernels.coded import CodedMatrix
-from tilewright.kernels.deca import DecaMatrix
 from tilewright.kernels.forms import PARTS, family, matrix_of, pack, prune_bits
 from tilewright.kernels.library import SLACK, as_weight_bytes, with_slack
-from tilewright.kernels.matrix import Matrix
 from tilewright.kernels.operators import Prepared, linear
 
 
@@ -117,27 +113,6 @@ class SparseLinear(nn.Module):
             return linear(x, self._parts(), self.form, self.out_features, scales, bias, self.gated)
         return self.prepared().multiply(x, self.threads)
 
-    def dense_weight(self) -> Tensor:
-        """The weights that the layer multiplies with, as a dense tensor of its outputs in order."""
-        matrix = self.prepared().matrix
-        if isinstance(matrix, DecaMatrix):
-            dense = torch.from_numpy(restore(matrix.compressed)).to(torch.bfloat16)
-        elif isinstance(matrix, CodedMatrix):
-            ones = bits_of(torch.eye(self.in_features, dtype=torch.bfloat16))
-            sums = torch.from_numpy(matrix.multiply(ones).view(np.float32))
-            dense = sums.T.to(torch.bfloat16)  # each is one weight, exactly
-        else:
-            assert isinstance(matrix, Matrix)
-            weights = matrix.unpack()
-            scales = self._buffers["scales"]
-            if scales is None:
-                dense = torch.from_numpy(weights.view(np.int16)).view(torch.bfloat16)
-            else:
-                dense = torch.from_numpy(weights).to(torch.float32) * scales[:, None]
-        if self.gated:
-            dense = dense.reshape(-1, 2, 16, self.in_features).transpose(0, 1)
-        return dense.reshape(-1, self.in_features)
-
     def extra_repr(self) -> str:
         size = sum(part.numel() for part in self._parts())
         dense = 2 * self.in_features * self.out_features
@@ -197,26 +172,12 @@ def pruned_bits(weight: Tensor, sparsity: float | None) -> NDArray[np.uint16]:
     Those of least magnitude go, and of equal ones the first. Without a ``sparsity`` this is a view
     of the weights where they are bf16 already.
     """
-    if sparsity is None or weight.dtype is torch.bfloat16:
-        if not sparsity:
-            return bits_of(weight.to(torch.bfloat16))
-        bits = bits_of(weight.clone(memory_format=torch.contiguous_format))
-        prune_bits(bits, sparsity)
-        return bits
-    return bits_of(prune(weight, sparsity).to(torch.bfloat16))
-
-
-def prune(weight: Tensor, sparsity: float) -> Tensor:
-    """``weight`` with the given share of its values, those of least magnitude, set to zero."""
-    count = round(sparsity * weight.numel())
-    if count == 0:
-        return weight
-    sizes = weight.detach().abs().reshape(-1).to(torch.float32).numpy()
-    limit = np.partition(sizes, count - 1)[count - 1]
-    drop = sizes < limit
-    ties = np.flatnonzero(sizes == limit)[: count - np.count_nonzero(drop)]
-    drop[ties] = True
-    return weight.masked_fill(torch.from_numpy(drop).view(weight.shape), 0)
+    if not sparsity:
+        return bits_of(weight.to(torch.bfloat16))
+    copy = weight.to(torch.bfloat16, copy=True, memory_format=torch.contiguous_format)
+    bits = bits_of(copy)
+    prune_bits(bits, sparsity)
+    return bits
 
 
 def joined(matrices: Sequence[NDArray[np.uint16]], gated: bool) -> NDArray[np.uint16]:

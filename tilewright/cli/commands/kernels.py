@@ -1,7 +1,6 @@
 """``tilewright kernels``: which kernels this machine can run; pack a model for them."""
 
 import argparse
-from dataclasses import fields
 from pathlib import Path
 
 from tilewright.base.console import print_json, print_table, progress
@@ -54,8 +53,7 @@ def _info(args: argparse.Namespace) -> int:
     if args.json:
         print_json(machine)
         return 0
-    rows = [(field.name, _text(getattr(machine, field.name))) for field in fields(machine)]
-    print_table(("WHAT", "HERE"), rows)
+    print_table(("WHAT", "HERE"), [(what, _text(here)) for what, here in machine.items()])
     return 0
 
 
