@@ -34,9 +34,8 @@ from tilewright.golden.deca.coding import CompressedTiles
 from tilewright.golden.params.sparamx import ElementType, Order, WeightFormat
 from tilewright.golden.sparamx import tile_instructions
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
+from tilewright.golden.sparamx.coded import deca_tile_counts, repeated, tile_counts
 from tilewright.golden.sparamx.coded import pack as pack_codes
-from tilewright.golden.sparamx.coded import repeated, tile_counts
-from tilewright.golden.sparamx.software_deca import tile_instructions as deca_instructions
 from tilewright.kernels.attention import Cache
 from tilewright.kernels.compressed import CodedMatrix, DecaMatrix
 from tilewright.kernels.library import default_threads
@@ -305,7 +304,7 @@ def _decompressing(
     # A mask for each row, a scale for each row, and a line of each stream ahead.
     loads = 16 * config.sparse + 16 * bool(config.scale_bytes)
     contestant = matrices(copies_of(matrix, plan.working_set), 1, roofs.threads)
-    instructions = deca_instructions(part.scheme)
+    instructions = deca_tile_counts(config)
     entered = {"DECA tiles": Surface(contestant, instructions, "from_l2", loads)}
     if config.code_bits <= 8:
         coded = pack_codes(part)

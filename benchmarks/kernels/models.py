@@ -27,8 +27,14 @@ from tilewright.golden.sparamx.coded import repeated
 from tilewright.kernels.caches import SparseCache
 from tilewright.kernels.compressed import CodedMatrix
 from tilewright.kernels.forms import coded_parts, family, matrix_of
-from tilewright.kernels.fused import FusedLayer, FusedStack, Site, fuse_small_steps, sites
-from tilewright.kernels.models import sparsify
+from tilewright.kernels.models import (
+    FusedLayer,
+    FusedStack,
+    Site,
+    fuse_small_steps,
+    sites,
+    sparsify,
+)
 from tilewright.kernels.steps import clocked
 from tilewright.kernels.torch_layers import SparseLinear, settled
 

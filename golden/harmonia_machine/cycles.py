@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-from tilewright.golden.harmonia.offset_stream import SELECTION_CYCLES
+from tilewright.golden.harmonia.offset import SELECTION_CYCLES
 from tilewright.golden.harmonia_machine.isa import (
     Instruction,
     Settings,

@@ -194,7 +194,7 @@ class Untimed:
     def __init__(self, reason: str) -> None:
         self.reason = reason
 
-    def __get__(self, params: object | None, owner: type) -> "Untimed":
+    def __get__(self, params: object | None, owner: type) -> Any:
         if params is None:
             return self
         raise NotImplementedError(self.reason)

@@ -39,7 +39,8 @@ def describe(params: BlockParams) -> dict[str, Any]:
     try:
         interval = params.timing.interval
         cycles = int(interval) if interval == int(interval) else float(interval)
-        timing = {"latency_cycles": params.timing.latency, "interval_cycles": cycles, "note": None}
+        timing: dict[str, Any] = {"latency_cycles": params.timing.latency}
+        timing |= {"interval_cycles": cycles, "note": None}
     except NotImplementedError as reason:
         timing = {"latency_cycles": None, "interval_cycles": None, "note": str(reason)}
     names = ("name", "value", "default", "type")

@@ -328,7 +328,7 @@ class HarmoniaOffsetParams(BlockParams):
 
     inputs = stream("i", learn=1, first=1, last=1, channel="channel_bits", values=(FP16, "lanes"))
     outputs = stream("o", values=(FP16, "lanes"))
-    timing = Untimed("learning gives nothing: see tilewright.golden.harmonia.offset_stream")
+    timing = Untimed("learning gives nothing: see tilewright.golden.harmonia.offset")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,7 +29,7 @@ from tilewright.golden.deca.matrix import CompressedMatrix
 from tilewright.golden.deca.tiles import grid
 from tilewright.golden.params.arith import AMX_RULES
 from tilewright.golden.params.block import require
-from tilewright.golden.params.deca import TILE_ROWS, ScaleKind
+from tilewright.golden.params.deca import TILE_ROWS, ScaleKind, TileConfig
 from tilewright.golden.params.formats import E8M0, FP32
 from tilewright.golden.params.sparamx import STRIP_OUTPUTS, VECTOR_CHAINS, Order, WeightFormat
 from tilewright.golden.sparamx.core import Core
@@ -340,3 +340,24 @@ def tile_counts(coded: CodedWeights, order: Order) -> Counter[str]:
         counts.update({"vpmovzxbd": 1, "vpadd": 2, "vpsrlw": 2})
         counts.update({"vptestmw": TILE_ROWS, "vmovdqu16": TILE_ROWS})  # the masked addition
     return counts
+
+
+def deca_tile_counts(config: TileConfig) -> Counter[str]:
+    """The same of one of DECA's own tiles, decompressed row by row and multiplied as a tile."""
+    bits, sparse = config.code_bits, config.sparse
+    row: Counter[str] = Counter({"store": 1})
+    if bits == 16:
+        row["vpexpandw" if sparse else "load"] += 1
+    else:
+        row.update({"load": 1, "vpexpandb": int(sparse), "vpmovzxbw": 1})
+        if bits < 8:  # eight codes are as many bytes as a code has bits, shifted apart
+            row.update(("vpermb", "vpbroadcastw", "vpadd", "vpmultishiftqb", "vpand"))
+        if bits <= 5:
+            row.update({"vpermw": 1, "vmovdqu16": int(sparse)})
+        else:  # tables of 64 words, and choices between them on the upper bits
+            tables = 1 << (bits - 6)
+            row.update({"vpermi2w": tables, "vptestmw": bits - 6, "vmovdqu16": tables - 1 + sparse})
+    if config.scale is ScaleKind.E8M0:
+        row.update(("vptestmw", "vpbroadcastw", "vpand", "vpadd"))
+    counts = Counter({name: TILE_ROWS * n for name, n in row.items() if n})
+    return counts + Counter({"tileloadd": 2, "tdpbf16ps": 1})

@@ -38,9 +38,6 @@ class Core:
         """VMOVDQU to memory; return its new content."""
         return self._did("store", words)
 
-    def vpbroadcast(self, words: NDArray) -> NDArray:
-        return self._did("vpbroadcastw", words)
-
     def vpopcnt(self, words: NDArray) -> NDArray:
         """VPOPCNTD or VPOPCNTQ: set bits of each lane."""
         return self._did("vpopcnt", np.bitwise_count(words).astype(words.dtype))
@@ -70,41 +67,6 @@ class Core:
         """Issue VPDPBUSD for ``registers`` registers c."""
         return self._did("vpdpbusd", vpdpbusd(c, a, b), registers)
 
-    def vpermb(self, index: NDArray, source: NDArray) -> NDArray:
-        """Byte ``index[i]`` of the source in lane i."""
-        return self._did("vpermb", _gather(source, index))
-
-    def vpermw(self, index: NDArray, table: NDArray) -> NDArray:
-        """Word ``index[i] mod 32`` of the table in lane i."""
-        return self._did("vpermw", _gather(table, index % 32))
-
-    def vpermi2w(self, index: NDArray, table: NDArray) -> NDArray:
-        """Word ``index[i] mod 64`` of a table in two registers."""
-        return self._did("vpermi2w", _gather(table, index % 64))
-
-    def vpmultishiftqb(self, shifts: NDArray, source: NDArray) -> NDArray:
-        """Eight bits from bit ``shifts[i]`` on of the 64 that lane i lies in; bits wrap."""
-        words = np.ascontiguousarray(source).view("<u8").astype(np.uint64)
-        words = np.repeat(words, 8, axis=-1)
-        right = shifts.astype(np.uint64) % np.uint64(64)
-        left = (np.uint64(64) - right) % np.uint64(64)
-        turned = words >> right | np.where(right > 0, words << left, np.uint64(0))
-        return self._did("vpmultishiftqb", (turned & np.uint64(0xFF)).astype(np.uint8))
-
-    def vpand(self, a: NDArray, b: NDArray | np.generic) -> NDArray:
-        return self._did("vpand", a & b)
-
-    def vpmovzxbw(self, source: NDArray) -> NDArray:
-        return self._did("vpmovzxbw", source.astype(np.uint16))
-
-    def vptestmw(self, a: NDArray, b: NDArray | np.generic) -> NDArray[np.bool_]:
-        """Mask of the lanes where a & b is not zero."""
-        return self._did("vptestmw", (a & b) != 0)
-
-    def vmovdqu16(self, mask: NDArray, a: NDArray, b: NDArray) -> NDArray:
-        """Lanes of b where the mask is set, else of a."""
-        return self._did("vmovdqu16", np.where(mask, b, a))
-
     # --- tiles; the last two axes are the register
 
     def tileloadd(self, tile: NDArray) -> NDArray:
@@ -128,12 +90,6 @@ def _expand(mask: NDArray, lanes: int, memory: NDArray, start: NDArray) -> NDArr
     out = np.zeros(chosen.shape, memory.dtype)
     out[chosen] = memory[(start[..., np.newaxis] + rank)[chosen]]
     return out
-
-
-def _gather(source: NDArray, index: NDArray) -> NDArray:
-    shape = np.broadcast_shapes(source.shape[:-1], index.shape[:-1])
-    source = np.broadcast_to(source, (*shape, source.shape[-1]))
-    return np.take_along_axis(source, np.broadcast_to(index, (*shape, index.shape[-1])), axis=-1)
 
 
 def prefix_sum(core: Core, words: NDArray) -> NDArray:

@@ -74,9 +74,3 @@ def test_expansions(name):
     c, a, _, r = vectors(name)
     starts = np.arange(len(a)) * a.shape[1]
     assert np.array_equal(getattr(Core(), name)(c[:, 0], a.reshape(-1), starts), r)
-
-
-def test_vpmultishiftqb():
-    _, a, b, r = vectors("vpmultishiftqb")
-    source = np.ascontiguousarray(b).view(np.uint8)
-    assert np.array_equal(Core().vpmultishiftqb(a, source), r)

@@ -9,6 +9,8 @@ from benchmarks.kernels.__main__ import main
 from benchmarks.kernels.roofs import INSTRUCTIONS, Roofs, predict
 from benchmarks.race import Contestant, race, rounded, write
 from tilewright import cli
+from tilewright.golden.deca import resolve_scheme
+from tilewright.golden.sparamx.coded import deca_tile_counts
 from tilewright.kernels.library import Path as KernelPath
 from tilewright.kernels.library import available_paths
 from tilewright.kernels.records import layer_summary, load_records, roof_lines
@@ -104,6 +106,19 @@ def test_a_record_has_a_row_a_line(tmp_path):
 
 
 # --- the committed record, and what follows from it
+
+
+def test_instructions_of_decas_tiles_are_those_of_the_record():
+    rows = [row for row in RECORD["roof_surface"] if row["kernel"] == "DECA tiles"]
+    assert {row["scheme"] for row in rows} == {"bf16", "bf8", "mxfp4"}
+    for row in rows:
+        scheme = resolve_scheme(row["scheme"])
+        scheme = scheme if row["density"] is None else scheme.sparsified
+        assert deca_tile_counts(scheme.config) == row["instructions"]
+    # Four tables of 64 words, three choices between them, on two bits of the code.
+    bf8 = {"load": 16, "vpmovzxbw": 16, "vpermi2w": 64, "vptestmw": 32, "vmovdqu16": 48}
+    wanted = bf8 | {"store": 16, "tileloadd": 2, "tdpbf16ps": 1}
+    assert deca_tile_counts(resolve_scheme("bf8").config) == wanted
 
 
 def rows_of(inputs, outputs, batch, **seconds):

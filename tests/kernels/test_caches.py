@@ -21,8 +21,7 @@ from tilewright.golden.sparamx import attend
 from tilewright.golden.sparamx.attention import prune_cache
 from tilewright.kernels import library, steps
 from tilewright.kernels.caches import SparseCache, SparseLayer, SparsePlace, room_in
-from tilewright.kernels.fused import FusedLayer
-from tilewright.kernels.models import sparsify
+from tilewright.kernels.models import FusedLayer, sparsify
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:mkldnn_matmul failed"),

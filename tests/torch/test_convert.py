@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import torch_bits
+from benchmarks import torch_bench
 from tilewright.golden import bfp
 from tilewright.golden.deca import SCHEMES, compress, restore
 from tilewright.golden.deca.quantise import Pruner
@@ -40,7 +40,7 @@ def check_blocks(words, group, length, device):
     assert np.array_equal(parts.sign.cpu().numpy(), wanted.sign)
     assert np.array_equal(parts.mantissa.cpu().numpy(), wanted.mantissa)
     assert np.array_equal(parts.exponent.cpu().numpy(), wanted.exponent)
-    exact = torch_bits.golden_blocks(words, group, length)
+    exact = torch_bench.golden_blocks(words, group, length)
     flat = parts.values(length).flatten(-2)[..., : words.shape[-1]]
     for got in (convert.to_block_float(halves, group, length), flat):
         assert np.array_equal(bits_of(got), exact)
@@ -48,7 +48,7 @@ def check_blocks(words, group, length, device):
 
 def test_every_conversion_has_the_golden_bits(device):
     """Every pattern, random groups, integer weights and all schemes."""
-    rows = torch_bits.check(device, GROUPS, tick=lambda _: None)
+    rows = torch_bench.check(device, GROUPS, tick=lambda _: None)
     assert rows[-1]["groups"] == GROUPS
     assert {f"scheme {name}, every finite bf16 pattern" for name in BOOKS} < {
         row["conversion"] for row in rows

@@ -12,14 +12,5 @@ from tilewright.kernels.compressed import CodedMatrix, DecaMatrix
 from tilewright.kernels.library import Path, available_paths, default_threads
 from tilewright.kernels.matrix import Matrix, multiply_all
 
-__all__ = [
-    "BuildError",
-    "Cache",
-    "CodedMatrix",
-    "DecaMatrix",
-    "Matrix",
-    "Path",
-    "available_paths",
-    "default_threads",
-    "multiply_all",
-]
+__all__ = ["BuildError", "Cache", "CodedMatrix", "DecaMatrix", "Matrix", "Path"]
+__all__ += ["available_paths", "default_threads", "multiply_all"]

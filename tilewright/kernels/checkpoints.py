@@ -23,7 +23,7 @@ from transformers.quantizers import HfQuantizer, register_quantization_config, r
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from tilewright.kernels.forms import check_form
-from tilewright.kernels.fused import Site, fuse_small_steps, sites
+from tilewright.kernels.models import Site, fuse_small_steps, sites
 from tilewright.kernels.torch_layers import SparseLinear, settled
 
 METHOD = "sparamx"  # tilewright.torch has its own, "tilewright"

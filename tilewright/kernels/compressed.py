@@ -70,7 +70,7 @@ class CodedMatrix(Multiplier):
             segment_starts=address(self._segments),
             table=address(self._table),
         )
-        super().__init__(c_coded=weights_)
+        super().__init__(coded=weights_)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.coded,)
@@ -136,7 +136,7 @@ class DecaMatrix(Multiplier):
             data_starts=address(self._starts),
             lut=address(self._lut),
         )
-        super().__init__(c_deca=weights)
+        super().__init__(deca=weights)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.compressed,)

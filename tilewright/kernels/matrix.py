@@ -18,7 +18,7 @@ from tilewright.golden.params.sparamx import (
 )
 from tilewright.golden.sparamx import PackedWeights, unpack
 from tilewright.golden.sparamx.linear import check_activations
-from tilewright.golden.sparamx.packed import DTYPES, balance, segment_starts
+from tilewright.golden.sparamx.packed import DTYPES, balance, check_weights, segment_starts
 from tilewright.kernels.library import (
     CCall,
     CCodedWeights,
@@ -53,19 +53,9 @@ class Multiplier:
     format = WeightFormat(sparse=False)  # decides the type of activations
     costs: NDArray[np.int64]  # (strips + 1,) bytes before each strip
 
-    def __init__(
-        self,
-        c_weights: CWeights | None = None,
-        c_deca: CDecaWeights | None = None,
-        c_coded: CCodedWeights | None = None,
-    ):
-        self.product = CProduct()  # shared by all products with this matrix
-        if c_weights is not None:
-            self.product.weights = pointer(c_weights)
-        if c_deca is not None:
-            self.product.deca = pointer(c_deca)
-        if c_coded is not None:
-            self.product.coded = pointer(c_coded)
+    def __init__(self, **weights: CWeights | CDecaWeights | CCodedWeights):
+        # Shared by all products with this matrix.
+        self.product = CProduct(**{name: pointer(value) for name, value in weights.items()})
         self._bounds: dict[int, tuple[NDArray[np.int64], int]] = {}
 
     result_dtype: np.dtype = np.dtype(np.uint32)  # fp32 patterns; int32 of int8 weights
@@ -224,7 +214,7 @@ class Matrix(Multiplier):
             segment_starts=address(starts),
             weight_sums=None if self._sums is None else address(self._sums),
         )
-        super().__init__(weights)
+        super().__init__(weights=weights)
         if fmt.element is ElementType.INT8:
             self.result_dtype = np.dtype(np.int32)
             self._result_dtypes = (self.result_dtype,)
@@ -336,9 +326,4 @@ def _refuse_not_finite(weights: NDArray, strip: int) -> None:
         row, column = (int(k) for k in bad[0])
         value = rows[row, column]
         raise ValueError(f"weight {value} at row {top + row}, column {column} is no finite bf16")
-    bad = np.argwhere((rows & 0x7F80) == 0x7F80)
-    row, column = (int(k) for k in bad[0])
-    raise ValueError(
-        f"weight {int(rows[row, column]):#06x} at row {top + row}, column {column}"
-        " is NaN or infinite"
-    )
+    check_weights(WeightFormat(), weights)

@@ -31,24 +31,9 @@ _LAZY = {
     "smooth_": "smoothing",
     "to_block_float": "convert",
 }
-__all__ = [
-    "AndaConfig",
-    "DecaConfig",
-    "FormatConfig",
-    "HarmoniaCache",
-    "HarmoniaConfig",
-    "ModuleError",
-    "Recipe",
-    "RecipeError",
-    "learn_factors",
-    "loglikelihoods",
-    "perplexity",
-    "quantize_",
-    "recipe_of",
-    "restore_",
-    "smooth_",
-    "to_block_float",
-]
+__all__ = ["AndaConfig", "DecaConfig", "FormatConfig", "HarmoniaCache", "HarmoniaConfig"]
+__all__ += ["ModuleError", "Recipe", "RecipeError", "learn_factors", "loglikelihoods", "perplexity"]
+__all__ += ["quantize_", "recipe_of", "restore_", "smooth_", "to_block_float"]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden import bfp
 from tilewright.golden.bits import decode, encode
-from tilewright.golden.harmonia import array, converter, int8_quantiser, offset_stream
+from tilewright.golden.harmonia import array, converter, int8_quantiser, offset
 from tilewright.golden.harmonia.pe import results, split_operand
 from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.golden.params.harmonia import (
@@ -47,17 +47,26 @@ def _blocks(params: HarmoniaConverterParams, rng: Generator, cases: int) -> Colu
     return _joined(parts)
 
 
-def _windows(params: HarmoniaOffsetParams, rng: Generator, cases: int) -> Columns:
-    """About ``cases`` beats: a window of any length that learns, beats that apply it, and again."""
-    # Before any window every channel is unchanged, also where an earlier run learned some.
-    parts: list[Columns] = [_applied(params, rng, params.channels // params.width, 0)]
-    parts[0]["channel"] = np.arange(params.channels // params.width) * params.width
-    while sum(len(part["learn"]) for part in parts) < cases or len(parts) < 5:
-        channels = int(rng.integers(2, params.channels + 1))
-        kind = len(parts) // 2 % 3
-        parts.append(_window(params, rng, channels, int(rng.integers(1, 4)), kind))
-        parts.append(_applied(params, rng, 2 * channels, kind))
-    return _joined(parts)
+class HarmoniaOffsetBench(TimedBench[HarmoniaOffsetParams]):
+    """Bench of the offset generator: windows of several lengths, any values, ties, subnormals."""
+
+    def stimulus(self, params: HarmoniaOffsetParams, rng: Generator, cases: int) -> PortColumns:
+        """Draw about ``cases`` beats: a window that learns, beats that apply it, and again."""
+        # Before any window every channel is unchanged, also where an earlier run learned some.
+        parts: list[Columns] = [_applied(params, rng, params.channels // params.width, 0)]
+        parts[0]["channel"] = np.arange(params.channels // params.width) * params.width
+        while sum(len(part["learn"]) for part in parts) < cases or len(parts) < 5:
+            channels = int(rng.integers(2, params.channels + 1))
+            kind = len(parts) // 2 % 3
+            parts.append(_window(params, rng, channels, int(rng.integers(1, 4)), kind))
+            parts.append(_applied(params, rng, 2 * channels, kind))
+        return {"i": {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
+
+    def expected(self, params: HarmoniaOffsetParams, columns: PortColumns) -> PortColumns:
+        return {"o": {"values": offset.results(params, columns["i"])}}
+
+    def cycles(self, params: HarmoniaOffsetParams, columns: PortColumns) -> NDArray[np.int64]:
+        return offset.cycles(params, columns["i"])
 
 
 def _joined(parts: list[Columns]) -> Columns:
