@@ -1,6 +1,6 @@
 """Milliseconds a token of other programs on the same shape.
 
-    python -m benchmarks.rivals.rivals LLAMA WORK -o OUT.json [--layers 32] [--vocabulary 128256]
+    python -m benchmarks.rivals.rivals LLAMA WORK -o OUT.json [--openvino]
 
 LLAMA is a folder with llama.cpp's sources, WORK one with room for a model file. Needs ``gguf``, and
 ``openvino`` where that is wanted.
@@ -90,6 +90,8 @@ def write_model(path: Path, kind: str, layers: int, vocabulary: int) -> None:
 HERE = Path(__file__).parent
 OPENVINO_LAYERS = 8  # its linear layers alone: its GGUF frontend gives graphs without a cache
 SECONDS = 90  # after which a program has failed
+PLAN = {"layers": 32, "vocabulary": 128256, "context": 128, "tokens": 16}
+BATCHES, REPEATS = (1, 16), 2  # the least time of llama.cpp's runs counts
 
 
 def milliseconds(command: list[Any]) -> dict[str, Any]:
@@ -113,22 +115,15 @@ def main() -> None:
     parser.add_argument("llama", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--layers", type=int, default=32)
-    parser.add_argument("--vocabulary", type=int, default=128256)
-    parser.add_argument("--types", nargs="*", default=["bf16", "q8_0", "q4_0"])
-    parser.add_argument("--batches", nargs="+", type=int, default=[1, 16])
-    parser.add_argument("--context", type=int, default=128, help="tokens before those timed")
-    parser.add_argument("--tokens", type=int, default=16)
-    parser.add_argument("--repeats", type=int, default=1, help="of llama.cpp; the least counts")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--openvino", nargs="*", default=[], help="bf16, int8 and int4, if any")
+    parser.add_argument("--openvino", action="store_true", help="its linear layers too")
     options = parser.parse_args()
-    names = ("layers", "vocabulary", "context", "tokens", "repeats", "threads", "openvino")
+    threads = len(os.sched_getaffinity(0))
     record: dict[str, Any] = {
         "command": "python -m benchmarks.rivals.rivals LLAMA WORK -o OUT.json",
         "began": now(),
         "processor": describe_machine()["processor"],
-        **{name: getattr(options, name) for name in names},
+        **PLAN,
+        "threads": threads,
         "rows": [],
     }
 
@@ -142,17 +137,17 @@ def main() -> None:
     if not (build / "llama_decode").exists():
         subprocess.run(["bash", HERE / "build_llama.sh", options.llama, build], check=True)
     model = options.work / "model.gguf"
-    for kind in options.types:
-        write_model(model, kind, options.layers, options.vocabulary)
-        for batch in options.batches:
-            command = [build / "llama_decode", model, options.threads]
-            command += [batch, options.context, options.tokens]
-            tries = [milliseconds(command) for _ in range(options.repeats)]
+    for kind in TYPES:
+        write_model(model, kind, PLAN["layers"], PLAN["vocabulary"])
+        for batch in BATCHES:
+            command = [build / "llama_decode", model, threads]
+            command += [batch, PLAN["context"], PLAN["tokens"]]
+            tries = [milliseconds(command) for _ in range(REPEATS)]
             found = min(tries, key=lambda one: one.get("milliseconds", float("inf")))
             note("llama.cpp", kind, batch, "tokens", found)
         model.unlink()
-    for kind in options.openvino:
-        for batch in options.batches:
+    for kind in ("bf16", "int8", "int4") if options.openvino else ():
+        for batch in BATCHES:
             command = [sys.executable, HERE / "openvino_layers.py", kind, OPENVINO_LAYERS, batch]
             part = f"linear layers of {OPENVINO_LAYERS} decoder layers"
             note("OpenVINO", kind, batch, part, milliseconds(command))

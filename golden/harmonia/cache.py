@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden import bfp
 from tilewright.golden.bits import patterns
-from tilewright.golden.harmonia.mixed import MixedBlocks, truncated
+from tilewright.golden.harmonia.gemm import MixedBlocks, truncated
 from tilewright.golden.harmonia.offset import offsets, subtract
 from tilewright.golden.harmonia.precision import key_bits, value_bits
 from tilewright.golden.params.block import require

@@ -58,7 +58,9 @@ def with_scales(model: Model, scales: Sequence[NDArray[np.float32]]) -> Model:
     for index, (layer, factors) in enumerate(zip(model.layers, scales, strict=True)):
         both = layer.query, layer.key
         wide = [x.weight if x.bias is None else np.column_stack([x.weight, x.bias]) for x in both]
-        folded = (x.astype(np.float32) for x in fold_scales(*wide, factors, rotary=rotary))
+        folded = (
+            x.astype(np.float32) for x in fold_scales(wide[0], wide[1], factors, rotary=rotary)
+        )
         query, key = (
             Linear(x) if linear.bias is None else Linear(np.ascontiguousarray(x[:, :-1]), x[:, -1])
             for x, linear in zip(folded, both, strict=True)

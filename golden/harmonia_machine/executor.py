@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden import bfp
 from tilewright.golden.bfp import Blocks
-from tilewright.golden.harmonia.mixed import MixedBlocks
+from tilewright.golden.harmonia.gemm import MixedBlocks
 from tilewright.golden.harmonia.offset import largest_halved, signed_maximum
 from tilewright.golden.harmonia_machine.isa import (
     Instruction,

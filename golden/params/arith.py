@@ -80,11 +80,6 @@ def signed_bits(low: int, high: int) -> int:
     return max((-low - 1).bit_length() if low < 0 else 0, high.bit_length() if high > 0 else 0) + 1
 
 
-def raw_exponent_bits(fmt: FloatFormat) -> int:
-    """Width of a signed exponent that also covers subnormals after normalisation."""
-    return signed_bits(fmt.min_exponent - fmt.mantissa_bits, fmt.max_exponent)
-
-
 @dataclass(frozen=True, kw_only=True)
 class FloatUnpackParams(PipelinedParams):
     """Pattern to sign, exponent, significand and class.
@@ -114,7 +109,9 @@ class FloatUnpackParams(PipelinedParams):
 
     @property
     def exponent_bits(self) -> int:
-        return raw_exponent_bits(self.format)
+        """Those of a signed exponent that also covers subnormals after normalisation."""
+        fmt = self.format
+        return signed_bits(fmt.min_exponent - fmt.mantissa_bits, fmt.max_exponent)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tilewright.golden.harmonia import mixed
 from tilewright.golden.harmonia.attention import attend, powers
 from tilewright.golden.harmonia.cache import cached
+from tilewright.golden.harmonia.gemm import decode
 from tilewright.golden.params.formats import FP32
 from tilewright.golden.params.harmonia import CacheParams, HarmoniaNumerics
 
@@ -78,7 +78,7 @@ def test_values_of_one_token_come_back():
     q, k, v = heads(6, 1)
     cache = cached(CacheParams(), k, v, 1)
     got = attend(HarmoniaNumerics(), cache, q)
-    expected = mixed.decode(cache.values)[:, 0]
+    expected = decode(cache.values)[:, 0]
     np.testing.assert_array_equal(got[0].view(np.float16).astype(float), expected)
 
 

@@ -8,8 +8,9 @@ import pytest
 from tests.support.claims import claim
 from tilewright.golden import bfp
 from tilewright.golden.bits import decode
-from tilewright.golden.harmonia import mixed
 from tilewright.golden.harmonia.cache import cached
+from tilewright.golden.harmonia.gemm import decode as decode_mixed
+from tilewright.golden.harmonia.gemm import truncated
 from tilewright.golden.harmonia.offset import largest_halved, offsets, signed_maximum, subtract
 from tilewright.golden.harmonia.precision import cache_size, key_bits, value_bits
 from tilewright.golden.params.formats import FP16, BlockFormat
@@ -31,9 +32,9 @@ def test_cut_mantissas_equal_direct_conversion():
     words[::2] |= 0x8000
     formats = [BlockFormat(group=32, mantissa_bits=bits) for bits in PAPER.key_bits]
     high, low = (bfp.encode(f, words) for f in formats)
-    cut = mixed.truncated(high, 8, np.uint8(4))
+    cut = truncated(high, 8, np.uint8(4))
     np.testing.assert_array_equal(cut.mantissa, low.mantissa)
-    np.testing.assert_array_equal(mixed.decode(cut), bfp.decode(formats[1], low))
+    np.testing.assert_array_equal(decode_mixed(cut), bfp.decode(formats[1], low))
 
 
 def test_lengths_by_position():

@@ -7,8 +7,7 @@ import pytest
 
 from tilewright.golden import bfp
 from tilewright.golden.block_gemm import partial
-from tilewright.golden.harmonia import mixed
-from tilewright.golden.harmonia.gemm import gemm, linear
+from tilewright.golden.harmonia.gemm import decode, gemm, linear, truncated
 from tilewright.golden.params.formats import FP16, FP32, IntFormat
 from tilewright.golden.params.harmonia import HarmoniaNumerics
 from tilewright.golden.weights import Weights, quantise
@@ -25,7 +24,7 @@ def operands(numerics, rng, inner, spread=3.0):
     a = bfp.encode(numerics.activation, halves(rng, (9, inner), spread))
     b_high = bfp.encode(numerics.activation, halves(rng, (11, inner), spread))
     lengths = rng.choice([4, 8], (11, 1)).astype(np.uint8)
-    return a, mixed.truncated(b_high, 8, lengths)
+    return a, truncated(b_high, 8, lengths)
 
 
 def test_a_signalling_nan_as_a_scale():
@@ -40,7 +39,7 @@ def test_one_group_equals_exact_arithmetic():
     """numpy rounds an exact fraction's float64 once: sums of a group have far fewer bits."""
     numerics = HarmoniaNumerics(partial=FP32)
     a, b = operands(numerics, np.random.default_rng(3), 32, spread=1)
-    left, right = bfp.decode(numerics.activation, a), mixed.decode(b)
+    left, right = bfp.decode(numerics.activation, a), decode(b)
     got = gemm(numerics, a, b).view(np.float16)
     for i, x in enumerate(left):
         for j, y in enumerate(right):
@@ -71,7 +70,7 @@ def test_infinite_partials_of_both_signs_are_the_canonical_nan(partial_format):
     numerics = HarmoniaNumerics(group=2, partial=partial_format)
     values = np.array([[65504, 0, -65504, 0]], np.float16).view(np.uint16)
     a = bfp.encode(numerics.activation, values)
-    b = mixed.truncated(bfp.encode(numerics.activation, np.abs(values & 0x7FFF)), 8, np.uint8(8))
+    b = truncated(bfp.encode(numerics.activation, np.abs(values & 0x7FFF)), 8, np.uint8(8))
     got = gemm(numerics, a, b)
     assert got[0, 0] == (FP16.nan_bits if partial_format == FP16 else 0)
 

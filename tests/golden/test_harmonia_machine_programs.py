@@ -9,8 +9,7 @@ from tilewright.golden import bfp
 from tilewright.golden.bits import decode
 from tilewright.golden.harmonia import traffic
 from tilewright.golden.harmonia.attention import powers, row_sums
-from tilewright.golden.harmonia.gemm import gemm, linear
-from tilewright.golden.harmonia.mixed import MixedBlocks
+from tilewright.golden.harmonia.gemm import MixedBlocks, gemm, linear
 from tilewright.golden.harmonia.offset import largest_halved
 from tilewright.golden.harmonia_machine.cycles import program_cycles, task
 from tilewright.golden.harmonia_machine.executor import Machine

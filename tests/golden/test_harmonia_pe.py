@@ -5,8 +5,7 @@ import pytest
 
 from tilewright.golden import bfp
 from tilewright.golden.arith import convert
-from tilewright.golden.harmonia import mixed
-from tilewright.golden.harmonia.gemm import gemm, linear
+from tilewright.golden.harmonia.gemm import gemm, linear, truncated
 from tilewright.golden.harmonia.pe import results, split_operand
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
@@ -80,7 +79,7 @@ def test_equals_the_product_of_matrices(params, mode, spread):
         exponents = np.zeros((2, groups), int)
     else:
         high = bfp.encode(numerics.activation, halves(rng, (2, inner), spread))
-        b = mixed.truncated(high, ACTIVATION_BITS, np.uint8(mode.operand_bits))
+        b = truncated(high, ACTIVATION_BITS, np.uint8(mode.operand_bits))
         expected = gemm(numerics, a, b)
         signs, magnitudes, exponents = b.sign, b.mantissa, b.exponent
         scales = rng.integers(0, 1 << 16, exponents.shape)
@@ -161,7 +160,7 @@ def test_modes_may_change_within_a_result(lengths):
     params, rng = HarmoniaPeParams.preset("single"), np.random.default_rng(len(lengths))
     group, fmt = params.group, params.numerics.activation
     a = bfp.encode(fmt, halves(rng, (1, len(lengths) * group)))
-    b = mixed.truncated(
+    b = truncated(
         bfp.encode(fmt, halves(rng, (1, len(lengths) * group))), 8, np.array([lengths], np.uint8)
     )
     pieces = []

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tilewright.golden import bfp
-from tilewright.golden.harmonia import mixed
 from tilewright.golden.harmonia.attention import attend as attend_of_hardware
 from tilewright.golden.harmonia.cache import cached
 from tilewright.golden.harmonia.cached_attention import attend, cached_keys, without_offsets
+from tilewright.golden.harmonia.gemm import decode as decode_mixed
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm.engine import Session, logits
 from tilewright.golden.llm.formats import AndaFormat
@@ -50,7 +50,7 @@ def test_every_query_meets_the_cache_as_it_was_then(name):
     for t in range(prompt, tokens):
         cache = cached(params, key_words[: t + 1], value_words[: t + 1], prompt)
         seen = cached_keys(params, shifted[:, : t + 1])[0]
-        assert np.array_equal(seen, mixed.decode(cache.keys))
+        assert np.array_equal(seen, decode_mixed(cache.keys))
         for p in rng.integers(0, t + 1, 3):
             one = np.zeros((1, 1, t + 1), np.float32)
             one[..., p] = 1
@@ -61,7 +61,7 @@ def test_every_query_meets_the_cache_as_it_was_then(name):
                 values[np.newaxis, : t + 1],
                 lambda _, one=one: one,
             )
-            assert np.array_equal(got[0, 0], mixed.decode(cache.values)[:, p])
+            assert np.array_equal(got[0, 0], decode_mixed(cache.values)[:, p])
             checked += 1
     assert checked == 3 * (tokens - prompt)
 

@@ -138,7 +138,8 @@ def convert(
     """Pack a folder of Hugging Face into another one; returns the description of its layers.
 
     Weights are read from safetensors layer by layer, so that no more than a file's worth of packed
-    ones is in memory. ``target`` appears complete or not at all.
+    ones is in memory. ``target`` appears complete or not at all. ``progress`` is told the name of
+    each tensor that is read.
     """
     check_form(form)
     if target.exists():
@@ -153,16 +154,19 @@ def convert(
         layers: dict[str, dict[str, Any]] = {}
         tied = {"lm_head.weight": "model.embed_tokens.weight"}
         used = set()
+
+        def read(name: str) -> nn.Parameter:
+            if name in reader:
+                used.add(name)
+                progress(name)
+            return reader.parameter(name if name in reader else tied.get(name, name))
+
         for site in list(sites(model)):
-            progress(site.name)
             prefix = site.name[: -len(site.new)]
             for key, layer in zip(site.keys, site.layers(), strict=True):
-                name = f"{prefix}{key}.weight"
-                used.add(name)
-                layer.weight = reader.parameter(name if name in reader else tied.get(name, name))
+                layer.weight = read(f"{prefix}{key}.weight")
                 if layer.bias is not None:
-                    used.add(f"{prefix}{key}.bias")
-                    layer.bias = reader.parameter(f"{prefix}{key}.bias")
+                    layer.bias = read(f"{prefix}{key}.bias")
             packed = SparseLinear.of(site.layers(), sparsity, form, gated=site.gated)
             layers[site.name] = describe_layer(packed)
             for name, tensor in packed.state_dict().items():
@@ -184,15 +188,6 @@ def convert(
                 shutil.copy2(path, folder / path.name)
         folder.rename(target)
     return layers
-
-
-def count_steps(source: Path) -> int:
-    """How often :func:`convert` reports progress."""
-    reader, model = Reader(source), _skeleton(source)
-    places_ = list(sites(model))
-    names = {f"{s.name[: -len(s.new)]}{key}" for s in places_ for key in s.keys}
-    others = [name for name in reader.names() if name.rpartition(".")[0] not in names]
-    return len(places_) + len(others)
 
 
 def _skeleton(source: Path) -> Any:

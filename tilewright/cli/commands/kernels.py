@@ -69,11 +69,11 @@ def _sparsify(args: argparse.Namespace) -> int:
     if not 0 <= sparsity <= 1:
         raise CommandError(f"--sparsity must be 0..1, not {sparsity}")
     try:
-        from tilewright.kernels.checkpoints import convert, count_steps
+        from tilewright.kernels.checkpoints import Reader, convert
     except ImportError as error:
         raise CommandError(f"{error.name} is missing: pip install 'tilewright[torch]'") from error
     try:
-        with progress("packing", count_steps(args.folder)) as tick:
+        with progress("packing", len(Reader(args.folder).names())) as tick:
             layers = convert(args.folder, args.output, sparsity, args.form or "bf16", tick)
     except (ValueError, OSError) as error:
         raise CommandError(str(error)) from error
