@@ -108,8 +108,6 @@ def _lap(times: list[float]) -> Lap:
 
 @dataclass(frozen=True)
 class Figure:
-    """A measured number, and the most that it may be."""
-
     name: str
     value: float
     unit: str = "s"

@@ -53,7 +53,6 @@ START = time.monotonic()
 
 
 def tick(text: str) -> None:
-    """Progress with the time."""
     print(f"{time.monotonic() - START:7.1f} s  {text}", file=sys.stderr, flush=True)
 
 
@@ -177,7 +176,6 @@ def random_words(seed: int, count: int) -> tuple[NDArray[np.uint16], int, int]:
 
 
 def golden_blocks(words: NDArray[np.uint16], group: int, length: int) -> Patterns:
-    """float32 patterns of what block floating point makes of fp16 patterns."""
     fmt = BlockFormat(group=group, mantissa_bits=length)
     return _patterns(bfp.decode(fmt, bfp.encode(fmt, words, saturate=True)))
 

@@ -111,7 +111,6 @@ def _aligned_mantissa(
 
 
 def _refusal(words: NDArray[np.uint16]) -> str:
-    """Names the first infinity or NaN."""
     first = np.argmax((words & 0x7FFF) > FP16.max_finite_bits)
     position = tuple(int(k) for k in np.unravel_index(first, words.shape))
     kind = "infinity" if words[position] & 0x7FFF == FP16.infinity_bits else "NaN"

@@ -259,7 +259,6 @@ def _round_off(
 
 
 def _infinity_or_max(fmt: FloatFormat) -> int:
-    """The last magnitude that is not NaN."""
     return fmt.max_finite_bits if fmt.infinity_bits is None else fmt.infinity_bits
 
 

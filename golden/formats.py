@@ -131,7 +131,6 @@ class NumberFormat:
 
     @property
     def digest(self) -> str:
-        """A hash that changes with the file of the class."""
         return sha256(self.source.read_bytes() if self.source else b"").hexdigest()
 
     def _check(self, what: str, found: Any, bits: int, shape: tuple[int, ...]) -> None:
@@ -144,8 +143,6 @@ class NumberFormat:
 
 @dataclass(frozen=True)
 class PlainFloat:
-    """Floating point without scales."""
-
     fmt: FloatFormat
 
     @property
@@ -188,7 +185,6 @@ class Microscaling:
         return codes.reshape(values.shape).astype(np.int64), (exponent + MX_BIAS).astype(np.int64)
 
     def decode(self, codes: NDArray, scales: NDArray) -> NDArray:
-        """Return elements times the power of two of their block."""
         power = 2.0 ** (np.repeat(scales, self.group, axis=-1) - MX_BIAS)
         return decode_float(self.fmt, codes) * power
 
@@ -212,7 +208,6 @@ class Integer:
         return numbers.reshape(values.shape) & ((1 << self.bits) - 1), scales
 
     def decode(self, codes: NDArray, scales: NDArray) -> NDArray:
-        """Return numbers times the scale of their group."""
         half = 1 << (self.bits - 1)
         steps = np.repeat(decode_float(FP16, scales), self.group, axis=-1)
         return ((codes ^ half) - half) * steps

@@ -180,7 +180,6 @@ def _shared_groups(
     scale: ArrayLike,
     group_end: ArrayLike,
 ) -> NDArray:
-    """Dot products from the sums of their beats, integers in the unit of their group."""
     lowest = _shared(exponent, group_end) - FP16.bias - (params.kept_bits - 1)
 
     def partial(total: Int64s, beat: int) -> NDArray:

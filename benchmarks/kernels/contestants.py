@@ -28,7 +28,6 @@ Packed = TypeVar("Packed", Matrix, DecaMatrix, CodedMatrix)
 
 
 def copies_of(first: Packed, working_set: int) -> list[Packed]:
-    """As many copies as have ``working_set`` bytes together."""
     copies = [first]
     while len(copies) * first.size < working_set:
         copies.append(deepcopy(first))
@@ -63,7 +62,6 @@ def matrices(
 
 
 def attention(copies: Sequence[Cache], queries: int, threads: int) -> Contestant:
-    """One token's attention over caches of a layer: scores, softmax, values."""
     first = copies[0]
     rng = np.random.default_rng(SEED)
     x = bf16_of(rng.standard_normal((first.heads * queries, first.dim), np.float32))

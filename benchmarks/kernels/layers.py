@@ -105,7 +105,6 @@ def quick_plan() -> Plan:
 
 
 def run(plan: Plan) -> Iterator[tuple[str, Row]]:
-    """All measurements: each by its name with its part of the record."""
     most, size = max(plan.threads), max(plan.working_set, 1 << 16)
     roofs = measure_roofs(most, size, plan.rounds, 1_000_000 if plan.rounds > 2 else 100)
     yield "roofs", {"roofs": asdict(roofs)}

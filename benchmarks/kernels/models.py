@@ -224,7 +224,6 @@ def copy_of(layer: SparseLinear) -> SparseLinear:
 
 
 def peak_memory(*, reset: bool = False) -> int:
-    """Bytes that this process has had at most, since the last reset; 0 where unknown."""
     try:
         if reset:
             Path("/proc/self/clear_refs").write_text("5")
@@ -317,7 +316,6 @@ def measure_long_context(plan: ModelPlan, models: Models) -> list[Row]:
 
 
 def measure_sparsities(plan: ModelPlan, models: Models) -> list[Row]:
-    """Seconds per token at batch 1 along the share of zeros, and of stock in the same rounds."""
     known = {0.5: models["sparse bf16"]}
     entered = {STOCK: models[STOCK]} | {
         f"{share:g}": known.get(share) or packed_twin(models[STOCK], "bf16", share)

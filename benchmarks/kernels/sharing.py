@@ -48,7 +48,6 @@ def run(plan: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def measure(about: dict[str, Any]) -> dict[str, Any]:
-    """Seconds per token of stock and sparse models that take turns in one situation."""
     rounds, tokens = about["plan"]["rounds"], about["plan"]["tokens"]
     with ExitStack() as stack:
         children = [stack.enter_context(child(about)) for _ in range(about["processes"])]

@@ -12,7 +12,6 @@ RESULT_LATENCY = 3
 
 
 def group_cycles(mantissa_bits: int) -> int:
-    """Cycles of a group in an APU: its sign word and M planes."""
     return 1 + mantissa_bits
 
 

@@ -17,7 +17,6 @@ accumulate = block_gemm.accumulate
 def partial(
     numerics: AndaNumerics, mantissa_bits: int, sums: NDArray, exponent: NDArray
 ) -> NDArray:
-    """Exact group sums as patterns of the partial format."""
     return block_gemm.partial(numerics, sums, lowest_bit(exponent, mantissa_bits))
 
 

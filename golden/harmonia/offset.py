@@ -92,6 +92,5 @@ def cycles(params: HarmoniaOffsetParams, beats: Columns) -> NDArray[np.int64]:
 
 
 def _runs(learn: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """First beat and end of every run of one kind."""
     starts = np.flatnonzero(np.diff(learn.astype(np.int8), prepend=-1))
     return list(zip(starts.tolist(), [*starts[1:].tolist(), len(learn)], strict=True))

@@ -45,13 +45,11 @@ def _half_sums(params: HarmoniaPeParams, beats: Columns, steps: int) -> NDArray[
 
 
 def _place_within(output: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of each sum within its output."""
     starts = np.flatnonzero(np.diff(output, prepend=-1))
     return np.arange(len(output)) - starts[output]
 
 
 def _step(params: HarmoniaPeParams, steps: Columns, mode: NDArray) -> NDArray[np.int64]:
-    """Power of two of each sum's unit."""
     a, b = (steps[name].astype(np.int64).reshape(-1) for name in ("a_exponents", "b_exponents"))
     bits = np.where(mode == Mode.M8M8.code, ACTIVATION_BITS, OPERAND_BITS)
     of_a, of_b = lowest_bit(a, ACTIVATION_BITS), lowest_bit(b, bits)
@@ -61,7 +59,6 @@ def _step(params: HarmoniaPeParams, steps: Columns, mode: NDArray) -> NDArray[np
 def _terms(
     params: HarmoniaPeParams, partials: NDArray, scale: NDArray, mode: NDArray
 ) -> NDArray[np.uint32]:
-    """fp32 terms: scaled by the weights' scale in M8W4, unscaled otherwise."""
     scaled = multiply(params.partial, FP16, FP32, partials, scale)
     plain = convert(params.partial, FP32, partials)
     return np.where(mode == Mode.M8W4.code, scaled, plain)

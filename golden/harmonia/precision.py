@@ -53,6 +53,5 @@ def cache_size(params: CacheParams, tokens: int, channels: int) -> CacheSize:
 
 
 def _bits(params: CacheParams, lengths: NDArray[np.uint8]) -> int:
-    """Storage of one group of each of these lengths."""
     elements = params.group * (lengths.size + int(lengths.sum(dtype=np.int64)))
     return elements + lengths.size * FP16.exponent_bits

@@ -52,7 +52,6 @@ class AndaNumerics(Limited):
         return IntFormat(bits=self.weight_bits)
 
     def block_format(self, mantissa_bits: int) -> BlockFormat:
-        """Activations with mantissas of ``mantissa_bits``."""
         return BlockFormat(group=self.group, mantissa_bits=mantissa_bits)
 
     @property

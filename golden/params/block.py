@@ -163,7 +163,6 @@ def stream(name: str, /, **members: Any) -> Streams:
 
 
 def _resolved(params: object, size: Any) -> Any:
-    """A declared size as a number."""
     value = attrgetter(size)(params) if isinstance(size, str) else size
     return value if isinstance(value, Field) else getattr(value, "bits", value)
 
@@ -315,5 +314,4 @@ def _plain(value: Any) -> Any:
 
 
 def _token(value: Any) -> str:
-    """A value as a piece of an identifier."""
     return "".join(c if c.isalnum() else "_" for c in str(_plain(value)).lower())

@@ -42,7 +42,6 @@ RegisterMap = tuple[Register | RegisterGroup, ...]
 
 
 def addresses(registers: RegisterMap) -> dict[int, Register]:
-    """The register of every byte offset that has one."""
     found: dict[int, Register] = {}
     for entry in registers:
         if isinstance(entry, Register):

@@ -90,7 +90,6 @@ def register(cls: type[BlockParams]) -> None:
 
 
 def registered_modules() -> list[str]:
-    """Return the modules that ``$TILEWRIGHT_BLOCKS`` names."""
     return [name for name in os.environ.get(MODULES_VARIABLE, "").split(",") if name]
 
 

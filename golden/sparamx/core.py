@@ -35,7 +35,6 @@ class Core:
         return self._did("load", words)
 
     def store(self, words: NDArray) -> NDArray:
-        """VMOVDQU to memory; return its new content."""
         return self._did("store", words)
 
     def vpopcnt(self, words: NDArray) -> NDArray:

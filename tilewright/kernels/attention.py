@@ -174,7 +174,6 @@ class Cache:
         return sum(m.size for m in (*self._cache.keys, *self._cache.values))
 
     def append(self, keys: NDArray[np.uint16], values: NDArray[np.uint16]) -> None:
-        """Later tokens, (heads, tokens, dim) bf16 patterns."""
         self.tail.append(keys, values)
 
     def dense(self) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:

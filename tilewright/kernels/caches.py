@@ -34,8 +34,6 @@ class SparseCache(TransformersCache):
     key_sparsity, value_sparsity:
         Shares of each layer's keys and values that become zero; 30% and 50% by default, at which
         the SparAMX paper finds less than 1% of accuracy lost. With 0 and 0 they are packed dense.
-    threads:
-        As many as PyTorch uses, by default.
 
     The prompt attends to itself unpruned. It is pruned and packed when the first token after it
     arrives; that and later tokens stay dense.
@@ -47,7 +45,6 @@ class SparseCache(TransformersCache):
         *,
         key_sparsity: float = KEY_SPARSITY,
         value_sparsity: float = VALUE_SPARSITY,
-        threads: int | None = None,
     ):
         for name, share in (("key", key_sparsity), ("value", value_sparsity)):
             if not 0 <= share <= 1:
@@ -56,11 +53,8 @@ class SparseCache(TransformersCache):
         kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
         if kinds != {"full_attention"} or getattr(text, "sliding_window", None):
             raise ValueError("a sparse cache has no sliding windows, which this model's layers use")
-        layers = [
-            SparseLayer(key_sparsity, value_sparsity, threads)
-            for _ in range(text.num_hidden_layers)
-        ]
-        super().__init__(layers=layers)
+        count = text.num_hidden_layers
+        super().__init__(layers=[SparseLayer(key_sparsity, value_sparsity) for _ in range(count)])
 
 
 class SparseLayer(DynamicLayer):
@@ -74,9 +68,9 @@ class SparseLayer(DynamicLayer):
     sequences: int  # of the packed tokens
     warned = False
 
-    def __init__(self, key_sparsity: float, value_sparsity: float, threads: int | None):
+    def __init__(self, key_sparsity: float, value_sparsity: float):
         super().__init__()
-        self.sparsity, self.threads = (key_sparsity, value_sparsity), threads
+        self.sparsity = key_sparsity, value_sparsity
 
     def update(self, keys: Tensor, values: Tensor, *args: Any, **named: Any) -> Any:
         """Take new tokens, (sequences, heads, tokens, dim); all keys and values as dense tensors.
@@ -230,11 +224,7 @@ class SparsePlace:
         if abs(scale * sqrt(dim) - 1) > 1e-6:  # the kernels divide by sqrt(dim)
             query = query * (scale * sqrt(dim))
         mixed = joined.new_empty((rows, 1, queries * dim))
-        packed.attend(
-            bits_of(query.reshape(-1, dim)),
-            threads=self.layer.threads,
-            out=bits_of(mixed.view(-1, dim)),
-        )
+        packed.attend(bits_of(query.reshape(-1, dim)), out=bits_of(mixed.view(-1, dim)))
         return mixed
 
 

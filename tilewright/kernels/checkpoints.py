@@ -240,7 +240,6 @@ class Writer:
         self._bytes = self._total = 0
 
     def add(self, name: str, tensor: Tensor) -> None:
-        """Keep a tensor for the current file, or write that first."""
         size = tensor.numel() * tensor.element_size()
         if self._shard and self._bytes + size > SHARD_BYTES:
             self._write()

@@ -4,7 +4,8 @@ import os
 import platform
 import re
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -35,7 +36,7 @@ def describe_machine() -> dict[str, Any]:
         "compiler": said.splitlines()[0],
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "torch": _torch_version(),
+        "torch": version("torch") if find_spec("torch") else None,
         "paths": tuple(path.name.lower() for path in available_paths()),  # of the kernels
     }
 
@@ -68,10 +69,3 @@ def _huge_pages() -> str:
         return "unknown"
     chosen = re.search(r"\[(\w+)\]", text)
     return chosen.group(1) if chosen else "unknown"
-
-
-def _torch_version() -> str | None:
-    try:
-        return version("torch")
-    except PackageNotFoundError:
-        return None

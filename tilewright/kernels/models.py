@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 FAMILIES = ("Llama", "Mistral", "Qwen2")
 
 Model = TypeVar("Model", bound=nn.Module)
-Progress = Callable[[str], None]
 
 
 def sparsify(
@@ -35,11 +34,9 @@ def sparsify(
     sparsity: float | None = 0.5,
     *,
     form: str = "bf16",
-    threads: int | None = None,
     skip: Collection[str] = (),
     fuse: bool = True,
     one_call: bool = True,
-    progress: Progress | None = None,
 ) -> Model:
     """Replace every linear layer of ``model`` in place by a packed one; returns ``model``.
 
@@ -51,8 +48,6 @@ def sparsify(
     form:
         "bf16"; "int8" with one scale per output and activations quantised row by row; or a scheme
         of DECA such as "bf8" or "mxfp4".
-    threads:
-        As many as PyTorch uses, by default.
     skip:
         Names of layers that stay. One that cannot be replaced stays too, with a warning that says
         why.
@@ -62,8 +57,6 @@ def sparsify(
         Send a token through all decoder layers of a fused model in one call, with attention of the
         library's own, whose last bits are not PyTorch's. Where that is not possible, and with
         False, it goes layer by layer, with PyTorch's attention.
-    progress:
-        Told the name of each layer before it is packed.
 
     Each layer's dense weights are freed as soon as it is packed.
     """
@@ -72,10 +65,8 @@ def sparsify(
     check_form(form)
     replaced = 0
     for site in list(sites(model, skip, fuse)):
-        if progress is not None:
-            progress(site.name)
         try:
-            site.pack(sparsity, form, threads)
+            site.put(SparseLinear.of(site.layers(), sparsity, form, gated=site.gated))
         except (ValueError, TypeError) as error:
             warnings.warn(f"{site.name} stays dense: {error}", stacklevel=2)
             continue
@@ -115,11 +106,6 @@ class Site:
 
     def layers(self) -> list[nn.Linear]:
         return [getattr(self.parent, key) for key in self.keys]
-
-    def pack(self, sparsity: float | None, form: str, threads: int | None) -> None:
-        """Put the packed layer in the place of the others."""
-        layer = SparseLinear.of(self.layers(), sparsity, form, gated=self.gated, threads=threads)
-        self.put(layer)
 
     def put(self, layer: SparseLinear) -> None:
         """Replace the layers by a packed one, and the parent's forward by that of the joined."""
@@ -229,7 +215,6 @@ class FusedAttention(nn.Module):
 
 
 def attention_of(implementation: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
-    """The attention that a model of Transformers is set to use."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
     from transformers.models.llama.modeling_llama import eager_attention_forward
 
@@ -343,7 +328,6 @@ class FusedLayer(nn.Module):
 
 
 def can_step(layer: nn.Module) -> bool:
-    """Whether a decoder layer consists of packed layers and norms that a step can do."""
     attention, mlp = getattr(layer, "self_attn", None), getattr(layer, "mlp", None)
     packed = (
         *(getattr(attention, name, None) for name in ("qkv_proj", "o_proj")),

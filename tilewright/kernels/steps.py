@@ -72,7 +72,6 @@ def clocks_of_all() -> int | None:
 
 
 def parts_of(layer: Any) -> tuple[Any, ...]:
-    """Attention, MLP, their four layers, and the two norms of a decoder layer."""
     inner = layer._modules
     attention, mlp = inner["self_attn"], inner["mlp"]
     return (

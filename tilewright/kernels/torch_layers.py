@@ -34,6 +34,8 @@ class SparseLinear(nn.Module):
         Outputs are gates and values in turn, 16 of each; returns silu(gate) * value.
     """
 
+    threads: int | None = None  # as many as PyTorch uses
+
     def __init__(
         self,
         form: str,
@@ -43,10 +45,9 @@ class SparseLinear(nn.Module):
         bias: Tensor | None = None,
         *,
         gated: bool = False,
-        threads: int | None = None,
     ):
         super().__init__()
-        self.form, self.threads, self.gated = form, threads, gated
+        self.form, self.gated = form, gated
         self.out_features, self.in_features = shape
         self._names = PARTS[family(form)]
         for name in self._names:
@@ -63,7 +64,6 @@ class SparseLinear(nn.Module):
         form: str = "bf16",
         *,
         gated: bool = False,
-        threads: int | None = None,
     ) -> SparseLinear:
         """The pruned and packed form of a layer, or of several with the same inputs as one.
 
@@ -87,7 +87,7 @@ class SparseLinear(nn.Module):
         scales = None if packed.scales is None else torch.from_numpy(packed.scales)
         parts = {name: torch.from_numpy(array) for name, array in packed.parts.items()}
         shape = (matrix.shape[0], matrix.shape[1])
-        return cls(form, shape, parts, scales, bias, gated=gated, threads=threads)
+        return cls(form, shape, parts, scales, bias, gated=gated)
 
     def named_parts(self) -> Iterator[tuple[str, Tensor]]:
         for name in self._names:

@@ -8,6 +8,7 @@ as tokens of the windows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,6 +28,15 @@ IMPLEMENTATION = "tilewright_harmonia"  # the name under which Transformers find
 CONVERTED = "tilewright_converted"  # attribute of keys that a HarmoniaCache has converted
 SETTINGS = "tilewright_attention"  # attribute of an attention module: its HarmoniaConfig
 _BINADE_BELOW_INFINITY = 32768.0  # an offset of fp16's infinity, as the hardware takes it
+
+
+def register_attention(name: str, function: Callable[..., tuple[Tensor, None]]) -> None:
+    """Make an attention known to Transformers; its mask is that of eager attention."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask
+
+    AttentionInterface.register(name, function)
+    AttentionMaskInterface.register(name, eager_mask)
 
 
 def attention_forward(

@@ -69,13 +69,11 @@ class LinearFormat:
     @property
     def group(self) -> int | None:
         """Inputs that share an exponent or a scale, if activations are converted."""
-        if self.activation is None:
-            return None
-        if isinstance(self.activation, BlockActivation):
-            return self.activation.group
         if isinstance(self.activation, OwnFormat):
             return self.activation.form.group
-        return resolve_scheme(self.activation.scheme).config.group
+        if isinstance(self.activation, InScheme):
+            return resolve_scheme(self.activation.scheme).config.group
+        return None if self.activation is None else self.activation.group
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,6 @@ def _request(
 
 
 def _batches(lengths: list[int], together: int | None) -> list[list[int]]:
-    """Numbers of the requests that go through a model at a time."""
     if together is None:
         return [[number] for number in range(len(lengths))]
     batches: list[list[int]] = []

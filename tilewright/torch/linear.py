@@ -100,7 +100,6 @@ class FormatLinear(torch.nn.Linear):
         return self.in_own[1].to(weight.device)
 
     def _book(self, operand: str) -> Book:
-        """The book with its tables where the layer is now."""
         tables = {name: getattr(self, f"{operand}_{name}") for name in _TABLES}
         return replace(getattr(self, f"{operand}_book"), **tables)
 

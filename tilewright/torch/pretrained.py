@@ -72,9 +72,7 @@ class TilewrightQuantizer(HfQuantizer):
     def is_trainable(self) -> bool:
         return bool(self.quantization_config.format.straight_through)
 
-    @property
-    def is_qat_trainable(self) -> bool:
-        return self.is_trainable
+    is_qat_trainable = is_trainable
 
     @property
     def is_compileable(self) -> bool:

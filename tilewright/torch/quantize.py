@@ -7,7 +7,12 @@ from typing import Any
 
 import torch
 
-from tilewright.torch.attention import IMPLEMENTATION, SETTINGS, attention_forward
+from tilewright.torch.attention import (
+    IMPLEMENTATION,
+    SETTINGS,
+    attention_forward,
+    register_attention,
+)
 from tilewright.torch.config import (
     CONFIGS,
     KIND_OF_NAME,
@@ -169,7 +174,6 @@ def _modules_of(model: torch.nn.Module, recipe: Recipe) -> Found:
 
 
 def _plain(name: str, module: torch.nn.Module) -> torch.nn.Linear:
-    """A linear layer of PyTorch's own, without a format."""
     if isinstance(module, FormatLinear):
         raise ModuleError(name, "it has a format already: restore_ the model first")
     if type(module) is not torch.nn.Linear:
@@ -193,18 +197,9 @@ def _check(name: str, module: torch.nn.Linear, form: LinearFormat) -> None:
 
 def _attach(model: Any, attentions: Mapping[str, torch.nn.Module], config: HarmoniaConfig) -> str:
     """Give attention modules their settings; the name of the implementation before."""
-    register_attention()
+    register_attention(IMPLEMENTATION, attention_forward)
     for module in attentions.values():
         setattr(module, SETTINGS, config)
     previous = str(model.config._attn_implementation)
     model.set_attn_implementation(IMPLEMENTATION)
     return previous
-
-
-def register_attention() -> None:
-    """Make Harmonia's attention known to Transformers; its mask is that of eager attention."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import eager_mask
-
-    AttentionInterface.register(IMPLEMENTATION, attention_forward)
-    AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)

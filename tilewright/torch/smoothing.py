@@ -1,16 +1,13 @@
 """Harmonia's smoothing factors on a model of Transformers: learned on text, folded into weights.
 
 The factors of a key head's channels multiply the rows of its key projection and divide those of
-the query heads that share it: scores stay the same, conversion errors do not, since factors that
-even out a group's magnitudes keep more of the small ones. They are folded on the way into the
-conversion of the weights, so the model's parameters stay as they are and ``restore_`` takes the
-factors out again.
+the query heads that share it: scores stay the same, but a group of even magnitudes loses less in
+the conversion. They are folded on the way into the conversion of the weights, so that ``restore_``
+takes them out again.
 
 Factors are learned layer by layer, so that attention's contribution to the layer's output changes
-least when Q and K are converted; P and V do not depend on them and stay exact. Conversion is a
-staircase whose steps move with the factors: there is no gradient. Each step tries a random change
-of a head's factors and keeps it if the error falls; heads do not depend on each other and learn at
-the same time. The seed decides everything.
+least when Q and K are converted. There is no gradient: each step tries a random change of every
+head's factors and keeps it where the error falls. The seed decides everything.
 """
 
 from __future__ import annotations
@@ -24,7 +21,13 @@ import torch
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.harmonia import CacheParams
-from tilewright.torch.attention import SETTINGS, key_scores, shared_heads, softmax
+from tilewright.torch.attention import (
+    SETTINGS,
+    key_scores,
+    register_attention,
+    shared_heads,
+    softmax,
+)
 from tilewright.torch.config import HarmoniaConfig, LinearFormat
 from tilewright.torch.convert import Tensor, to_block_float
 from tilewright.torch.linear import FormatLinear, convert_linear
@@ -97,10 +100,6 @@ def learn(
 
 
 def _recorded(model: Any, sequences: Sequence[Sequence[int]]) -> dict[torch.nn.Module, Seen]:
-    """The inputs of each attention module, one sequence after the other."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import eager_mask
-
     seen: dict[torch.nn.Module, Seen] = {}
 
     def record(
@@ -116,8 +115,7 @@ def _recorded(model: Any, sequences: Sequence[Sequence[int]]) -> dict[torch.nn.M
         )
         return result.transpose(1, 2).contiguous(), None
 
-    AttentionInterface.register(RECORDER, record)
-    AttentionMaskInterface.register(RECORDER, eager_mask)
+    register_attention(RECORDER, record)
     before = model.config._attn_implementation
     model.set_attn_implementation(RECORDER)
     try:
@@ -163,7 +161,6 @@ class _Layer:
         return Learned(self._scales(best).tolist(), float(before.sum() / count), after)
 
     def _better(self, best: Tensor, errors: Tensor, candidate: Tensor) -> tuple[Tensor, Tensor]:
-        """Head by head whichever has the smaller error."""
         found = self._errors(candidate)
         wins = found < errors
         return torch.where(wins[:, None], candidate, best), torch.where(wins, found, errors)
