@@ -198,7 +198,7 @@ def test_attention_has_goldens_bits(tail):
     torch.manual_seed(2)
     keys, values = torch.randn(2, 1, 2, 40, 16).to(torch.bfloat16)
     late = torch.randn(2, 2, tail, 16).to(torch.bfloat16)
-    layer = SparseLayer(0.3, 0.5, None)
+    layer = SparseLayer(0.3, 0.5)
     layer.update(keys, values)
     query = torch.randn(4, 16).to(torch.bfloat16)
     for t in range(tail):
@@ -273,7 +273,7 @@ def test_what_does_not_fit_is_refused():
     window = MistralConfig(sliding_window=16, num_hidden_layers=2)
     with pytest.raises(ValueError, match=r"^a sparse cache has no sliding windows"):
         SparseCache(window)
-    layer = SparseLayer(0.3, 0.5, None)
+    layer = SparseLayer(0.3, 0.5)
     layer.update(torch.zeros(1, 2, 4, 16), torch.zeros(1, 2, 4, 16))
     with pytest.raises(ValueError, match=r"^a sparse cache holds bf16, not torch.float32"):
         layer.pack()
