@@ -3,10 +3,10 @@
 import pytest
 
 from tilewright.claims import load_claims
-from tilewright.claims.anda import anda_model_speedup
+from tilewright.claims.anda import _lengths, anda_model_speedup
 from tilewright.golden.params.anda_machine import AndaParams, group_rows
 from tilewright.sim import accelerator as acc
-from tilewright.sim.anda import lengths_of_saving
+from tilewright.sim.anda import MODULES, lengths_of_saving
 from tilewright.sim.models import resolve_model
 from tilewright.sim.programs import length_of_cycles, projections_time, slower_array
 from tilewright.sim.workload import linear
@@ -26,9 +26,10 @@ def test_programs_take_a_little_longer_than_the_formula():
     formula = sum(time.cycles for time in acc.run(acc.anda(lengths), products))
     assert 1 < found.cycles / formula < 1.05
     assert slower_array(found, 1) == found.cycles < slower_array(found, 2) < 2 * found.cycles
-    machines = (acc.baseline("fp-fp"), acc.anda(lengths_of_saving(shape, 2.5).lengths))
+    own = dict(zip(MODULES, _lengths("opt-1.3b", "1p0"), strict=True))
+    machines = (acc.baseline("fp-fp"), acc.anda(own))
     theirs, ours = (sum(time.cycles for time in acc.run(m, products)) for m in machines)
-    assert anda_model_speedup("opt-1.3b", 2.5) == pytest.approx(theirs / ours, rel=0.01)
+    assert anda_model_speedup("opt-1.3b", "1p0") == pytest.approx(theirs / ours, rel=0.01)
 
 
 def test_printed_savings_are_those_of_whole_lengths():

@@ -35,7 +35,8 @@ def test_ids_are_unique_over_all_papers():
 
 
 def test_a_claim_has_the_types_of_its_fields(tmp_path):
-    extra = 'compare = "absolute"\ntolerance = 1\nreason = "r"\ncause = "another process"\n'
+    extra = 'compare = "absolute"\ntolerance = 1\nours = ["f", 2]\n'
+    extra += 'reason = "r"\ncause = "another process"\n'
     assert read(tmp_path, GOOD + extra) == {
         "deca.x": Claim(
             paper="deca",
@@ -44,6 +45,7 @@ def test_a_claim_has_the_types_of_its_fields(tmp_path):
             where="Table 1",
             compare=Compare.ABSOLUTE,
             tolerance=1,
+            ours=("f", 2),
             reason="r",
             cause=Cause.PROCESS,
         )
@@ -71,7 +73,12 @@ def test_a_claim_has_the_types_of_its_fields(tmp_path):
             "deca.x: compare = 'true' goes with a truth value, not with 2.0",
         ),
         ([GOOD + "with = { n = 3 }"], "deca.x: with needs study"),
-        ([GOOD + 'compare = "at_most"\ncause = "another machine"'], "deca.x: cause needs reason"),
+        (
+            [GOOD + 'compare = "at_most"\nours = ["f"]\ncause = "another machine"'],
+            "deca.x: cause needs reason",
+        ),
+        ([GOOD + "tolerance = 1"], "deca.x: ours goes with a comparison, and only there"),
+        ([GOOD + 'ours = ["f"]'], "deca.x: ours goes with a comparison, and only there"),
         ([GOOD + 'cause = "our designs"'], "deca.x: 'our designs' is not a valid Cause"),
         (
             [GOOD + 'same_as = "deca.y"'],

@@ -1,12 +1,12 @@
 """The scoreboard: no figure or verdict drifts unseen, and what can fail is counted, once."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tilewright.claims import Cause, Compare, find_claim, papers
+from tilewright.claims import FUNCTIONS, MEASURED, PREDICTION, Cause, Compare, find_claim, papers
 from tilewright.claims import deca as answers_of_deca
-from tilewright.claims.registry import EVALUATIONS, MEASURED, PREDICTION, Evaluation, answers
 from tilewright.claims.scoreboard import (
     COUNTED,
     HARDWARE,
@@ -243,14 +243,11 @@ def test_what_cannot_be_compared_is_refused():
         compare(Compare.RELATIVE, [1.0], 2.0, 0.0)
 
 
-def test_every_claim_has_one_evaluation(monkeypatch):
-    with pytest.raises(ValueError, match=r"^deca\.fig13\.cores_equal has two evaluations$"):
-        answers(PREDICTION, {"deca.fig13.cores_equal": ()})(answers_of_deca.cores_needed)
-    monkeypatch.setitem(EVALUATIONS, "deca.x", Evaluation(lambda: 1.0, PREDICTION))
-    scoreboard_claims.cache_clear()
-    with pytest.raises(ValueError, match=r"evaluations without a claim: deca\.x$"):
-        scoreboard_claims("deca")
-    scoreboard_claims.cache_clear()
+def test_every_function_answers_a_claim():
+    asked = {c.ours[0] for paper in papers() for c in scoreboard_claims(paper) if c.ours}
+    assert asked == set(FUNCTIONS)
+    with pytest.raises(ValueError, match=r"^deca\.clock: unknown function 'peak'; did you"):
+        answer(replace(find_claim("deca.clock"), compare=Compare.EQUAL, ours=("peak",)))
 
 
 def test_a_changed_constant_shows_in_the_figures():

@@ -2,28 +2,33 @@
 
 ``[headlines]`` has the claims of the abstract and the conclusion, with the figures of each.
 
-The modules of the papers' names compute our figures; ``tilewright.claims.scoreboard`` compares the
-two. A claim with a ``study`` is compared by that study of ``tilewright.studies``. A fact is a claim
-that is not compared: a value that tests and the report read.
+``ours`` of a claim names the function of the paper's module that computes our figure, and its
+arguments; ``tilewright.claims.scoreboard`` compares the two. A claim with a ``study`` is compared
+by that study of ``tilewright.studies``. A fact is a claim that is not compared: a value that tests
+and the report read.
 """
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
 
 __all__ = [
-    *("CLAIMS", "Cause", "Claim", "Compare", "Value"),
-    *("claims_of_study", "facts", "find_claim", "load_claims", "load_headlines", "papers"),
+    *("CLAIMS", "FUNCTIONS", "MEASURED", "Answer", "Cause", "Claim", "ClaimClass", "Compare"),
+    *("Value", "answers", "claims_of_study", "facts", "find_claim", "load_claims"),
+    *("load_headlines", "papers"),
+    *("PREDICTION", "RTL", "SILICON", "NETLIST", "MODEL", "IDENTITY", "BOUND", "FITTED"),
 ]
 
 CLAIMS = Path(__file__).parent
 
+Answer = bool | float | list[float]
 Value = bool | int | float | str | list["Value"] | dict[str, "Value"]
 
 
@@ -75,9 +80,52 @@ class Cause(StrEnum):
         }[self]
 
 
+class ClaimClass(StrEnum):
+    """The class of an evaluated claim.
+
+    A prediction or a measurement shows something: its value was not used to get ours. In the other
+    classes agreement shows nothing.
+    """
+
+    PREDICTION = "prediction"  # out of sample: no constant was fitted to it
+    RTL = "measured on our RTL"
+    SILICON = "measured on silicon"
+    NETLIST = "from a netlist"
+    MODEL = "measured on open models"  # perplexities and tasks of open models
+    FITTED = "fitted"  # a constant of the model was fitted to it
+    DERIVED = "derived from fitted"  # arithmetic on figures that constants were fitted to
+    IDENTITY = "identity"  # a definition, or a formula against itself
+    BOUND = "bound"  # at least, at most, or a trend of predictions
+
+
+PREDICTION, RTL, SILICON, NETLIST, MODEL = list(ClaimClass)[:5]
+FITTED, DERIVED, IDENTITY, BOUND = list(ClaimClass)[5:]
+MEASURED = (RTL, SILICON, NETLIST, MODEL)
+F = TypeVar("F", bound=Callable[..., Answer])
+# By name; the class is that of figures: bounds and fitted figures among them differ.
+FUNCTIONS: dict[str, tuple[Callable[..., Answer], ClaimClass]] = {}
+
+
+def answers(claim_class: ClaimClass) -> Callable[[F], F]:
+    """Let claims name a function in ``ours``.
+
+    One of a measured class reads committed records, of synthesis, of runs of the RTL or of the
+    kernels, and raises :class:`tilewright.sim.records.NoRecordError` where one is missing.
+    """
+
+    def enter(function: F) -> F:
+        FUNCTIONS[function.__name__] = (function, claim_class)
+        return function
+
+    return enter
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One figure of a paper, or several under one head. In a file ``with`` gives ``arguments``."""
+    """One figure of a paper, or several under one head.
+
+    In a file ``with`` gives ``arguments``, and ``class`` gives ``claim_class``.
+    """
 
     paper: str  # the file's name, not one of its keys
     id: str
@@ -88,6 +136,8 @@ class Claim:
     table: str = ""  # whose residuals are stated together
     compare: Compare = Compare.RELATIVE
     tolerance: float | None = None  # a share where relative or inside, in units where absolute
+    ours: tuple[Any, ...] = field(hash=False, default=())  # a function's name and its arguments
+    claim_class: ClaimClass | None = None  # where it is not that of the function
     study: str = ""  # the study that compares it
     arguments: dict[str, Any] = field(hash=False, default_factory=dict)  # of the study
     reason: str = ""  # of a known deviation
@@ -114,6 +164,7 @@ class Claim:
             (self.compare is Compare.TRUE) == isinstance(self.value, bool),
             f"compare = 'true' goes with a truth value, not with {self.value!r}",
         )
+        require(bool(self.ours) == self.is_compared, "ours goes with a comparison, and only there")
 
     @property
     def is_compared(self) -> bool:
@@ -195,10 +246,8 @@ def _read(path: Path) -> dict[str, Claim]:
 
 
 def _claim(paper: str, entry: dict[str, Any]) -> Claim:
-    """A claim of the keys of an entry, of which one has the name of a word of Python."""
-    given = {"arguments" if key == "with" else key: value for key, value in entry.items()}
-    given["compare"] = Compare(given.get("compare", Compare.RELATIVE))
-    if "cause" in given:
-        given["cause"] = Cause(given["cause"])
-    given["derived_from"] = tuple(given.get("derived_from", ()))
+    words = {"with": "arguments", "class": "claim_class"}  # keys that are words of Python
+    types = {"compare": Compare, "cause": Cause, "class": ClaimClass}
+    types |= {"derived_from": tuple, "ours": tuple}
+    given = {words.get(k, k): types[k](v) if k in types else v for k, v in entry.items()}
     return Claim(paper=paper, **given)

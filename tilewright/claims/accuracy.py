@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from tilewright.claims.registry import MODEL, answers
+from tilewright.claims import MODEL, answers
 from tilewright.sim.records import NoRecordError
 
 RECORDS = Path(__file__).parents[1] / "studies" / "accuracy" / "records"
@@ -55,7 +55,7 @@ def module_loss(module: str, length: int) -> float:
     raise NoRecordError(f"no accuracy record of length {length} in {module}")
 
 
-@answers(MODEL, {"anda.sens.bits_removed.others": (64, 1)})
+@answers(MODEL)
 def bits_removed(group: int, loss_percent: float) -> float:
     """How many of an fp16 significand's 11 bits can be cut everywhere within a loss."""
     lengths = {row["length"] for row in _record("sensitivity")["by_group"]}
@@ -63,28 +63,28 @@ def bits_removed(group: int, loss_percent: float) -> float:
     return float(11 - 1 - short)
 
 
-@answers(MODEL, {"anda.sens.group_tradeoff": (False,), "harmonia.sens.group": (True,)})
+@answers(MODEL)
 def smaller_groups_lose_less(everywhere: bool) -> bool:
     """With each mantissa length, the smaller the group the smaller the loss."""
     losses = ([length_loss(n, group, everywhere) for group in GROUPS] for n in LENGTHS)
     return all(few < many for row in losses for few, many in pairwise(row))
 
 
-@answers(MODEL, {"harmonia.sens.below8_sharp": ()})
+@answers(MODEL)
 def sharp_below_eight_bits() -> bool:
     """At 7 bits everywhere more than 1% is lost, and at 6 over five times as much."""
     seven, six = (length_loss(n, 32, True) for n in (7, 6))
     return seven > 1 and six > 5 * seven
 
 
-@answers(MODEL, {"anda.sens.qkv_most": ()})
+@answers(MODEL)
 def qkv_loses_most() -> bool:
     """With any of these lengths in one module alone, the inputs of qkv lose most."""
     losses = ([module_loss(module, n) for module in MODULES] for n in (4, 5, 6, 7))
     return all(qkv > max(others) for qkv, *others in losses)
 
 
-@answers(MODEL, {"anda.sens.d_model_dependent": ()})
+@answers(MODEL)
 def down_projection_loses() -> bool:
     """Four or five bits in the down projection alone lose more than 1%."""
     return all(module_loss("A_d", n) > 1 for n in (4, 5))
@@ -98,7 +98,7 @@ def cache_loss(variant: str) -> float:
     return _loss(rows[variant], rows[FULL])
 
 
-@answers(MODEL, {"harmonia.acc.vs_naive": ("4 bits, windows, offsets, factors",)})
+@answers(MODEL)
 def cache_answers_gain(variant: str) -> float:
     """Percent of a retrieval task's answers: more right than with a cache of 4 bits alone."""
     rows = {row["name"]: row["first_choice"] for row in _record("kv")["retrieval"]}
@@ -115,13 +115,13 @@ def window_loss(initial: int, local: int) -> float:
     raise NoRecordError(f"no accuracy record of windows of {initial} and {local} tokens")
 
 
-@answers(MODEL, {"harmonia.alloc.attention_pattern": ()})
+@answers(MODEL)
 def windows_help() -> bool:
     """A window of the latest tokens loses less than none, and one of the first ones besides."""
     return window_loss(0, 64) < window_loss(0, 0) and window_loss(32, 32) < window_loss(0, 32)
 
 
-@answers(MODEL, {"harmonia.sens.kv.knee": (1,)})
+@answers(MODEL)
 def cache_knee(loss_percent: float) -> float:
     """Shortest mantissa of old tokens that loses no more than this, windows and offsets on."""
     name = "{} bits for old tokens, windows, offsets"
@@ -137,7 +137,7 @@ def _search(loss_percent: float) -> dict[str, Any]:
     raise NoRecordError(f"no accuracy record of a search within {loss_percent:g}%")
 
 
-@answers(MODEL, {"anda.search.open_model.0p1": (0.1,), "anda.search.open_model.1p0": (1,)})
+@answers(MODEL)
 def search_saving(loss_percent: float) -> list[float]:
     """Saving of bit operations that a search within this loss finds, as a range of one."""
     saving = float(_search(loss_percent)["best"]["saving"])
@@ -149,13 +149,13 @@ def search_found(loss_percent: float) -> dict[str, int]:
     return dict(zip(MODULES, _search(loss_percent)["best"]["lengths"], strict=True))
 
 
-@answers(MODEL, {"anda.fig14.qkv_longest": ((0.1, 1),)})
+@answers(MODEL)
 def qkv_longest(losses: tuple[float, ...]) -> bool:
     """No module has longer mantissas than the inputs of qkv."""
     return all(found["A_qkv"] == max(found.values()) for found in map(search_found, losses))
 
 
-@answers(MODEL, {"anda.fig14.d_shortest": ((0.1, 1),)})
+@answers(MODEL)
 def down_projection_shortest(losses: tuple[float, ...]) -> bool:
     """The down projection has no longer mantissas than qkv and the output projection."""
     found = [search_found(loss) for loss in losses]
@@ -175,29 +175,20 @@ def model_losses(fmt: str) -> dict[str, float]:
     return found
 
 
-@answers(
-    MODEL,
-    {
-        "harmonia.table1.kv8": ("Harmonia, 8 bits",),
-        "harmonia.table1.kv4": ("Harmonia, windows, offsets",),
-        "harmonia.table1.anda_m8": ("Anda 8/8/8/8",),
-        "harmonia.table1.anda_m6": ("Anda 6/6/6/6",),
-        "harmonia.table1.anda_m4": ("Anda 4/4/4/4",),
-    },
-)
+@answers(MODEL)
 def mean_loss(fmt: str) -> float:
     """Percent of perplexity lost with a format, mean over the open models."""
     return fmean(model_losses(fmt).values())
 
 
-@answers(MODEL, {"harmonia.alloc.gain": ("Harmonia, windows", "Harmonia, 4-bit cache")})
+@answers(MODEL)
 def regained(fmt: str, over: str) -> float:
     """Points of perplexity by which a format loses less than another, on the nearest open model."""
     ours, theirs = model_losses(fmt), model_losses(over)
     return min(theirs[name] - loss for name, loss in ours.items())
 
 
-@answers(MODEL, {"harmonia.abs.loss": ("Harmonia, windows, offsets",)})
+@answers(MODEL)
 def task_loss(fmt: str) -> float:
     """Percentage points of accuracy lost with a format, mean over zero-shot tasks; SmolLM2."""
     rows = _record("models/smollm2-135m")["zero_shot"]["rows"]

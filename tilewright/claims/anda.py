@@ -5,8 +5,7 @@ from functools import cache
 from itertools import product
 from statistics import fmean
 
-from tilewright.claims import find_claim
-from tilewright.claims.registry import NETLIST, PREDICTION, answers
+from tilewright.claims import NETLIST, PREDICTION, answers, find_claim
 from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares
 from tilewright.sim.calibration import cached, measured
@@ -24,30 +23,26 @@ ANDA_MODELS = (
 PREFILL = 2048
 
 
-def _savings(loss: str) -> list[float]:
-    """The published savings of bit operations on WikiText2, in the order of ``ANDA_MODELS``."""
-    names = (f"anda.table2.bops.wikitext2.{loss}.{model}" for model in ANDA_MODELS)
-    return [find_claim(name).number for name in names]
+answers(NETLIST)(pe_ratio)
 
 
-SAVINGS = {loss: _savings(loss) for loss in ("0p1", "1p0")}
-LLAMA_13B = {
-    loss: ("llama-13b", savings[ANDA_MODELS.index("llama-13b")])
-    for loss, savings in SAVINGS.items()
-}
+@cache
+def _lengths(model: str, loss: str) -> tuple[int, ...]:
+    """Mantissas by module, from the published saving of bit operations on WikiText2."""
+    printed = find_claim(f"anda.table2.bops.wikitext2.{loss}.{model}").number
+    found = lengths_of_saving(resolve_model(model), printed).lengths
+    return tuple(found[name] for name in MODULES)
 
 
 @cached(64)
-def _anda_run(model: str, printed: float) -> tuple[acc.Accelerator, list[acc.GemmTime]]:
+def _anda_energy(model: str, lengths: tuple[int, ...]) -> dict[str, float]:
     """Traffic by the formula; the array is busy as long as it is in the programs."""
-    shape = resolve_model(model)
-    machine = acc.anda(lengths_of_saving(shape, printed).lengths)
-    times = acc.run(machine, linear(shape, PREFILL))
-    return machine, [replace(time, compute=_busy(machine, time.gemm)) for time in times]
-
-
-def _busy(machine: acc.Accelerator, gemm: Gemm) -> float:
-    return measured("anda.cycles", _busy_in_programs(gemm, machine.lengths[gemm.module]))
+    machine = acc.anda(dict(zip(MODULES, lengths, strict=True)))
+    times = []
+    for time in acc.run(machine, linear(resolve_model(model), PREFILL)):
+        busy = _busy_in_programs(time.gemm, machine.lengths[time.gemm.module])
+        times.append(replace(time, compute=measured("anda.cycles", busy)))
+    return acc.energy(machine, times)
 
 
 @cache
@@ -56,71 +51,44 @@ def _busy_in_programs(gemm: Gemm, length: int) -> float:
 
 
 @cache
-def _baseline_run(model: str, name: str) -> tuple[acc.Accelerator, list[acc.GemmTime]]:
-    machine = acc.baseline(name)
-    return machine, acc.run(machine, linear(resolve_model(model), PREFILL))
-
-
-def _anda_cycles(model: str, printed: float) -> float:
-    return measured("anda.cycles", _cycles_of_programs(model, printed))
+def _fp16_energy(model: str) -> dict[str, float]:
+    machine = acc.baseline("fp-fp")
+    return acc.energy(machine, acc.run(machine, linear(resolve_model(model), PREFILL)))
 
 
 @cache
-def _cycles_of_programs(model: str, printed: float) -> float:
+def _cycles_of_programs(model: str, lengths: tuple[int, ...]) -> float:
     """Cycles of the programs of all projections."""
-    shape = resolve_model(model)
-    lengths = lengths_of_saving(shape, printed).lengths
-    return float(projections_time(acc.PAPER_ANDA, linear(shape, PREFILL), lengths).cycles)
+    by_module = dict(zip(MODULES, lengths, strict=True))
+    products = linear(resolve_model(model), PREFILL)
+    return float(projections_time(acc.PAPER_ANDA, products, by_module).cycles)
 
 
-@cache
-def _baseline_cycles(model: str, name: str) -> float:
-    """The same programs where a group takes as long as in the baseline's elements."""
-    lengths = dict.fromkeys(MODULES, length_of_cycles(acc.BASELINES[name]))
-    shape = resolve_model(model)
-    return float(projections_time(acc.PAPER_ANDA, linear(shape, PREFILL), lengths).cycles)
+@answers(PREDICTION)
+def anda_model_speedup(model: str, loss: str, over: str = "fp-fp") -> float:
+    """Speed over another machine, prefill of 2048 tokens, projections only, cycles of programs.
+
+    The other has the same programs where a group takes as long as in its elements.
+    """
+    theirs = (length_of_cycles(acc.BASELINES[over]),) * len(MODULES)
+    ours = measured("anda.cycles", _cycles_of_programs(model, _lengths(model, loss)))
+    return _cycles_of_programs(model, theirs) / ours
 
 
-@answers(
-    PREDICTION,
-    {
-        "anda.sys.speedup.0p1": (SAVINGS["0p1"], "fp-fp"),
-        "anda.sys.speedup.1p0": (SAVINGS["1p0"], "fp-fp"),
-        "anda.sys.speedup_vs_figna_m11": (SAVINGS["0p1"], "figna-m11"),
-        "anda.sys.speedup_vs_figna_m8": (SAVINGS["1p0"], "figna-m8"),
-    },
-)
-def anda_speedup(savings: list[float], over: str) -> float:
-    """Mean over the nine models, prefill of 2048 tokens, projections only, cycles of programs."""
-    return fmean(
-        _baseline_cycles(model, over) / _anda_cycles(model, printed)
-        for model, printed in zip(ANDA_MODELS, savings, strict=True)
-    )
+@answers(PREDICTION)
+def anda_speedup(loss: str, over: str) -> float:
+    """Mean over the nine models."""
+    return fmean(anda_model_speedup(model, loss, over) for model in ANDA_MODELS)
 
 
-@answers(PREDICTION, {"anda.tradeoff.llama13b.speedup.0p1": LLAMA_13B["0p1"]})
-def anda_model_speedup(model: str, saving: float) -> float:
-    """Speed over the fp16 machine, prefill of 2048 tokens, projections only."""
-    return _baseline_cycles(model, "fp-fp") / _anda_cycles(model, saving)
-
-
-@answers(
-    PREDICTION,
-    {
-        "anda.energy.llama13b.sram": (*LLAMA_13B["1p0"], "buffers"),
-        "anda.energy.llama13b.dram": (*LLAMA_13B["1p0"], "memory"),
-    },
-)
-def anda_saved(model: str, saving: float, component: str) -> float:
+@answers(PREDICTION)
+def anda_saved(model: str, loss: str, component: str) -> float:
     """Change of the fp16 machine's energy in buffers or memory, in percent."""
-    ours, theirs = (
-        acc.energy(*run)[component]
-        for run in (_anda_run(model, saving), _baseline_run(model, "fp-fp"))
-    )
-    return 100 * (ours / theirs - 1)
+    ours, theirs = _anda_energy(model, _lengths(model, loss)), _fp16_energy(model)
+    return 100 * (ours[component] / theirs[component] - 1)
 
 
-@answers(PREDICTION, {"anda.fig2.fpint_share_sub4k": ((1024, 2048, 4096),)})
+@answers(PREDICTION)
 def integer_share(contexts: tuple[int, ...]) -> float:
     """Mean percent of multiply-adds in the projections, over models and contexts of a prefill."""
     shares = []
@@ -135,14 +103,14 @@ def integer_share(contexts: tuple[int, ...]) -> float:
 ANDA_AREA = {"total": 2.17, "mxu": 0.41, "compressor": 0.07}  # mm2, the paper's Table III
 
 
-@answers(NETLIST, {f"anda.sys.area_eff.{loss}": (found,) for loss, found in SAVINGS.items()})
-def anda_area_efficiency(savings: list[float]) -> float:
+@answers(NETLIST)
+def anda_area_efficiency(loss: str) -> float:
     """PEs from the records, everything else as in the paper's Table III.
 
     The paper's area efficiency is its speedup times 1.62 at both losses, which is the ratio of two
     arrays: that boundary is an open choice.
     """
-    speed = anda_speedup(savings, "fp-fp")
+    speed = anda_speedup(loss, "fp-fp")
     if chosen("array"):
         return speed * pe_ratio("area", "fp-fp", "anda-m8")
     pes = ANDA_AREA["mxu"] * pe_ratio("area", "fp-fp", "anda-m8")
@@ -151,56 +119,35 @@ def anda_area_efficiency(savings: list[float]) -> float:
     return speed * ratio
 
 
-def pe_energy(model: str, saving: float) -> float:
+def pe_energy(model: str, loss: str) -> float:
     """Energy of Anda's PEs over that of fp16 ones for a model's projections."""
-    shape = resolve_model(model)
-    lengths, shares = lengths_of_saving(shape, saving).lengths, module_shares(shape)
-    ours = sum(shares[name] * anda_fj(lengths[name]) for name in MODULES)
-    return ours / pe_fj("fp-fp")
+    shares = module_shares(resolve_model(model))
+    lengths = zip(MODULES, _lengths(model, loss), strict=True)
+    return sum(shares[name] * anda_fj(length) for name, length in lengths) / pe_fj("fp-fp")
 
 
-@answers(NETLIST, {"anda.tradeoff.llama13b.energy.0p1": LLAMA_13B["0p1"]})
-def anda_model_energy_efficiency(model: str, saving: float) -> float:
+@answers(NETLIST)
+def anda_model_energy_efficiency(model: str, loss: str) -> float:
     """Energy gain over the fp16 machine, one model.
 
     That machine's compute energy is Anda's published one by the ratio of the records.
     """
-    ours, theirs = _anda_run(model, saving), _baseline_run(model, "fp-fp")
-    here, there = acc.energy(*ours), acc.energy(*theirs)
-    there["compute"] = here["compute"] / pe_energy(model, saving)
-    return sum(there.values()) / sum(here.values())
+    ours = _anda_energy(model, _lengths(model, loss))
+    theirs = _fp16_energy(model) | {"compute": ours["compute"] / pe_energy(model, loss)}
+    return sum(theirs.values()) / sum(ours.values())
 
 
-@answers(NETLIST, {f"anda.sys.energy_eff.{loss}": (found,) for loss, found in SAVINGS.items()})
-def anda_energy_efficiency(savings: list[float]) -> float:
+@answers(NETLIST)
+def anda_energy_efficiency(loss: str) -> float:
     """Mean energy gain over the fp16 machine, nine models."""
-    pairs = zip(ANDA_MODELS, savings, strict=True)
-    return fmean(anda_model_energy_efficiency(model, saving) for model, saving in pairs)
+    return fmean(anda_model_energy_efficiency(model, loss) for model in ANDA_MODELS)
 
 
-@answers(NETLIST, {"anda.energy.llama13b.compute": LLAMA_13B["1p0"]})
-def anda_compute_saved(model: str, saving: float) -> float:
+@answers(NETLIST)
+def anda_compute_saved(model: str, loss: str) -> float:
     """Change of the PEs' energy, in percent."""
-    return 100 * (pe_energy(model, saving) - 1)
+    return 100 * (pe_energy(model, loss) - 1)
 
-
-# Claim -> the quantity, the PE and what it is compared with.
-RATIOS = {
-    f"anda.pe.{quantity}_vs_{name}": (quantity, "anda-m8", over)
-    for quantity in ("area", "power")
-    for name, over in {"fp": "fp-fp", "fp_int": "fp-int", "ifpu": "ifpu", "figna": "figna"}.items()
-} | {
-    f"anda.pe.{short}.{length}_vs_{over.replace('-', '_')}": (quantity, f"anda-{length}", over)
-    for short, quantity in {
-        "area_eff": "area_efficiency",
-        "energy_eff": "energy_efficiency",
-    }.items()
-    for length, over in (
-        *(("m8", "figna"), ("m4", "figna")),
-        *(("m11", "figna-m11"), ("m8", "figna-m8")),
-    )
-}
-answers(NETLIST, RATIOS)(pe_ratio)
 
 # Modules of the accelerator by the rows of the paper's Table III.
 ROWS = {
@@ -223,7 +170,7 @@ def anda_areas() -> dict[str, float]:
     return {row: sum(areas[name] for name in names) for row, names in ROWS.items()}
 
 
-@answers(NETLIST, {f"anda.table3.{row}.area_pct": (row,) for row in ROWS})
+@answers(NETLIST)
 def anda_area_share(row: str) -> float:
     """Percent of the accelerator's area."""
     areas = anda_areas()

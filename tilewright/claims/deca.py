@@ -8,8 +8,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean, geometric_mean
 
-from tilewright.claims import find_claim
-from tilewright.claims.registry import BOUND, FITTED, IDENTITY, NETLIST, PREDICTION, RTL, answers
+from tilewright.claims import BOUND, FITTED, IDENTITY, NETLIST, PREDICTION, RTL, answers, find_claim
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import constant, measured
 from tilewright.sim.choices import chosen
@@ -30,7 +29,6 @@ from tilewright.sim.xeon import (
     vector_operations,
 )
 
-PAPER_SYSTEMS = ("spr-ddr", "spr-hbm")
 HBM, DDR = SYSTEMS["spr-hbm"], SYSTEMS["spr-ddr"]
 TABLE6_CONTEXT = 128 + 128 // 2  # 128 tokens of input, and half of the 128 of output on average
 # One of the fully connected layers of the paper's Section 7: about 250 million weights.
@@ -38,16 +36,7 @@ LAYER_INNER, LAYER_OUTER = 8192, 30720
 TILES = LAYER_INNER * LAYER_OUTER / 512 / HBM.cores  # of the layer, for each core
 RATES = Path(__file__).parents[1] / "studies" / "records" / "deca_rates.json"
 
-# Part of a claim's id -> its name here.
-SCHEMES = {name.removesuffix("%"): name for name in PAPER_SCHEMES}
-DENSITIES = {"d100": "bf8", "d50": "bf8_50%", "d20": "bf8_20%", "d5": "bf8_5%"}
-WEIGHTS = {"q16": "bf16", "q4": "mxfp4", "q8_30": "bf8_30%"}
-ENGINES = {"sw": "software", "deca": "deca"}
-MODELS = {"llama2_70b": "llama-2-70b", "opt_66b": "opt-66b"}
-PREFETCHERS: dict[str, tuple[Prefetch, int]] = {
-    **{"none": ("none", 0), "l2": ("l2", 0)},
-    **{"deca1": ("deca", 1), "deca5": ("deca", 5), "deca15": ("deca", 15)},
-}
+MODELS = ("llama-2-70b", "opt-66b")
 
 
 def _layer(system: str, engine: str, scheme: str, rows: int) -> GemmTime:
@@ -69,13 +58,7 @@ def _schemes() -> list[WeightScheme]:
     return [resolve_weight_scheme(name) for name in PAPER_SCHEMES]
 
 
-@answers(
-    PREDICTION,
-    {
-        f"deca.table1.{memory}.in{context}.n{batch}": (f"spr-{memory}", batch, context)
-        for memory, context, batch in product(("ddr", "hbm"), (32, 128), (1, 4, 16))
-    },
-)
+@answers(PREDICTION)
 def gemm_share(system: str, batch: int, context: int) -> float:
     """Percent of the next-token time in the projections, uncompressed Llama-2-70B."""
     model, plain = resolve_model("llama-2-70b"), resolve_weight_scheme("bf16")
@@ -88,31 +71,27 @@ def _table2() -> Surface:
     return Surface.of_cores(HBM, constant("table2_bandwidth") * 1e9)
 
 
-@answers(IDENTITY, {"deca.table2.bf8_5.rl": ("bf8_5%",)})
-@answers(
-    PREDICTION,
-    {f"deca.table2.{name}.rl": (scheme,) for name, scheme in SCHEMES.items() if name != "bf8_5"},
-)
+@answers(PREDICTION)
 def roofline(scheme: str) -> float:
     """10^12 multiply-adds a second where decompression costs nothing."""
     point = kernel(resolve_weight_scheme(scheme), 16)
     return float(_table2().roofline(point.memory, 16)) / 1e12
 
 
-@answers(PREDICTION, {f"deca.table2.{name}.rs": (scheme,) for name, scheme in SCHEMES.items()})
+@answers(PREDICTION)
 def roof_surface(scheme: str) -> float:
     """10^12 multiply-adds a second of the Roof-Surface, decompression by the cores."""
     point = kernel(resolve_weight_scheme(scheme), 16)
     return float(_table2().fma(point.memory, point.vector, 16)) / 1e12
 
 
-@answers(PREDICTION, {f"deca.table2.{name}.real": (scheme,) for name, scheme in SCHEMES.items()})
+@answers(PREDICTION)
 def software_rate(scheme: str) -> float:
     """10^12 multiply-adds a second of one layer in software."""
     return _layer("spr-hbm", "software", scheme, 16).tera_fma
 
 
-@answers(PREDICTION, {"deca.fig3.hbm_bf8_5_gap": ("bf8_5%",)})
+@answers(PREDICTION)
 def roofline_gap(scheme: str) -> float:
     """Roofline over software at 16 rows."""
     best = peak_tera_fma()
@@ -122,33 +101,21 @@ def roofline_gap(scheme: str) -> float:
 EIGHT_BITS = ["mxfp4", *(s for s in PAPER_SCHEMES if s.startswith("bf8"))]
 
 
-@answers(
-    BOUND,
-    {
-        "deca.fig3.hbm_all_below": ("spr-hbm", EIGHT_BITS),
-        "deca.fig3.ddr_divergence": ("spr-ddr", ["bf8_5%"]),
-    },
-)
+@answers(BOUND)
 def observed_below_roofline(system: str, schemes: list[str]) -> bool:
     """Exactly these of the 4- and 8-bit schemes run below 95% of their roofline in software."""
     shares = {s: 1 / _speedup(system, s, 16, "optimal", "software") for s in EIGHT_BITS}
     return {s for s, share in shares.items() if share < 0.95} == set(schemes)
 
 
-@answers(
-    BOUND,
-    {
-        f"deca.table2.mem_bound.{name}": ("spr-hbm", SCHEMES[name], "MEM")
-        for name in ("bf8", "bf16_50", "bf16_30")
-    },
-)
+@answers(BOUND)
 def bound_is(system: str, scheme: str, region: str) -> bool:
     """Whether a kernel is in this region of the diagram, 16 rows."""
     surface = Surface.of_cores(SYSTEMS[system])
     return surface.bound(kernel(resolve_weight_scheme(scheme), 16)) == region
 
 
-@answers(BOUND, {"deca.bord.ddr_only_two_vec": ("spr-ddr", ["bf8_10%", "bf8_5%"])})
+@answers(BOUND)
 def vector_bound_are(system: str, schemes: list[str]) -> bool:
     """Whether exactly these kernels are vector-bound at 16 rows."""
     surface = Surface.of_cores(SYSTEMS[system])
@@ -156,7 +123,7 @@ def vector_bound_are(system: str, schemes: list[str]) -> bool:
 
 
 # The instructions of a vector operation are assumed so that most kernels are inside.
-@answers(FITTED, {"deca.bord.commit_slots": ()})
+@answers(FITTED)
 def commit_slots() -> list[float]:
     """Percent of issue slots that software uses, smallest and largest over the schemes."""
     shares = []
@@ -167,20 +134,19 @@ def commit_slots() -> list[float]:
     return [min(shares), max(shares)]
 
 
-@answers(PREDICTION, {"deca.fig11.q8_5_vs_sw": ("spr-ddr", "bf8_5%")})
-@answers(PREDICTION, {"deca.fig12.q8_5_vs_sw": ("spr-hbm", "bf8_5%")})
+@answers(PREDICTION)
 def gemm_speedup(system: str, scheme: str) -> float:
     """Speed of DECA over software, one layer, one row."""
     return _speedup(system, scheme, 1, "deca", "software")
 
 
-@answers(BOUND, {"deca.fig11.only_high_cf": ("spr-ddr", ["bf8_10%", "bf8_5%"])})
+@answers(BOUND)
 def gain_only(system: str, schemes: list[str]) -> bool:
     """Exactly these schemes gain more than 5% from DECA at one row."""
     return {s for s in PAPER_SCHEMES if gemm_speedup(system, s) > 1.05} == set(schemes)
 
 
-@answers(PREDICTION, {"deca.fig13.cores_equal": ()})
+@answers(PREDICTION)
 def cores_needed() -> float:
     """Fewest DECA cores whose mean rate over all schemes beats 56 plain ones; DDR, 4 rows."""
 
@@ -196,29 +162,13 @@ def cores_needed() -> float:
     return float(enough)
 
 
-@answers(
-    BOUND,
-    {
-        "deca.fig14.more_avx_far_below": ("more-avx", 1.5),
-        "deca.fig14.wider_avx_far_below": ("wider-avx", 1.5),
-    },
-)
+@answers(BOUND)
 def scaled_vectors_below(engine: str, least: float) -> bool:
     """Whether DECA gains this over a core with scaled vector hardware; Q8 at 5%, HBM, one row."""
     return _speedup("spr-hbm", "bf8_5%", 1, "deca", engine) >= least
 
 
-@answers(
-    PREDICTION,
-    {
-        f"deca.table4.{density}.{engine}.{name}": (ENGINES[engine], DENSITIES[density], resource)
-        for density, engine in product(DENSITIES, ENGINES)
-        for name, resource in (
-            *(("mem", "memory"), ("tmul", "matrix")),
-            ("avx" if engine == "sw" else "deca", "vector"),
-        )
-    },
-)
+@answers(PREDICTION)
 def utilisation(engine: str, scheme: str, resource: str) -> float:
     """Percent of the time of one layer, its start and end included."""
     time = _layer("spr-hbm", engine, scheme, 1)
@@ -226,17 +176,14 @@ def utilisation(engine: str, scheme: str, resource: str) -> float:
     return 100 * TILES * busy / (time.seconds * HBM.clock)
 
 
-@answers(PREDICTION, {"deca.dse.best": ()})
+@answers(PREDICTION)
 def smallest_design() -> list[float]:
     """Lanes and tables of the smallest DECA that leaves no kernel vector-bound."""
     best = explore(HBM, _schemes()).smallest
     return [float(best.lanes), float(best.luts)]
 
 
-@answers(
-    PREDICTION,
-    {"deca.dse.best_vs_under": ((32, 8), (8, 4)), "deca.dse.over_vs_best": ((64, 64), (32, 8))},
-)
+@answers(PREDICTION)
 def design_gain(fast: tuple[int, int], slow: tuple[int, int]) -> float:
     """Geometric mean of one DECA size over another, all schemes; HBM, one row."""
     sizes = [DecaParams(lanes=lanes, luts=luts) for lanes, luts in (slow, fast)]
@@ -267,27 +214,27 @@ def _ablation(scheme: str) -> list[float]:
     ]
 
 
-@answers(PREDICTION, {"deca.fig16.tepl_gain_5pct": ("bf8_5%", 4)})
+@answers(PREDICTION)
 def ablation_gain(scheme: str, step: int) -> float:
     """Speed of one step of the integration over the step before."""
     cycles = _ablation(scheme)
     return cycles[step - 1] / cycles[step]
 
 
-@answers(RTL, {"deca.fig16.tepl_gain_5pct.rtl": ("bf8_5%", 4)})
+@answers(RTL)
 def ablation_gain_on_rtl(scheme: str, step: int) -> float:
     """Speed of one step of the integration over the step before, measured on our RTL."""
     slow, fast = (_rate(f"fig16 {number} {scheme}") for number in (step - 1, step))
     return slow / fast
 
 
-@answers(PREDICTION, {"deca.fig16.reads_l2_all": ()})
+@answers(PREDICTION)
 def reads_l2_helps() -> bool:
     """Whether reading the L2 is faster in every scheme."""
     return all(_ablation(s)[0] > _ablation(s)[1] for s in ABLATION_SCHEMES)
 
 
-@answers(PREDICTION, {"deca.fig16.grows_with_sparsity": ()})
+@answers(PREDICTION)
 def ablation_grows_with_sparsity() -> bool:
     """The gain of TOut registers and TEPL together never falls as density does."""
     gains = [_ablation(s)[2] / _ablation(s)[4] for s in ABLATION_SCHEMES]
@@ -312,51 +259,33 @@ def _four_rows(cycles: float) -> float:
     return 4 * LAYER_INNER * LAYER_OUTER / seconds / 1e12
 
 
-@answers(PREDICTION, {f"deca.table5.{name}": kind for name, kind in PREFETCHERS.items()})
+@answers(PREDICTION)
 def prefetch_rate(prefetch: Prefetch, degree: int) -> float:
     """10^12 multiply-adds a second with this prefetcher."""
     return _prefetching(prefetch, degree)[0]
 
 
-@answers(RTL, {f"deca.table5.{name}.rtl": kind for name, kind in PREFETCHERS.items()})
+@answers(RTL)
 def prefetch_rate_on_rtl(prefetch: Prefetch, degree: int) -> float:
     """10^12 multiply-adds a second with this prefetcher, measured on our RTL."""
     return _four_rows(_rate(f"table5 {prefetch} {degree}"))
 
 
-@answers(IDENTITY, {"deca.table5.none.misses": PREFETCHERS["none"]})
-@answers(
-    PREDICTION,
-    {f"deca.table5.{name}.misses": kind for name, kind in PREFETCHERS.items() if name != "none"},
-)
+@answers(PREDICTION)
 def prefetch_misses(prefetch: Prefetch, degree: int) -> float:
     """Million lines that missed, of the 90 million that the run reads."""
     return 90 * _prefetching(prefetch, degree)[1]
 
 
-@answers(PREDICTION, {"deca.table5.order": ()})
+@answers(PREDICTION)
 def prefetch_order() -> bool:
     """None, degree 1, the L2's own, degree 15, degree 5: from slow to fast."""
-    order = ("none", "deca1", "l2", "deca15", "deca5")
-    rates = [prefetch_rate(*PREFETCHERS[name]) for name in order]
-    return all(slow <= fast for slow, fast in pairwise(rates))
+    order: list[tuple[Prefetch, int]]
+    order = [("none", 0), ("deca", 1), ("l2", 0), ("deca", 15), ("deca", 5)]
+    return all(prefetch_rate(*slow) <= prefetch_rate(*fast) for slow, fast in pairwise(order))
 
 
-@answers(
-    PREDICTION,
-    {
-        f"deca.table6.{model}.n{batch}.{weights}.{engine}": (
-            *(MODELS[model], batch, WEIGHTS[weights]),
-            ENGINES[engine],
-        )
-        for model, batch, weights, engine in product(MODELS, (1, 16, 64), WEIGHTS, ENGINES)
-        if (weights, engine) != ("q16", "deca")
-    }
-    | {
-        "deca.table7.spr_hbm.latency": ("llama-2-70b", 1, "mxfp4", "software"),
-        "deca.table7.spr_hbm_deca.latency": ("llama-2-70b", 1, "mxfp4", "deca"),
-    },
-)
+@answers(PREDICTION)
 def next_token_ms(model: str, batch: int, scheme: str, engine: str) -> float:
     """Next-token time of Table 6, in milliseconds."""
     work = Pass(Batch(((batch, TABLE6_CONTEXT),)))
@@ -365,24 +294,17 @@ def next_token_ms(model: str, batch: int, scheme: str, engine: str) -> float:
     return float(1e3 * time.seconds[0])
 
 
-@answers(
-    PREDICTION,
-    {
-        "deca.headline.next_token_vs_sw": ("software", (1, 16, 64)),
-        "deca.headline.next_token_vs_uncompressed": ("uncompressed", (1, 16)),
-        "deca.headline.next_token_vs_uncompressed_incl_n64": ("uncompressed", (1, 16, 64)),
-    },
-)
+@answers(PREDICTION)
 def next_token_gain(over: str, batches: tuple[int, ...]) -> list[float]:
     """Smallest and largest gain of DECA, over models, batches and both schemes."""
     gains = []
-    for model, batch, scheme in product(MODELS.values(), batches, ("mxfp4", "bf8_30%")):
+    for model, batch, scheme in product(MODELS, batches, ("mxfp4", "bf8_30%")):
         before = next_token_ms(model, batch, scheme if over == "software" else "bf16", "software")
         gains.append(before / next_token_ms(model, batch, scheme, "deca"))
     return [min(gains), max(gains)]
 
 
-@answers(IDENTITY, {"deca.table7.spr_hbm.tflops": ()})
+@answers(IDENTITY)
 def peak_tera_fma() -> float:
     """10^12 multiply-adds a second of the matrix units."""
     return 512 * 16 * HBM.matrix_rate / 1e12
@@ -403,7 +325,7 @@ def _rate(stream: str) -> float:
     return measured("deca.rates", _rates(RATES)[stream])
 
 
-@answers(NETLIST, {"deca.area.total_56": ()})
+@answers(NETLIST)
 def area_mm2() -> float:
     """56 PEs from the synthesis record at 7 nm, made for speed: 2.5 GHz."""
     ours = 56 * area_um2("deca", "fastest") / 1e6
@@ -413,13 +335,13 @@ def area_mm2() -> float:
     return ours * area_share("rest") / 100 + printed * (1 - shares["rest"] / 100)
 
 
-@answers(NETLIST, {"deca.area.share_die": (1600.0,)})
+@answers(NETLIST)
 def die_percent(die_mm2: float) -> float:
     """56 PEs in percent of the processor's die."""
     return 100 * area_mm2() / die_mm2
 
 
-@answers(NETLIST, {"deca.power.total_56": ("mxfp4 real",)})
+@answers(NETLIST)
 def power_w(run: str) -> float:
     """56 PEs at full activity and 2.5 GHz, from the energy record at 7 nm."""
     other = run != "idle" and chosen("activity")
@@ -427,9 +349,7 @@ def power_w(run: str) -> float:
     return 56 * max(map(deca_power_mw, runs)) / 1e3
 
 
-@answers(
-    NETLIST, {"deca.power.idle": ("idle", 350.0), "deca.power.share_tdp": ("mxfp4 real", 350.0)}
-)
+@answers(NETLIST)
 def power_percent(run: str, design_watts: float) -> float:
     """56 PEs in percent of the processor's design power."""
     return 100 * power_w(run) / design_watts
@@ -459,21 +379,14 @@ def powers_by_part(run: str) -> dict[str, float]:
     return _grouped({name: figures["total"] for name, figures in parts.items()})
 
 
-@answers(NETLIST, {f"deca.area.share_{group}": (group,) for group in (*DECA_PARTS, "rest")})
+@answers(NETLIST)
 def area_share(group: str) -> float:
     """Percent of a DECA's area, by the paper's division."""
     areas = areas_by_part()
     return 100 * areas[group] / sum(areas.values())
 
 
-@answers(
-    NETLIST,
-    {
-        "deca.power.share_queues": ("buffers", "mxfp4 real"),
-        "deca.power.share_lut": ("lut", "mxfp4 real"),
-        "deca.power.share_rest": ("rest", "mxfp4 real"),
-    },
-)
+@answers(NETLIST)
 def power_share(group: str, run: str) -> float:
     """Percent of a DECA's power in one run, by the paper's division."""
     powers = powers_by_part(run)

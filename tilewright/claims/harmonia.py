@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from statistics import fmean
 
+from tilewright.claims import IDENTITY, NETLIST, answers
 from tilewright.claims.anda import PREFILL
-from tilewright.claims.registry import IDENTITY, NETLIST, answers
 from tilewright.compiler.count import ProgramTime
 from tilewright.golden.params.arith import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, Mode
@@ -28,18 +28,9 @@ PES = ("fp-fp", "fp-int", "figna", "figna-c", "anda-m8", "anda-m6", "anda-m4")
 ANDA_LENGTHS = {"anda-m8": 8, "anda-m6": 6, "anda-m4": 4}
 # Whole machines: Anda at the whole length next to its mean at 1% loss.
 MACHINES = ("fp-fp", "fp-int", "figna", "figna-c", "anda-m6")
-SWEEP = ("llama-3.2-3b", (2048, 4096, 8192, 16384))  # model and contexts of the paper's sweep
-
-answers(
-    NETLIST,
-    {
-        f"harmonia.pe.m8m8_area_eff_vs_{name}": ("area_efficiency", "harmonia-m8m8", over)
-        for name, over in {"figna_c": "figna-c", "anda_m4": "anda-m4"}.items()
-    },
-)(pe_ratio)
 
 
-@answers(NETLIST, {"harmonia.conv.area_vs_mant": ("int8_quantiser", "harmonia_converter")})
+@answers(NETLIST)
 def unit_area_ratio(unit: str, over: str) -> float:
     """Area of one unit of the records, which is no PE, over that of another."""
     return _unit_area(unit) / _unit_area(over)
@@ -51,7 +42,7 @@ def _unit_area(unit: str) -> float:
     return area_um2(unit) - float(memory)
 
 
-@answers(IDENTITY, {"harmonia.kv_share_low": ()})
+@answers(IDENTITY)
 def cache_share() -> float:
     """Percent of fp16 that a sign and a mantissa of an old token take."""
     return 100 * (1 + HarmoniaParams().cache.key_bits[1]) / FP16.bits
@@ -98,14 +89,7 @@ def _programs(model: str, context: int) -> tuple[ProgramTime, ProgramTime]:
 ENDS: dict[str, Callable[[Iterable[float]], float]] = {"least": min, "most": max, "mean": fmean}
 
 
-@answers(
-    NETLIST,
-    {
-        "harmonia.joint.speedup.min": ("least",),
-        "harmonia.joint.speedup.max": ("most",),
-        "harmonia.abs.speedup.avg": ("mean",),
-    },
-)
+@answers(NETLIST)
 def harmonia_speedup(end: str) -> float:
     """Least, most or mean of the mean speedups over each baseline: all models, 2048 tokens."""
     return ENDS[end](_mean_speedups().values())
@@ -116,9 +100,7 @@ def _mean_speedups() -> dict[str, float]:
     return {name: fmean(run[name] for run in runs) for name in MACHINES}
 
 
-@answers(
-    NETLIST, {"harmonia.abs.area_eff.avg": ("mean",), "harmonia.joint.area_eff.max": ("most",)}
-)
+@answers(NETLIST)
 def harmonia_area_efficiency(end: str) -> float:
     """Speed per area of PEs: the speedup, as the PEs of all machines take the same area.
 
@@ -129,31 +111,26 @@ def harmonia_area_efficiency(end: str) -> float:
     return ENDS[end](gain * (1.0 if name == "fp-fp" else more) for name, gain in found)
 
 
-@answers(
-    NETLIST,
-    {"harmonia.seq.speedup.min": ("least", *SWEEP), "harmonia.seq.speedup.max": ("most", *SWEEP)},
-)
+@answers(NETLIST)
 def harmonia_sweep(end: str, model: str, contexts: tuple[int, ...]) -> float:
     """Least or most speedup over any baseline at any of these contexts."""
     runs = [iso_area_speedups(model, context, joint=True) for context in contexts]
     return ENDS[end](speedup for run in runs for speedup in run.values())
 
 
-@answers(NETLIST, {"harmonia.lin.speedup.max": ()})
+@answers(NETLIST)
 def harmonia_linear_speedup() -> float:
     """Speed over the fp16 machine of equal area, projections alone."""
     return iso_area_speedups("llama-2-13b", PREFILL, joint=False)["fp-fp"]
 
 
-@answers(NETLIST, {"harmonia.pe.area_eff.min": ("least",), "harmonia.pe.area_eff.max": ("most",)})
+@answers(NETLIST)
 def harmonia_pe_efficiency(end: str) -> float:
     """Least or most area efficiency of a PE over the baselines'."""
     return ENDS[end](pe_ratio("area_efficiency", "harmonia-m8w4", name) for name in PES)
 
 
-@answers(
-    NETLIST, {"harmonia.pe.energy_eff.min": ("least",), "harmonia.pe.energy_eff.max": ("most",)}
-)
+@answers(NETLIST)
 def harmonia_pe_energy(end: str) -> float:
     """Least or most energy of a baseline's multiply-add over that of a PE in M8W4."""
     return ENDS[end](pe_ratio("energy_efficiency", "harmonia-m8w4", name) for name in PES)
@@ -192,34 +169,21 @@ def _energy_reductions(model: str, context: int, joint: bool) -> dict[str, float
     return reductions
 
 
-@answers(
-    NETLIST,
-    {
-        "harmonia.lin.energy_eff.min": ("least", False),
-        "harmonia.lin.energy_eff.max": ("most", False),
-        "harmonia.joint.energy_reduction.min": ("least", True),
-        "harmonia.joint.energy_reduction.max": ("most", True),
-        "harmonia.abs.energy_eff.avg": ("mean", True),
-        "harmonia.abs.energy_eff.max": ("most", True),
-    },
-)
+@answers(NETLIST)
 def harmonia_energy(end: str, joint: bool) -> float:
     """Least, most or mean of the mean reductions over each baseline: all models, 2048 tokens."""
     runs = [_energy_reductions(model, PREFILL, joint) for model in HARMONIA_MODELS]
     return ENDS[end](fmean(run[name] for run in runs) for name in MACHINES)
 
 
-@answers(
-    NETLIST,
-    {"harmonia.seq.energy.min": ("least", *SWEEP), "harmonia.seq.energy.max": ("most", *SWEEP)},
-)
+@answers(NETLIST)
 def harmonia_energy_sweep(end: str, model: str, contexts: tuple[int, ...]) -> float:
     """Least or most reduction over any baseline at any of these contexts."""
     runs = [_energy_reductions(model, context, joint=True) for context in contexts]
     return ENDS[end](reduction for run in runs for reduction in run.values())
 
 
-@answers(NETLIST, {"harmonia.seq.attention_takes_over": ("figna", *SWEEP)})
+@answers(NETLIST)
 def attention_takes_over(over: str, model: str, contexts: tuple[int, ...]) -> bool:
     """Attention's share of a baseline's time grows with the context, to more than half."""
     shape = resolve_model(model)
@@ -233,7 +197,7 @@ def attention_takes_over(over: str, model: str, contexts: tuple[int, ...]) -> bo
     return shares == sorted(shares) and shares[-1] > 0.5
 
 
-@answers(NETLIST, {"harmonia.seq.always_ahead": SWEEP})
+@answers(NETLIST)
 def harmonia_always_ahead(model: str, contexts: tuple[int, ...]) -> bool:
     """Whether Harmonia is faster than every baseline at every context."""
     runs = [iso_area_speedups(model, context, joint=True) for context in contexts]

@@ -1,21 +1,24 @@
 """Published figures against ours: each claim with its deviation and a verdict.
 
-Claims are data of ``tilewright.claims``; the modules of the papers compute our figures, each under
-the id of its claim, and ``compare`` says how the two are compared.
+Claims are data of ``tilewright.claims``; the modules of the papers compute our figures, and
+``compare`` says how the two are compared.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import combinations
 from typing import Self
 
-# These fill the registry.
 from tilewright.claims import (
+    FUNCTIONS,
+    MEASURED,
+    Answer,
     Cause,
     Claim,
+    ClaimClass,
     Compare,
     Value,
     accuracy,
@@ -28,12 +31,12 @@ from tilewright.claims import (
     papers,
     sparamx,
 )
-from tilewright.claims.registry import EVALUATIONS, MEASURED, Answer, ClaimClass
+from tilewright.golden.params.names import unknown
 from tilewright.sim.calibration import inputs_read, table, with_input
 from tilewright.sim.choices import choices_asked, other_choice
 from tilewright.sim.records import NoRecordError
 
-PAPERS = (accuracy, anda, deca, harmonia, sparamx)
+MODULES = (accuracy, anda, deca, harmonia, sparamx)  # which fill ``FUNCTIONS``
 
 # A claim within its tolerance holds, unless its class or its entry says why that shows nothing. One
 # that is not is reversed where the paper and we disagree about which of two is better.
@@ -135,11 +138,6 @@ def scoreboard_claims(paper: str) -> tuple[Claim, ...]:
     """Return the claims of one paper that are evaluated or a headline, in the order of its file."""
     claims, headlines = load_claims(paper).values(), load_headlines(paper).values()
     shown = {name for names in headlines for name in names}
-    found = {claim.id for claim in claims if claim.is_compared}
-    ours = {name for name in EVALUATIONS if name.startswith(f"{paper}.")}
-    if ours != found:
-        lone = ", ".join(sorted(ours ^ found))
-        raise ValueError(f"claims without an evaluation, or evaluations without a claim: {lone}")
     return tuple(claim for claim in claims if claim.is_compared or claim.id in shown)
 
 
@@ -159,7 +157,7 @@ def class_of(claim: Claim) -> ClaimClass:
     A bound on a prediction or a measurement is a bound, and so is a trend of predictions; a trend
     that measurements decide, such as which of two is larger, is a measurement.
     """
-    found = EVALUATIONS[claim.id].claim_class
+    found = claim.claim_class or function_of(claim)[1]
     if claim.id in fitted_claims():
         return ClaimClass.FITTED
     trend = found in MEASURED and claim.compare is Compare.TRUE
@@ -170,9 +168,17 @@ def class_of(claim: Claim) -> ClaimClass:
     return found
 
 
+def function_of(claim: Claim) -> tuple[Callable[..., Answer], ClaimClass]:
+    """Return the function that answers a claim, and its class."""
+    name = claim.ours[0]
+    if name not in FUNCTIONS:
+        raise ValueError(f"{claim.id}: {unknown('function', name, FUNCTIONS)}")
+    return FUNCTIONS[name]
+
+
 def answer(claim: Claim) -> Answer:
     """Return the answer of our models and records to a claim."""
-    return EVALUATIONS[claim.id].answer()
+    return function_of(claim)[0](*claim.ours[1:])
 
 
 def answer_number(claim: Claim) -> float:
@@ -200,9 +206,10 @@ def evaluate(
 def measured_inputs() -> set[str]:
     """Return the names of all measured inputs that answers follow from."""
     with inputs_read() as names:
-        for claim in EVALUATIONS.values():
+        for claim in (c for paper in papers() for c in load_claims(paper).values()):
             with suppress(NoRecordError):
-                claim.answer()
+                if claim.is_compared:
+                    answer(claim)
     return names
 
 
@@ -271,7 +278,7 @@ def _verdict(claim: Claim, found: ClaimClass, ours: Answer, good: bool) -> tuple
 def _subject(name: str) -> str:
     """Return the subject of a claim: our hardware where a measurement of it moves the answer."""
     claim = find_claim(name)
-    found = EVALUATIONS[name].claim_class
+    found = function_of(claim)[1]
     if found in SUBJECTS:
         return SUBJECTS[found]
     ours = found in MEASURED or next(moving_inputs(claim), None) is not None
