@@ -1,12 +1,18 @@
-"""The one table of constants that no RTL and no parameter of a paper gives: ``calibration.toml``.
+"""Everything that a result follows from besides RTL and papers: constants, inputs, open choices.
 
-Each has a value, a unit, what it means, where it comes from, the range for which it was set, and
-the published figures it was fitted to (none where it is a public figure of the machine).
+Constants are those of one table, ``calibration.toml``. Each has a value, a unit, what it means,
+where it comes from, the range for which it was set, and the published figures it was fitted to
+(none where it is a public figure of the machine).
 
-What we measured ourselves has names too, so that its part in every answer can be computed:
-``deca.cycles``, ``anda.cycles`` and ``harmonia.cycles`` are cycles of the RTL, which the golden
-cycle models equal; ``UNIT.area`` and ``UNIT.energy`` come from records of synthesis, ``deca.power``
-too, ``deca.rates`` from runs of DECA's RTL, and ``silicon.KERNEL`` is a time on a real processor.
+Inputs are what we measured ourselves, with names so that their part in every answer can be
+computed: ``deca.cycles``, ``anda.cycles`` and ``harmonia.cycles`` are cycles of the RTL, which the
+golden cycle models equal; ``BLOCK.area`` and ``BLOCK.energy`` come from records of synthesis,
+``deca.power`` too, ``deca.rates`` from runs of DECA's RTL, and ``silicon.KERNEL`` is a time on a
+real processor.
+
+A paper's comparison leaves some points undecided. Inside ``other_choice`` those of ``OPEN`` are
+decided the other way, so that ``tilewright.claims.scoreboard`` can say between which values ours
+lies over all of them.
 """
 
 import tomllib
@@ -15,12 +21,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 TABLE = Path(__file__).with_name("calibration.toml")
+OPEN = {  # name -> the other way
+    "outside": "operand registers at the edge of an array, in no PE",
+    "discrete": "an fp16 PE that rounds after every operation",
+    "plain": "baselines with the stages, adders and accumulators that they have by default",
+    "array": "area of the array alone, without buffers",
+    "attention": "the fp16 PEs with which a baseline computes attention take area, too",
+    "logic": "area of logic alone, without memories",
+    "memories": "memories of a DECA as large as printed",
+    "activity": "the scheme with which a DECA takes the most power",
+    "port": "one tile in flight in each of DECA's loaders",
+}
 F = TypeVar("F", bound=Callable[..., object])
-_CLEAR: list[Callable[[], None]] = []  # of every function whose results follow the constants
-_READ: list[set[str]] = []  # names of constants, while somebody collects them
+_CLEAR: list[Callable[[], None]] = []  # of every function whose results follow constants or inputs
+_FACTORS: dict[str, float] = {}  # of constants and inputs
+_TAKEN: list[str] = []  # choices that are decided the other way
+_ASKED: dict[str, list[set[str]]] = {"constants": [], "inputs": [], "choices": []}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,70 +71,48 @@ def _values() -> dict[str, float]:
 
 def constant(name: str) -> float:
     """Return the value of a constant."""
-    if _READ:
-        _READ[-1].add(name)
-    return _values()[name]
-
-
-@contextmanager
-def constants_read() -> Iterator[set[str]]:
-    """Collect the names of the constants that results inside the ``with`` statement follow from."""
-    forget()
-    _READ.append(set())
-    try:
-        yield _READ[-1]
-    finally:
-        _READ.pop()
+    _note("constants", name)
+    return _values()[name] * _FACTORS.get(name, 1.0)
 
 
 def set_constant(name: str, value: float) -> None:
-    """Change a constant in this process, and drop cached results of the old value."""
+    """Change a constant in this process."""
     _values()[name] = value
     forget()
 
 
-def forget() -> None:
-    """Drop every result that follows from constants or measured inputs."""
-    for clear in _CLEAR:
-        clear()
+def measured(name: str, value: float = 1.0) -> float:
+    """Return a measured value, times the factor that its name has at present."""
+    _note("inputs", name)
+    return value * _FACTORS.get(name, 1.0)
 
 
-def cached(size: int) -> Callable[[F], F]:
-    """Cache the last ``size`` results of a function until a constant changes."""
+def chosen(name: str) -> bool:
+    """Whether a point of ``OPEN`` is decided the other way at present."""
+    _note("choices", name)
+    return name in _TAKEN
 
-    def decorate(function: F) -> F:
-        wrapper = lru_cache(maxsize=size)(function)
-        _CLEAR.append(wrapper.cache_clear)
-        return wrapper  # type: ignore[return-value]
 
-    return decorate
+def _note(kind: str, name: str) -> None:
+    for names in _ASKED[kind]:
+        names.add(name)
+
+
+@contextmanager
+def asked(kind: Literal["constants", "inputs", "choices"]) -> Iterator[set[str]]:
+    """Collect the names of all of a kind that results inside the ``with`` statement follow from."""
+    if kind != "choices":  # no cached result follows from a choice
+        forget()
+    _ASKED[kind].append(set())
+    try:
+        yield _ASKED[kind][-1]
+    finally:
+        _ASKED[kind].pop()
 
 
 @contextmanager
 def changed(name: str, factor: float) -> Iterator[None]:
-    """Results inside the ``with`` statement are those of the constant times ``factor``."""
-    before = constant(name)
-    set_constant(name, before * factor)
-    try:
-        yield
-    finally:
-        set_constant(name, before)
-
-
-_FACTORS: dict[str, float] = {}
-_INPUTS_READ: list[set[str]] = []  # names of inputs, while somebody collects them
-
-
-def measured(name: str, value: float = 1.0) -> float:
-    """Return a measured value, times the factor that its name has at present."""
-    for names in _INPUTS_READ:
-        names.add(name)
-    return value * _FACTORS.get(name, 1.0)
-
-
-@contextmanager
-def with_input(name: str, factor: float) -> Iterator[None]:
-    """Results inside the ``with`` statement are those of this input times ``factor``."""
+    """Results inside the ``with`` statement are those of a constant or input times ``factor``."""
     before = _FACTORS.get(name, 1.0)
     _FACTORS[name] = before * factor
     forget()
@@ -127,11 +124,28 @@ def with_input(name: str, factor: float) -> Iterator[None]:
 
 
 @contextmanager
-def inputs_read() -> Iterator[set[str]]:
-    """Collect the names of the inputs that results inside the ``with`` statement follow from."""
-    forget()
-    _INPUTS_READ.append(set())
+def other_choice(*names: str) -> Iterator[None]:
+    """Inside the ``with`` statement these points are decided the other way."""
+    before = len(_TAKEN)
+    _TAKEN.extend(names)
     try:
-        yield _INPUTS_READ[-1]
+        yield
     finally:
-        _INPUTS_READ.pop()
+        del _TAKEN[before:]
+
+
+def forget() -> None:
+    """Drop every cached result that follows from constants or inputs."""
+    for clear in _CLEAR:
+        clear()
+
+
+def cached(size: int) -> Callable[[F], F]:
+    """Cache the last ``size`` results of a function until a constant or an input changes."""
+
+    def decorate(function: F) -> F:
+        wrapper = lru_cache(maxsize=size)(function)
+        _CLEAR.append(wrapper.cache_clear)
+        return wrapper  # type: ignore[return-value]
+
+    return decorate

@@ -4,15 +4,14 @@ The fp16 baseline of every paper is the better one of our two, with fused roundi
 is in the best of its arrangements of stages, adders and accumulator that are on record, of which a
 rule takes one (``tilewright.studies.pe.points``). Operands are in registers inside every PE, as the
 texts of Anda (signs and double-buffered weights) and Harmonia (dual register files) have theirs.
-``tilewright.sim.choices`` has the other ways to decide each of these.
+``OPEN`` of ``tilewright.sim.calibration`` has the other ways to decide each of these.
 """
 
 import re
 
 from tilewright.golden.params.harmonia import Mode
 from tilewright.sim.accelerator import harmonia_rate
-from tilewright.sim.calibration import measured
-from tilewright.sim.choices import chosen
+from tilewright.sim.calibration import chosen, measured
 from tilewright.sim.records import area_um2, energy_fj
 
 ANDA_GROUP = 64

@@ -43,7 +43,12 @@ def read_record(kind: str, unit: str, goal: str = "") -> dict[str, Any]:
 def area_um2(unit: str, goal: str = "") -> float:
     """Cells and memories of a unit, in square micrometres; made small, or for another goal."""
     area = float(read_record("synthesis", unit, goal)["metrics"]["area"]["value"])
-    return measured(f"{unit}.area", area)
+    return measured(f"{_block(unit)}.area", area)
+
+
+def _block(unit: str) -> str:
+    """Name a unit without its parameters: measurements of all sizes are one input."""
+    return unit.partition("__")[0]
 
 
 def system_um2(unit: str) -> float:
@@ -62,12 +67,12 @@ def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None)
         name = "real" if mode is None else f"real {mode}"
         if name not in runs:
             raise NoRecordError(f"no energy record of {unit} in {TECHNOLOGY}, {name}")
-        return measured(f"{unit}.energy", float(runs[name]["total"]))
+        return measured(f"{_block(unit)}.energy", float(runs[name]["total"]))
     prefix = "real m"
     known = sorted((int(n.removeprefix(prefix)), n) for n in runs if n.startswith(prefix))
     lengths = [length for length, _ in known]
     between = np.interp(mantissa, lengths, [runs[name]["total"] for _, name in known])
-    return measured(f"{unit}.energy", float(between))
+    return measured(f"{_block(unit)}.energy", float(between))
 
 
 def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:

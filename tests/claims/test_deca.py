@@ -8,7 +8,7 @@ import pytest
 from tilewright.claims import find_claim
 from tilewright.claims.deca import HBM, _rate, prefetch_rate
 from tilewright.golden.params.deca import DecaParams
-from tilewright.sim.choices import other_choice
+from tilewright.sim.calibration import other_choice
 from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import MATRIX_CYCLES

@@ -8,7 +8,7 @@ from tilewright.base.records import updated_table
 from tilewright.claims import MEASURED, accuracy, anda, deca, harmonia, papers
 from tilewright.claims.scoreboard import answer, function_of, scoreboard_claims
 from tilewright.sim import records
-from tilewright.sim.choices import other_choice
+from tilewright.sim.calibration import other_choice
 from tilewright.sim.pe_units import UNITS as PES
 from tilewright.sim.pe_units import pe_rate, pe_unit
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj

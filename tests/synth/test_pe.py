@@ -8,7 +8,7 @@ import pytest
 from tests.support.claims import claim
 from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
-from tilewright.sim.choices import other_choice
+from tilewright.sim.calibration import other_choice
 from tilewright.sim.pe_units import pe_ratio
 from tilewright.studies.pe.compare import compare_in
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy

@@ -10,8 +10,7 @@ from statistics import fmean, geometric_mean
 
 from tilewright.claims import BOUND, FITTED, IDENTITY, NETLIST, PREDICTION, RTL, answers, find_claim
 from tilewright.golden.params.deca import DecaParams
-from tilewright.sim.calibration import constant, measured
-from tilewright.sim.choices import chosen
+from tilewright.sim.calibration import chosen, constant, measured
 from tilewright.sim.deca_stream import Integration, Prefetch, tile_rate
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import NoRecordError, area_um2, deca_power_mw, deca_runs, read_record

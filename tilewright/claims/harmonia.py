@@ -11,7 +11,7 @@ from tilewright.golden.params.arith import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, Mode
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.sim import accelerator as acc
-from tilewright.sim.choices import chosen
+from tilewright.sim.calibration import chosen
 from tilewright.sim.models import resolve_model
 from tilewright.sim.pe_units import pe_area, pe_fj, pe_rate, pe_ratio
 from tilewright.sim.programs import projections_time, slower_array

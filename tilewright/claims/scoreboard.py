@@ -32,8 +32,7 @@ from tilewright.claims import (
     sparamx,
 )
 from tilewright.golden.params.names import unknown
-from tilewright.sim.calibration import inputs_read, table, with_input
-from tilewright.sim.choices import choices_asked, other_choice
+from tilewright.sim.calibration import asked, changed, other_choice, table
 from tilewright.sim.records import NoRecordError
 
 MODULES = (accuracy, anda, deca, harmonia, sparamx)  # which fill ``FUNCTIONS``
@@ -199,13 +198,13 @@ def evaluate(
     chosen = {paper: scoreboard_claims(paper) for paper in wanted or papers()}
     with ExitStack() as stack:
         for name, factor in (what_if or {}).items():
-            stack.enter_context(with_input(name, factor))
+            stack.enter_context(changed(name, factor))
         return {paper: list(map(_evaluate, claims)) for paper, claims in chosen.items()}
 
 
 def measured_inputs() -> set[str]:
     """Return the names of all measured inputs that answers follow from."""
-    with inputs_read() as names:
+    with asked("inputs") as names:
         for claim in (c for paper in papers() for c in load_claims(paper).values()):
             with suppress(NoRecordError):
                 if claim.is_compared:
@@ -217,7 +216,7 @@ def _interval(claim: Claim) -> list[float] | None:
     """The least and most of ours over the open choices, where any of them changes it."""
     if claim.compare is Compare.TRUE:
         return None
-    with choices_asked() as names:
+    with asked("choices") as names:
         ours = _numbers(answer(claim))
     found = list(ours)
     for taken in (t for n in range(len(names)) for t in combinations(sorted(names), n + 1)):
@@ -287,10 +286,10 @@ def _subject(name: str) -> str:
 
 def moving_inputs(claim: Claim) -> Iterator[str]:
     """Yield the measured inputs that change our answer by 1% or more where they double."""
-    with inputs_read() as names:
+    with asked("inputs") as names:
         before = answer(claim)
     for name in sorted(names):
-        with with_input(name, 2.0):
+        with changed(name, 2.0):
             if _differ(before, answer(claim)):
                 yield name
 
@@ -300,11 +299,11 @@ def turning_input(claim: Claim) -> str:
 
     Only the steps of ``CHANGES`` are tried, one input at a time.
     """
-    with inputs_read() as names:
+    with asked("inputs") as names:
         before = _good(claim)
     for factor in CHANGES if names else ():
         for name in sorted(names):
-            with with_input(name, factor):
+            with changed(name, factor):
                 if _good(claim) != before:
                     return f"{name} {factor - 1:+.0%}"
     return "none within a factor of two" if names else "no measurement of ours"

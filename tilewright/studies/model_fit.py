@@ -25,7 +25,7 @@ from statistics import fmean
 from tilewright.base.table import Column, Table
 from tilewright.claims import Claim, Compare, papers
 from tilewright.claims.scoreboard import Result, answer_number, fitted_claims, scoreboard_claims
-from tilewright.sim.calibration import constant, constants_read, set_constant, table
+from tilewright.sim.calibration import asked, constant, set_constant, table
 
 FIRST_STEP, LAST_STEP = 0.03, 0.002  # shares of a constant
 # Not moved, though figures read it: the fit alone would put it where batch 16 costs more than
@@ -53,7 +53,7 @@ class Figures:
         self.read_by: dict[str, frozenset[str]] = {}
         self.terms: dict[str, float] = {}
         for claim in self.claims:
-            with constants_read() as names:
+            with asked("constants") as names:
                 self.terms[claim.id] = _term(claim)
             self.read_by[claim.id] = frozenset(names)
 
