@@ -1,11 +1,12 @@
 """From the fields of a ``config.json`` to a shape, for every family of decoder models.
 
-Each family has a function that reads the fields which only it has, or which it reads in its own
-way. A field that nobody reads is refused unless it is known not to matter: a model whose sizes are
-not understood has no answer.
+``FAMILIES`` is a table of what each has beyond a plain decoder. A field that nobody reads is
+refused unless it is known not to matter: a model whose sizes are not understood has no answer.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from reprlib import repr as shorten
 from typing import Any
 
@@ -146,11 +147,12 @@ def shape_of(name: str, config: Mapping[str, Any]) -> LlmShape:
     named = content.get("model_type")
     if named is None:
         raise fields.refuse("it is not a config.json: model_type is missing")
-    family = ALIASES.get(named, named) if isinstance(named, str) else None
-    if family is None or family not in FAMILIES:
-        raise fields.refuse(_unknown_family(named))
+    family = ALIASES.get(named, named) if isinstance(named, str) else ""
+    if family not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise fields.refuse(f"unknown model_type {shorten(named)}; known: {known}")
     try:
-        found = _common(fields, family) | FAMILIES[family](fields)
+        found = _common(fields, family) | _own(fields, FAMILIES[family])
         fields.finish(family)
         return LlmShape(model_type=family, name=name, **found)
     except ValueError as error:
@@ -158,34 +160,9 @@ def shape_of(name: str, config: Mapping[str, Any]) -> LlmShape:
         raise ValueError(text if text.startswith(name) else f"{name}: {text}") from None
 
 
-def _unknown_family(family: Any) -> str:
-    known = ", ".join(FAMILIES)
-    near = [name for name in FAMILIES if isinstance(family, str) and _is_slip(family.lower(), name)]
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"unknown model_type {shorten(family)}; {hint}known: {known}"
-
-
-def _is_slip(typed: str, name: str) -> bool:
-    """Whether one letter is wrong, missing, too many or swapped; another version is no slip."""
-    digits = [char for char in typed if char.isdigit()]
-    if digits != [char for char in name if char.isdigit()] or typed == name:
-        return False
-    start = next((k for k, (a, b) in enumerate(zip(typed, name, strict=False)) if a != b), None)
-    if start is None:
-        return abs(len(typed) - len(name)) == 1
-    ends = (typed[start + 1 :], name[start + 1 :])
-    swapped = typed[start : start + 2] == name[start : start + 2][::-1]
-    return (
-        ends[0] == ends[1]
-        or typed[start:] == ends[1]
-        or ends[0] == name[start:]
-        or (swapped and typed[start + 2 :] == name[start + 2 :])
-    )
-
-
 def _common(fields: Fields, family: str) -> Read:
     """Fields that every family has, some by names of their own."""
-    known = DEFAULTS.get(family, {})
+    known = FAMILIES[family].defaults
     hidden = fields.number("hidden_size", "n_embd")
     heads = fields.number("num_attention_heads", "n_head", default=known.get("heads"))
     head_dim = known.get("head_dim")
@@ -213,24 +190,29 @@ def _common(fields: Fields, family: str) -> Read:
     }
 
 
-# Defaults of families, which their configurations leave out.
-DEFAULTS: dict[str, dict[str, int]] = {
-    "gemma": {"tied": 1, "head_dim": 256},
-    "gemma2": {"tied": 1, "head_dim": 256},
-    "gemma3_text": {
-        **{"tied": 1, "head_dim": 256, "heads": 8, "kv_heads": 4},
-        **{"vocabulary": 262208, "positions": 131072},
-    },
-    "gpt2": {"tied": 1, "vocabulary": 50257},
-    "gpt_oss": {"head_dim": 64},
-    "opt": {"tied": 1},
-    "smollm3": {"tied": 1},
-}
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """What the models of a family have beyond the fields of all."""
+
+    defaults: Mapping[str, int] = field(default_factory=dict)  # of fields that files leave out
+    fixed: Read = field(default_factory=dict)  # the same in all of its models
+    flags: Mapping[str, tuple[str, bool]] = field(default_factory=dict)  # field, and its default
+    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # values that are understood
+    windows: Callable[[Fields], Read] | None = None
+    experts: Callable[[Fields], Experts] | None = None
+    more: Callable[[Fields], Read] | None = None  # replaces what the others say
 
 
-def _llama(fields: Fields) -> Read:
-    bias = fields.flag("attention_bias")
-    return {"query_bias": bias, "output_bias": bias, "feed_forward_bias": fields.flag("mlp_bias")}
+def _own(fields: Fields, family: Family) -> Read:
+    for key, values in family.only.items():
+        fields.only(key, *values)
+    found = dict(family.fixed)
+    found |= {name: fields.flag(*given) for name, given in family.flags.items()}
+    if family.experts is not None:
+        found["experts"] = family.experts(fields)
+    for read in (family.windows, family.more):
+        found |= {} if read is None else read(fields)
+    return found
 
 
 def _windowed(
@@ -282,14 +264,6 @@ def _experts(fields: Fields, **more: Any) -> Experts:
     )
 
 
-def _mistral(fields: Fields) -> Read:
-    return _windowed(fields, 4096)
-
-
-def _mixtral(fields: Fields) -> Read:
-    return {"experts": _experts(fields), **_windowed(fields)}
-
-
 def _qwen_experts(fields: Fields, **more: Any) -> Experts:
     """In every ``decoder_sparse_step``-th layer but for those of a list."""
     layers = fields.number("num_hidden_layers")
@@ -299,51 +273,17 @@ def _qwen_experts(fields: Fields, **more: Any) -> Experts:
     return _experts(fields, layers=count, **more)
 
 
-def _qwen2(fields: Fields) -> Read:
-    fields.only("attention_bias", True, False)  # its queries, keys and values always have biases
-    return {"query_bias": True, **_qwen_window(fields)}
-
-
-def _qwen2_moe(fields: Fields) -> Read:
+def _qwen2_experts(fields: Fields) -> Experts:
     shared = fields.number("shared_expert_intermediate_size")
-    experts = _qwen_experts(fields, shared_width=shared, shared_gate=True)
-    return {"query_bias": fields.flag("qkv_bias", True), "experts": experts, **_qwen_window(fields)}
+    return _qwen_experts(fields, shared_width=shared, shared_gate=True)
 
 
-def _qwen3(fields: Fields) -> Read:
-    bias = fields.flag("attention_bias")
-    return {"query_norm": "head", "query_bias": bias, "output_bias": bias, **_qwen_window(fields)}
-
-
-def _qwen3_moe(fields: Fields) -> Read:
-    return {**_qwen3(fields), "experts": _qwen_experts(fields)}
-
-
-def _gemma(fields: Fields) -> Read:
-    fields.only("attention_bias", False)
-    return {}
-
-
-def _gemma2(fields: Fields) -> Read:
-    return {**_gemma(fields), "layer_norms": 4, **_windowed(fields, 4096, every=2)}
-
-
-def _gemma3(fields: Fields) -> Read:
+def _gemma3_window(fields: Fields) -> Read:
     pattern = fields.number("sliding_window_pattern", "_sliding_window_pattern", default=6)
-    windows = _windowed(fields, 4096, every=pattern)
-    return {**_gemma(fields), "layer_norms": 4, "query_norm": "head", **windows}
+    return _windowed(fields, 4096, every=pattern)
 
 
-def _phi3(fields: Fields) -> Read:
-    fields.only("attention_bias", False)
-    for key, value in {"mlp_bias": False, "lm_head_bias": False, "full_attn_mod": 1}.items():
-        fields.only(key, value)
-    fields.only("interpolate_factor", 1)
-    return _windowed(fields)
-
-
-def _deepseek(fields: Fields) -> Read:
-    fields.only("attention_bias", False)
+def _deepseek(fields: Fields, **more: Any) -> Read:
     layers = fields.number("num_hidden_layers")
     dense = fields.number("first_k_dense_replace", default=0, least=0)
     step = fields.number("moe_layer_freq", default=1)
@@ -362,41 +302,13 @@ def _deepseek(fields: Fields) -> Read:
         fields,
         layers=sum(k >= dense and k % step == 0 for k in range(layers)),
         shared_width=width * fields.number("n_shared_experts", default=0, least=0),
+        **more,
     )
     return {"latent": latent, "head_dim": latent.plain_dim + latent.rotary_dim, "experts": experts}
 
 
-def _deepseek_v3(fields: Fields) -> Read:
-    found = _deepseek(fields)
-    # A correction of each expert's score keeps their load even; it is part of the checkpoint.
-    return {**found, "experts": _with(found["experts"], router_bias=True)}
-
-
-def _with(experts: Experts, **changes: Any) -> Experts:
-    return Experts(**(vars(experts) | changes))
-
-
-def _olmo(fields: Fields) -> Read:
-    fields.only("attention_bias", False)
-    return {"norm_weights": False}
-
-
-def _olmo2(fields: Fields) -> Read:
-    fields.only("attention_bias", False)
-    return {"query_norm": "width"}
-
-
-def _olmo3(fields: Fields) -> Read:
-    return {**_olmo2(fields), **_windowed(fields, 4096, every=4)}
-
-
-def _olmoe(fields: Fields) -> Read:
-    return {**_olmo2(fields), "experts": _experts(fields)}
-
-
 def _llama4(fields: Fields) -> Read:
     """Three of four layers see the chunk of 8192 tokens that they are in: at most a window."""
-    fields.only("attention_bias", False)
     layers = fields.number("num_hidden_layers")
     fields.flag("use_qk_norm", True)  # without weights
     rotary = fields.numbers("no_rope_layers") or []
@@ -415,64 +327,75 @@ def _llama4(fields: Fields) -> Read:
     }
 
 
-def _gpt_oss(fields: Fields) -> Read:
-    bias = fields.flag("attention_bias", True)
-    return {
-        "query_bias": bias,
-        "output_bias": bias,
-        "attention_sinks": True,
-        "experts": _experts(fields, router_bias=True, bias=True),
-        **_windowed(fields, 128, every=2),
-    }
-
-
-def _smollm3(fields: Fields) -> Read:
-    return {**_llama(fields), **_qwen_window(fields)}
-
-
-def _gpt_neox(fields: Fields) -> Read:
-    fields.only("attention_bias", True)
-    return {}
-
-
-def _gpt2(fields: Fields) -> Read:
-    return {}
-
-
 def _opt(fields: Fields) -> Read:
     hidden = fields.number("hidden_size")
     embedding = fields.number("word_embed_proj_dim", default=hidden)
-    fields.only("enable_bias", True)
-    fields.only("layer_norm_elementwise_affine", True)
-    fields.only("_remove_final_layer_norm", False)
-    return {
-        "do_layer_norm_before": fields.flag("do_layer_norm_before", True),
-        "word_embed_proj_dim": None if embedding == hidden else embedding,
-    }
+    return {"word_embed_proj_dim": None if embedding == hidden else embedding}
 
 
-FAMILIES: dict[str, Callable[[Fields], Read]] = {
-    "deepseek_v2": _deepseek,
-    "deepseek_v3": _deepseek_v3,
-    "gemma": _gemma,
-    "gemma2": _gemma2,
-    "gemma3_text": _gemma3,
-    "gpt2": _gpt2,
-    "gpt_neox": _gpt_neox,
-    "gpt_oss": _gpt_oss,
-    "llama": _llama,
-    "llama4_text": _llama4,
-    "mistral": _mistral,
-    "mixtral": _mixtral,
-    "olmo": _olmo,
-    "olmo2": _olmo2,
-    "olmo3": _olmo3,
-    "olmoe": _olmoe,
-    "opt": _opt,
-    "phi3": _phi3,
-    "qwen2": _qwen2,
-    "qwen2_moe": _qwen2_moe,
-    "qwen3": _qwen3,
-    "qwen3_moe": _qwen3_moe,
-    "smollm3": _smollm3,
+NO_BIAS = {"attention_bias": (False,)}
+BIASES = {"query_bias": ("attention_bias", False), "output_bias": ("attention_bias", False)}
+LLAMA = BIASES | {"feed_forward_bias": ("mlp_bias", False)}
+GEMMA = {"tied": 1, "head_dim": 256}
+GEMMA_3 = {**GEMMA, "heads": 8, "kv_heads": 4, "vocabulary": 262208, "positions": 131072}
+PHI = {"mlp_bias": (False,), "lm_head_bias": (False,), "full_attn_mod": (1,)}
+OPT = {"layer_norm_elementwise_affine": (True,), "_remove_final_layer_norm": (False,)}
+FAMILIES: dict[str, Family] = {
+    "deepseek_v2": Family(only=NO_BIAS, more=_deepseek),
+    # A correction of each expert's score keeps their load even; it is part of the checkpoint.
+    "deepseek_v3": Family(only=NO_BIAS, more=partial(_deepseek, router_bias=True)),
+    "gemma": Family(defaults=GEMMA, only=NO_BIAS),
+    "gemma2": Family(
+        defaults=GEMMA,
+        fixed={"layer_norms": 4},
+        only=NO_BIAS,
+        windows=partial(_windowed, window=4096, every=2),
+    ),
+    "gemma3_text": Family(
+        defaults=GEMMA_3,
+        fixed={"layer_norms": 4, "query_norm": "head"},
+        only=NO_BIAS,
+        windows=_gemma3_window,
+    ),
+    "gpt2": Family(defaults={"tied": 1, "vocabulary": 50257}),
+    "gpt_neox": Family(only={"attention_bias": (True,)}),
+    "gpt_oss": Family(
+        defaults={"head_dim": 64},
+        fixed={"attention_sinks": True},
+        flags={"query_bias": ("attention_bias", True), "output_bias": ("attention_bias", True)},
+        windows=partial(_windowed, window=128, every=2),
+        experts=partial(_experts, router_bias=True, bias=True),
+    ),
+    "llama": Family(flags=LLAMA),
+    "llama4_text": Family(only=NO_BIAS, more=_llama4),
+    "mistral": Family(windows=partial(_windowed, window=4096)),
+    "mixtral": Family(windows=_windowed, experts=_experts),
+    "olmo": Family(fixed={"norm_weights": False}, only=NO_BIAS),
+    "olmo2": Family(fixed={"query_norm": "width"}, only=NO_BIAS),
+    "olmo3": Family(
+        fixed={"query_norm": "width"},
+        only=NO_BIAS,
+        windows=partial(_windowed, window=4096, every=4),
+    ),
+    "olmoe": Family(fixed={"query_norm": "width"}, only=NO_BIAS, experts=_experts),
+    "opt": Family(
+        defaults={"tied": 1},
+        flags={"do_layer_norm_before": ("do_layer_norm_before", True)},
+        only=OPT | {"enable_bias": (True,)},
+        more=_opt,
+    ),
+    "phi3": Family(only=NO_BIAS | PHI | {"interpolate_factor": (1,)}, windows=_windowed),
+    "qwen2": Family(
+        fixed={"query_bias": True},  # queries, keys and values always have biases
+        only={"attention_bias": (True, False)},
+        windows=_qwen_window,
+    ),
+    "qwen2_moe": Family(
+        flags={"query_bias": ("qkv_bias", True)}, windows=_qwen_window, experts=_qwen2_experts
+    ),
+    "qwen3": Family(fixed={"query_norm": "head"}, flags=BIASES, windows=_qwen_window),
+    "qwen3_moe": Family(
+        fixed={"query_norm": "head"}, flags=BIASES, windows=_qwen_window, experts=_qwen_experts
+    ),
+    "smollm3": Family(defaults={"tied": 1}, flags=LLAMA, windows=_qwen_window),
 }
