@@ -1,6 +1,5 @@
 """Single GEMMs on any system: time, rate, utilisation and bound."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.golden.params.block import require
@@ -30,73 +29,36 @@ class GemmResult:
     programs: int | None = None
 
 
-def gemm_results(
-    gemms: Sequence[Gemm], target: Target, scheme: str | None = None
-) -> list[GemmResult]:
-    """Return the result of each GEMM on its own.
+def gemm_result(gemm: Gemm, target: Target, scheme: str | None = None) -> GemmResult:
+    """Return the result of a GEMM alone.
 
     On an accelerator as built it is that of the programs that the block itself would run.
     """
-    if target.built is not None:
-        return _programs(gemms, target, scheme)
+    cycles = programs = None
     if target.server is not None and target.engine is not None:
         weights = resolve_weight_scheme(DEFAULT_SCHEME if scheme is None else scheme)
-        times = [
-            xeon.gemm(target.server, target.engine, weights, gemm, target.deca) for gemm in gemms
-        ]
-        return [_result(t.gemm, t.seconds, t.tile.utilisation, t.tile.bound) for t in times]
-    require(
-        scheme is None or "/" not in scheme, f"one GEMM has one mantissa length, not {scheme!r}"
-    )
-    machine = target.accelerator(scheme)
-    results = []
-    for gemm, time in zip(gemms, run(machine, gemms), strict=True):
-        use = {"compute": time.compute / time.cycles, "memory": time.transfer / time.cycles}
-        results.append(_result(gemm, time.cycles / machine.clock, use, time.bound))
-    return results
+        on_cores = xeon.gemm(target.server, target.engine, weights, gemm, target.deca)
+        seconds, use = on_cores.seconds, on_cores.tile.utilisation
+        bound = on_cores.tile.bound
+    else:
+        require(
+            scheme is None or "/" not in scheme, f"one GEMM has one mantissa length, not {scheme!r}"
+        )
+        machine = target.accelerator(scheme)
+        if target.built is None:
+            (time,) = run(machine, [gemm])
+            use = {"compute": time.compute / time.cycles, "memory": time.transfer / time.cycles}
+            seconds, bound = time.cycles / machine.clock, time.bound
+        else:
+            # Imported here: most results need nothing of the accelerators' programs.
+            from tilewright.sim.programs import gemm_time
 
-
-def _programs(gemms: Sequence[Gemm], target: Target, scheme: str | None) -> list[GemmResult]:
-    # Imported here: most results need nothing of the accelerators' programs.
-    from tilewright.sim.programs import gemm_time
-
-    params, clock = target.built, target.accelerator(None).clock
-    assert params is not None
-    length = _mantissa(target, scheme)
-    results = []
-    for gemm in gemms:
-        time = gemm_time(params, gemm, length=length, latency=target.timing)
-        use = {
-            name: getattr(time, name) / time.cycles for name in ("gemm", "load", "store", "control")
-        }
-        bound = max(use, key=lambda name: use[name])
-        seconds = gemm.count * time.cycles / clock
-        found = _result(gemm, seconds, use, bound, cycles=time.cycles, programs=time.programs)
-        results.append(found)
-    return results
-
-
-def _mantissa(target: Target, scheme: str | None) -> int:
-    """Return one length for all GEMMs of Anda."""
-    if scheme is None:
-        return PROGRAM_MANTISSA
-    require(target.system == "anda", f"{target.system} has one scheme; leave it out")
-    require(
-        scheme.isdecimal() and 1 <= int(scheme) <= 16,
-        f"scheme of anda's programs must be a mantissa length, not {scheme!r}",
-    )
-    return int(scheme)
-
-
-def _result(
-    gemm: Gemm,
-    seconds: float,
-    use: dict[str, float],
-    bound: str,
-    *,
-    cycles: int | None = None,
-    programs: int | None = None,
-) -> GemmResult:
+            length = PROGRAM_MANTISSA if scheme is None else machine.lengths["qkv"]
+            counted = gemm_time(target.built, gemm, length=length, latency=target.timing)
+            cycles, programs = counted.cycles, counted.programs
+            units = ("gemm", "load", "store", "control")
+            use = {name: getattr(counted, name) / cycles for name in units}
+            seconds, bound = gemm.count * cycles / machine.clock, max(use, key=lambda n: use[n])
     return GemmResult(
         name=gemm.name,
         rows=gemm.rows,

@@ -110,19 +110,16 @@ def record() -> dict[str, Any]:
     return _record(RECORD)
 
 
-def _seconds(section: str, **wanted: Any) -> float:
-    for row in _record(RECORD)[section]:
+def _seconds(path: Path, section: str, named: str, /, **wanted: Any) -> float:
+    for row in _record(path)[section]:
         if all(row[name] == value for name, value in wanted.items()):
-            return measured(f"silicon.{wanted['kernel'].replace(' ', '_')}", float(row["seconds"]))
+            return measured(f"silicon.{named.replace(' ', '_')}", float(row["seconds"]))
     raise NoRecordError(f"no measurement of {wanted} among the {section} of the kernels' record")
 
 
 def model_seconds(model: str, batch: int) -> float:
     """One step of a whole Llama 3 8B that decodes, one token of each sequence of the batch."""
-    for row in _record(MODEL_RECORD)["decode"]:
-        if (row["model"], row["batch"]) == (model, batch):
-            return measured(f"silicon.{model.replace(' ', '_')}", float(row["seconds"]))
-    raise NoRecordError(f"no measurement of {model} at batch {batch} among the whole models")
+    return _seconds(MODEL_RECORD, "decode", model, model=model, batch=batch)
 
 
 def sparsity_seconds() -> dict[float, float]:
@@ -133,21 +130,20 @@ def sparsity_seconds() -> dict[float, float]:
 
 def long_context_seconds(attention: str) -> float:
     """One token of a whole sparse Llama 3 8B at 16K context, by who attends to its cache."""
-    for row in _record(MODEL_RECORD)["long_context"]:
-        if (row["model"], row["attention"]) == ("sparse bf16", attention):
-            return measured(f"silicon.attention_{attention}", float(row["seconds"]))
-    raise NoRecordError(f"no measurement of the attention {attention!r} in a whole model")
+    wanted = {"model": "sparse bf16", "attention": attention}
+    return _seconds(MODEL_RECORD, "long_context", f"attention_{attention}", **wanted)
 
 
 def layer_seconds(layer: str, batch: int, kernel: str) -> float:
     """One multiplication as in a model, half of the weights zero; ``layer``: inputs x outputs."""
     inputs, outputs = (int(part) for part in layer.split("x"))
-    return _seconds("in_model", inputs=inputs, outputs=outputs, batch=batch, kernel=kernel)
+    wanted = {"inputs": inputs, "outputs": outputs, "batch": batch}
+    return _seconds(RECORD, "in_model", kernel, **wanted, kernel=kernel)
 
 
 def batch_seconds(batch: int, kernel: str) -> float:
     """The layer that was measured along the batch."""
-    return _seconds("batch", batch=batch, kernel=kernel)
+    return _seconds(RECORD, "batch", kernel, batch=batch, kernel=kernel)
 
 
 # Kernels of the record, for elements of 16 bits and for codes.
@@ -156,8 +152,6 @@ KERNELS = {
     "look-up": ("SparAMX, vector order", "look-up, vector order"),
 }
 VECTOR_PORTS = 2
-MEMORY = ("load", "store", "tileloadd")  # instructions that take no vector unit
-MEMORY_BOUND = 0.8  # share of the bandwidth of reading alone, from which on memory bounds
 
 
 def measured_cycles(engine: str, scheme: WeightScheme) -> tuple[float, float]:
@@ -165,24 +159,9 @@ def measured_cycles(engine: str, scheme: WeightScheme) -> tuple[float, float]:
     data = record()
     clock = data["roofs"]["instructions"]["vpadd"] / VECTOR_PORTS  # of all cores together
     row = _row(data, engine, scheme)
-    if "vector" not in row:
-        return _from_rates(data, row, clock)
     vector = clock / row["vector"] if row["vector"] else 0.0
     through = clock / row["reload_rate"] if row["reload_rate"] else 0.0
     return vector, max(vector, through)
-
-
-def _from_rates(data: dict[str, Any], row: dict[str, Any], clock: float) -> tuple[float, float]:
-    """Costs of a tile in a record without them: of its instructions, and of the kernel as a whole.
-
-    The latter where memory did not bound the kernel on the machine of the record.
-    """
-    rates = data["roofs"]["instructions"]
-    counts = {k: n for k, n in row["instructions"].items() if k in rates and k not in MEMORY}
-    vector = sum(count * clock / rates[name] for name, count in counts.items())
-    streamed = row["tiles_per_second"] * row["tile_bytes"] / row["read_bytes_per_second"]
-    whole = clock / row["tiles_per_second"] if streamed < MEMORY_BOUND else 0.0
-    return vector, max(vector, whole)
 
 
 def _row(data: dict[str, Any], engine: str, scheme: WeightScheme) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.sim.area import silicon_mm2
-from tilewright.sim.gemm import gemm_results
+from tilewright.sim.gemm import gemm_result
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import area_um2
@@ -105,9 +105,9 @@ def test_settings_change_a_named_server():
 
 
 def test_twice_the_bandwidth_halves_what_memory_bounds():
-    gemm = [Gemm(name="x", module="o", rows=1, inner=8192, outer=57344)]
+    gemm = Gemm(name="x", module="o", rows=1, inner=8192, outer=57344)
     one, two = (
-        gemm_results(gemm, resolve_target("spr-ddr", settings=s), "bf8")[0]
+        gemm_result(gemm, resolve_target("spr-ddr", settings=s), "bf8")
         for s in ({}, {"bandwidth": "520GB/s"})
     )
     assert one.bound == two.bound == "memory"
@@ -126,8 +126,8 @@ def test_settings_change_an_accelerator():
 def test_without_a_matrix_unit_products_take_the_vector_units(engine):
     """Each row of a tile takes 16 instructions, two a cycle: 8 cycles of a core."""
     target = resolve_target("turin", engine=engine)
-    gemm = [Gemm(name="x", module="o", rows=64, inner=4096, outer=128 * 1024)]
-    (found,) = gemm_results(gemm, target, "mxfp4")
+    gemm = Gemm(name="x", module="o", rows=64, inner=4096, outer=128 * 1024)
+    found = gemm_result(gemm, target, "mxfp4")
     tiles = 4096 * 128 * 1024 / 512 / 128
     least = tiles * 64 * 8 / 2.7e9
     assert least <= found.milliseconds / 1e3 < 1.5 * least

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.sim.accelerator import anda, baseline, harmonia
-from tilewright.sim.gemm import gemm_results
+from tilewright.sim.gemm import gemm_result
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.own_accelerator import read_accelerator
@@ -62,7 +62,7 @@ def test_zigzag_counts_about_our_cycles(machine, tmp_path):
     )
     own = str(OWN) if machine.name == OWN.stem else machine.name
     product = Gemm(name="gemm", module="qkv", rows=512, inner=1024, outer=1024)
-    (ours,) = gemm_results([product], resolve_target(own))
+    ours = gemm_result(product, resolve_target(own))
     assert 1.0 < cycles / (ours.milliseconds * machine.clock / 1e3) < 1.2
 
 

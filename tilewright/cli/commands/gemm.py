@@ -19,14 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.sim.gemm import gemm_results
+    from tilewright.sim.gemm import gemm_result
     from tilewright.sim.workload import Gemm
 
     if len(args.shape) != 3:
         raise CommandError("give ROWS INNER OUTER")
     rows, inner, outer = args.shape
     product = Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)
-    found = gemm_results([product], target_of(args), args.scheme)
+    found = [gemm_result(product, target_of(args), args.scheme)]
     if args.json:
         print_json(found)
         return 0
