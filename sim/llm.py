@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from tilewright.base.table import Reported, Table
 from tilewright.golden.deca.scheme import resolve_scheme
@@ -24,7 +25,7 @@ PHASES = ("decode", "prefill")
 PAPER_SERVERS = ("spr-ddr", "spr-hbm")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MemoryBytes:
     """Bytes that a model needs, and those that the system has."""
 
@@ -120,6 +121,17 @@ class LlmResult(Answer):
         yield "use", ", ".join(use)
         yield "bound by", self.bound
         yield "energy of a step", ", ".join(energy) or "not modelled"
+
+
+def rates(tokens: float, seconds: float, joules: float, area: float | None) -> dict[str, Any]:
+    """Return the fields of an answer that follow from its tokens, time and energy."""
+    return {
+        "tokens_per_second": tokens / seconds,
+        "joules_per_token": joules / tokens,
+        "average_watts": joules / seconds,
+        "tokens_per_second_per_watt": tokens / joules,
+        "tokens_per_second_per_mm2": None if area is None else tokens / seconds / area,
+    }
 
 
 def duration(milliseconds: float) -> str:
@@ -223,7 +235,6 @@ def _result(
     target: Target, model: LlmShape, work: Pass, step: Step, area: float | None
 ) -> LlmResult:
     tokens, sequences = work.rows, work.batch
-    joules = sum(step.joules_by_part.values())
     return LlmResult(
         model=model.name,
         parameters=model.parameters,
@@ -243,18 +254,12 @@ def _result(
         latency_ms=1e3 * step.seconds,
         formula_ms=None if step.formula_seconds is None else 1e3 * step.formula_seconds,
         kind=step.kind,
-        tokens_per_second=tokens / step.seconds,
-        joules_per_token=joules / tokens,
-        average_watts=joules / step.seconds,
-        tokens_per_second_per_watt=tokens / joules,
-        tokens_per_second_per_mm2=None if area is None else tokens / step.seconds / area,
+        **rates(tokens, step.seconds, sum(step.joules_by_part.values()), area),
         utilisation=step.utilisation,
         bound=step.bound,
         ms_by_part=step.ms_by_part,
         joules_by_part=step.joules_by_part,
-        memory_bytes=MemoryBytes(
-            weights=step.weights, cache=step.cache, capacity=step.capacity, fits=step.fits
-        ),
+        memory_bytes=MemoryBytes(step.weights, step.cache, step.capacity, step.fits),
         remarks=(*step.remarks, *_size_remarks(model, sequences.longest, step)),
     )
 

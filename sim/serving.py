@@ -16,101 +16,19 @@ from tilewright.sim.llm import (
     Answer,
     LlmResult,
     MemoryBytes,
-    answer_pass,
     answer_passes,
     duration,
+    rates,
     step_of,
 )
 from tilewright.sim.models import resolve_model
 from tilewright.sim.target import Target, resolve_target
 from tilewright.sim.workload import LONGEST_CONTEXT, MOST_SEQUENCES, MOST_TOKENS, Batch, Pass
 
-MOST_GUESSES = 32
-
-
-@dataclass(frozen=True, kw_only=True)
-class Speculation:
-    """A draft model, how many tokens it guesses, and how probable a right guess is.
-
-    A round is that many steps of the draft and one pass of the model over one token more. Guesses
-    are right independently of each other; those up to the first wrong one stay, and the model
-    itself gives the token after them.
-    """
-
-    draft: LlmShape
-    tokens: int = 4
-    acceptance: float
-
-    def __post_init__(self) -> None:
-        require(
-            1 <= self.tokens <= MOST_GUESSES,
-            f"guesses of a round must be 1..{MOST_GUESSES}, not {self.tokens!r}",
-        )
-        require(0 <= self.acceptance <= 1, f"acceptance must be 0 to 1, not {self.acceptance!r}")
-
-    @property
-    def expected(self) -> float:
-        """Tokens of a sequence that a round gives on average."""
-        return sum(self.acceptance**k for k in range(self.tokens + 1))
-
-
-def speculate(
-    target: Target,
-    model: LlmShape,
-    batch: Batch,
-    guess: Speculation,
-    *,
-    scheme: str | None = None,
-    kv: str | None = None,
-) -> LlmResult:
-    """Return a round for every sequence of ``batch``; both models are on the same devices."""
-    count = guess.tokens
-    drafts = [
-        answer_pass(target, guess.draft, Pass(batch.longer(k)), scheme=scheme, kv=kv)
-        for k in range(count)
-    ]
-    found = answer_pass(target, model, Pass(batch.longer(count), count + 1), scheme=scheme, kv=kv)
-    ms = found.latency_ms + sum(draft.latency_ms for draft in drafts)
-    draft_joules = sum(sum(draft.joules_by_part.values()) for draft in drafts)
-    joules = sum(found.joules_by_part.values()) + draft_joules
-    made = batch.sequences * guess.expected
-    area = found.tokens_per_second_per_mm2 and (
-        found.tokens_per_second / found.tokens_per_second_per_mm2
-    )
-    memory, small = found.memory_bytes, drafts[-1].memory_bytes
-    weights, cache = memory.weights + small.weights, memory.cache + small.cache
-    busy = found.latency_ms / ms
-    return replace(
-        found,
-        context=batch.longest,
-        contexts=batch.groups,
-        new_tokens=guess.expected,
-        latency_ms=ms,
-        tokens_per_second=1e3 * made / ms,
-        joules_per_token=joules / made,
-        average_watts=1e3 * joules / ms,
-        tokens_per_second_per_watt=made / joules,
-        tokens_per_second_per_mm2=1e3 * made / ms / area if area else None,
-        utilisation={name: use * busy for name, use in found.utilisation.items()},
-        ms_by_part=found.ms_by_part | {"draft": ms - found.latency_ms},
-        joules_by_part=found.joules_by_part | {"draft": draft_joules},
-        memory_bytes=MemoryBytes(
-            weights=weights,
-            cache=cache,
-            capacity=memory.capacity,
-            fits=memory.fits and weights + cache <= memory.capacity,
-        ),
-        remarks=(
-            f"a round of {guess.draft.name}'s {count} guesses gives {guess.expected:.3g} tokens"
-            f" if each is right with a probability of {guess.acceptance:g}",
-            *found.remarks,
-        ),
-    )
-
-
 EXACT = 256  # tokens of an answer whose steps are all counted; of more, as many and those between
 DEFAULT_CONTEXT = 1024
 GUESSES = 4  # of a round, unless told
+MOST_GUESSES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,29 +90,64 @@ class Question:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A model on a system: what all steps of an answer have in common."""
+    """What all steps of an answer have in common."""
 
+    question: Question
     target: Target
     model: LlmShape
-    scheme: str | None
-    kv: str | None
-    speculation: Speculation | None
+    draft: LlmShape | None
 
-    def passes(self, works: Sequence[Pass], *, turns: bool = False) -> list[LlmResult]:
-        return answer_passes(
-            self.target, self.model, works, scheme=self.scheme, kv=self.kv, turns=turns
-        )
+    def passes(
+        self, works: Sequence[Pass], model: LlmShape | None = None, *, turns: bool = False
+    ) -> list[LlmResult]:
+        q = self.question
+        model = model or self.model
+        return answer_passes(self.target, model, works, scheme=q.scheme, kv=q.kv, turns=turns)
 
-    def steps(self, batches: Sequence[Batch], phase: str = "decode") -> list[LlmResult]:
+    def steps(self, batches: Sequence[Batch]) -> list[LlmResult]:
         """Return a step of each batch or, where a draft guesses tokens, a round."""
-        guess = self.speculation
-        if guess is None:
+        phase = self.question.phase or "decode"
+        if self.draft is None:
             return self.passes([step_of(batch, phase) for batch in batches], turns=True)
         require(phase == "decode", "guesses are of tokens after a prompt; leave the phase out")
-        return [
-            speculate(self.target, self.model, batch, guess, scheme=self.scheme, kv=self.kv)
-            for batch in batches
-        ]
+        return [self._round(self.draft, batch) for batch in batches]
+
+    def _round(self, draft: LlmShape, batch: Batch) -> LlmResult:
+        """Return some steps of the draft and one pass of the model over one token more.
+
+        Guesses are right independently of each other; those up to the first wrong one stay, and
+        the model itself gives the token after them. Both models are on the same devices.
+        """
+        right = self.question.acceptance
+        count = GUESSES if self.question.guesses is None else self.question.guesses
+        assert right is not None
+        expected = sum(right**k for k in range(count + 1))
+        drafts = self.passes([Pass(batch.longer(k)) for k in range(count)], draft)
+        (found,) = self.passes([Pass(batch.longer(count), count + 1)])
+        ms = found.latency_ms + sum(one.latency_ms for one in drafts)
+        draft_joules = sum(map(_joules, drafts))
+        joules = _joules(found) + draft_joules
+        memory, small = found.memory_bytes, drafts[-1].memory_bytes
+        weights, cache = memory.weights + small.weights, memory.cache + small.cache
+        fits = memory.fits and weights + cache <= memory.capacity
+        busy = found.latency_ms / ms
+        return replace(
+            found,
+            context=batch.longest,
+            contexts=batch.groups,
+            new_tokens=expected,
+            latency_ms=ms,
+            **rates(batch.sequences * expected, ms / 1e3, joules, silicon_mm2(self.target)),
+            utilisation={name: use * busy for name, use in found.utilisation.items()},
+            ms_by_part=found.ms_by_part | {"draft": ms - found.latency_ms},
+            joules_by_part=found.joules_by_part | {"draft": draft_joules},
+            memory_bytes=MemoryBytes(weights, cache, memory.capacity, fits),
+            remarks=(
+                f"a round of {draft.name}'s {count} guesses gives {expected:.3g} tokens"
+                f" if each is right with a probability of {right:g}",
+                *found.remarks,
+            ),
+        )
 
 
 def ask(question: Question) -> LlmResult | GenerationResult:
@@ -210,26 +163,19 @@ def ask_steps(questions: Sequence[Question]) -> list[LlmResult | GenerationResul
     for question in questions:
         _check(question)
     q = questions[0]
-    asked = _Asked(
-        resolve_target(
-            q.system, engine=q.engine, block=q.block, latency=q.latency, settings=q.settings
-        ),
-        resolve_model(q.model),
-        q.scheme,
-        q.kv,
-        _speculation(q),
+    target = resolve_target(
+        q.system, engine=q.engine, block=q.block, latency=q.latency, settings=q.settings
     )
+    draft = None if q.draft is None else resolve_model(q.draft)
+    asked = _Asked(q, target, resolve_model(q.model), draft)
     found: Sequence[LlmResult | GenerationResult]
-    if q.tokens is not None or q.within_ms is not None:
-        found = [
-            (_generate if q.tokens is not None else _largest_batch)(asked, q) for q in questions
-        ]
+    if q.tokens is not None:
+        found = [_generate(asked, question) for question in questions]
+    elif q.within_ms is not None:
+        found = [_largest_batch(asked, question) for question in questions]
     else:
-        batches = [_sequences(q, q.context, DEFAULT_CONTEXT) for q in questions]
-        found = asked.steps(batches, "decode" if q.phase is None else q.phase)
-    if not q.settings:
-        return list(found)
-    return [replace(one, settings=dict(q.settings)) for one in found]
+        found = asked.steps([_sequences(q, q.context, DEFAULT_CONTEXT) for q in questions])
+    return [replace(one, settings=dict(q.settings)) if q.settings else one for one in found]
 
 
 def _sequences(q: Question, tokens: int | Batch | None, default: int | None = None) -> Batch:
@@ -241,17 +187,8 @@ def _sequences(q: Question, tokens: int | Batch | None, default: int | None = No
     return Batch(((1 if q.batch is None else q.batch, length),))
 
 
-def _speculation(q: Question) -> Speculation | None:
-    if q.draft is None:
-        return None
-    assert q.acceptance is not None
-    count = GUESSES if q.guesses is None else q.guesses
-    return Speculation(draft=resolve_model(q.draft), tokens=count, acceptance=q.acceptance)
-
-
-def _check(question: Question) -> None:
+def _check(q: Question) -> None:
     """Refuse contradictions."""
-    q = question
     if q.tokens is None:
         require(q.prompt is None, "a prompt comes with tokens that follow it")
     else:
@@ -262,6 +199,14 @@ def _check(question: Question) -> None:
     require(
         (q.draft is None) == (q.acceptance is None) and (q.draft is not None or q.guesses is None),
         "guesses need a draft model and an acceptance rate",
+    )
+    require(
+        q.guesses is None or 1 <= q.guesses <= MOST_GUESSES,
+        f"guesses of a round must be 1..{MOST_GUESSES}, not {q.guesses!r}",
+    )
+    require(
+        q.acceptance is None or 0 <= q.acceptance <= 1,
+        f"acceptance must be 0 to 1, not {q.acceptance!r}",
     )
     require(
         q.within_ms is None or q.batch is None,
@@ -287,35 +232,30 @@ def _generate(asked: _Asked, q: Question) -> GenerationResult:
     require(1 <= tokens <= LONGEST_CONTEXT, f"tokens must be 1..{LONGEST_CONTEXT}, not {tokens!r}")
     passes = _prompt_passes(asked, prompts, q.chunk)
     first = passes[max(passes)]
-    sampled = _sampled(tokens - 1, asked.model, prompts)
+    windows: set[int] = set()
+    if asked.model.sliding_window is not None:  # time grows evenly but where a window fills
+        windows = {asked.model.sliding_window - length for _, length in prompts.groups}
+    sampled = _sampled(tokens - 1, windows)
     steps = asked.steps([prompts.longer(more) for more in sampled])
     later = dict(zip(sampled, steps, strict=True))
     last = later[tokens - 1] if tokens > 1 else first
     milliseconds = _sum(later, lambda found: found.latency_ms / found.new_tokens)
     first_ms = _sum(passes, lambda found: found.latency_ms)
     joules = _sum(later, lambda found: _joules(found) / found.new_tokens) + _sum(passes, _joules)
-    total = first_ms + milliseconds
-    made, area = prompts.sequences * tokens, silicon_mm2(asked.target)
+    total, made = first_ms + milliseconds, prompts.sequences * tokens
     shared = {field.name: getattr(first, field.name) for field in fields(Answer)}
+    shared |= rates(made, total / 1e3, joules, silicon_mm2(asked.target))
+    shared["contexts"], shared["memory_bytes"] = prompts.groups, last.memory_bytes
+    shared["remarks"] = distinct_remarks((*last.remarks, *first.remarks))
     return GenerationResult(
-        **shared
-        | {
-            "contexts": prompts.groups,
-            "prompt": prompts.longest,
-            "tokens": tokens,
-            "first_token_ms": first_ms,
-            "longest_pass_ms": max(found.latency_ms for found in passes.values()),
-            "token_ms": milliseconds / (tokens - 1) if tokens > 1 else 0.0,
-            "last_token_ms": last.latency_ms / (last.new_tokens if tokens > 1 else 1),
-            "total_ms": total,
-            "tokens_per_second": 1e3 * made / total,
-            "joules_per_token": joules / made,
-            "average_watts": 1e3 * joules / total,
-            "tokens_per_second_per_watt": made / joules,
-            "tokens_per_second_per_mm2": None if area is None else 1e3 * made / total / area,
-            "memory_bytes": last.memory_bytes,
-            "remarks": distinct_remarks((*last.remarks, *first.remarks)),
-        }
+        **shared,
+        prompt=prompts.longest,
+        tokens=tokens,
+        first_token_ms=first_ms,
+        longest_pass_ms=max(found.latency_ms for found in passes.values()),
+        token_ms=milliseconds / (tokens - 1) if tokens > 1 else 0.0,
+        last_token_ms=last.latency_ms / (last.new_tokens if tokens > 1 else 1),
+        total_ms=total,
     )
 
 
@@ -335,10 +275,7 @@ def _prompt_passes(asked: _Asked, prompts: Batch, chunk: int | None) -> dict[int
         met = min(number * chunk, length)
         return Pass(Batch(((sequences, met),)), met - (number - 1) * chunk if number > 1 else None)
 
-    chosen = set(range(1, count + 1))
-    if count > EXACT:
-        chosen = {1 + k * (count - 2) // EXACT for k in range(EXACT + 1)} | {count}
-    works = {number: one(number) for number in sorted(chosen)}
+    works = {number: one(number) for number in (*_sampled(count - 1), count)}
     return dict(zip(works, asked.passes(list(works.values())), strict=True))
 
 
@@ -346,16 +283,11 @@ def _joules(found: LlmResult) -> float:
     return sum(found.joules_by_part.values())
 
 
-def _sampled(steps: int, model: LlmShape, prompts: Batch) -> list[int]:
-    """Return which of the steps 1 to ``steps`` are counted, the first and the last among them.
-
-    Between two of them a step's time grows evenly but where a window fills, so that is one too.
-    """
+def _sampled(steps: int, also: Iterable[int] = ()) -> list[int]:
+    """Return which of the steps 1 to ``steps`` are counted, the first and the last among them."""
     if steps <= EXACT:
         return list(range(1, steps + 1))
-    chosen = {1 + k * (steps - 1) // EXACT for k in range(EXACT + 1)}
-    if model.sliding_window is not None:
-        chosen |= {model.sliding_window - length for _, length in prompts.groups}
+    chosen = {1 + k * (steps - 1) // EXACT for k in range(EXACT + 1)} | set(also)
     return sorted(more for more in chosen if 1 <= more <= steps)
 
 
@@ -375,8 +307,7 @@ def _largest_batch(asked: _Asked, q: Question) -> LlmResult:
     require(isfinite(within_ms) and within_ms > 0, f"a bound must be above 0 ms, not {within_ms!r}")
 
     def step(batch: int) -> LlmResult:
-        phase = "decode" if q.phase is None else q.phase
-        return asked.steps([Batch(((batch, context),))], phase)[0]
+        return asked.steps([Batch(((batch, context),))])[0]
 
     def good(found: LlmResult) -> bool:
         return found.memory_bytes.fits and found.latency_ms <= within_ms
