@@ -13,12 +13,10 @@ from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.names import unknown
 from tilewright.sim import xeon
-from tilewright.sim.area import silicon_mm2
 from tilewright.sim.models import resolve_model
-from tilewright.sim.on_accelerator import steps_on_accelerator
+from tilewright.sim.on_accelerator import in_turn, steps_on_accelerator
 from tilewright.sim.on_server import steps_on_server
-from tilewright.sim.split_batch import in_turn
-from tilewright.sim.target import Target, resolve_target, system_names
+from tilewright.sim.target import Target, resolve_target, silicon_mm2, system_names
 from tilewright.sim.workload import Batch, Pass, Step
 
 PHASES = ("decode", "prefill")
@@ -209,7 +207,8 @@ def answer_passes(
 ) -> list[LlmResult]:
     """Return the results of many passes; those on a server are computed together.
 
-    With ``turns`` sequences of an accelerator may take turns (:mod:`tilewright.sim.split_batch`).
+    With ``turns`` sequences of an accelerator may take turns, as
+    :func:`tilewright.sim.on_accelerator.in_turn` says.
     """
     if not works:
         return []

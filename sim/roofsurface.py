@@ -8,7 +8,6 @@ memory (MEM), vector (VEC) and matrix (MTX). Everything works on arrays, without
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from math import ceil, isfinite
 from typing import Self
 
@@ -29,25 +28,6 @@ TABLES = (1, 2, 4, 8, 16, 32, 64)
 # A tie between two bounds counts as no bound by either within this share: W = 32 meets the matrix
 # unit's 16 cycles exactly but for a few bubbles in a million.
 TIE = 1e-3
-
-
-def throughput(rates: Sequence[float], intensities: Sequence[ArrayLike]) -> NDArray[np.float64]:
-    """Target operations a second (equation 3): one rate and one array of intensities a domain."""
-    return reduce(np.minimum, _limits(rates, intensities))
-
-
-def bounding(rates: Sequence[float], intensities: Sequence[ArrayLike]) -> NDArray[np.intp]:
-    """Which domain bounds, as its position; of equal ones the first."""
-    return np.stack(np.broadcast_arrays(*_limits(rates, intensities))).argmin(axis=0)
-
-
-def _limits(rates: Sequence[float], intensities: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
-    require(
-        len(rates) == len(intensities),
-        f"{len(rates)} rates do not go with {len(intensities)} intensities",
-    )
-    pairs = zip(rates, intensities, strict=True)
-    return [rate * np.asarray(intensity, np.float64) for rate, intensity in pairs]
 
 
 @dataclass(frozen=True)
@@ -86,14 +66,12 @@ class Surface:
         """Return the machine with ``vector`` times its vector units."""
         return replace(self, vector=self.vector * vector)
 
-    @property
-    def rates(self) -> tuple[float, float, float]:
-        """The rates of the domains, in the order of ``DOMAINS``."""
-        return self.memory, self.vector, self.matrix
-
     def tiles(self, memory: ArrayLike, vector: ArrayLike) -> NDArray[np.float64]:
         """Tiles a second of kernels with these intensities (equation 1)."""
-        return throughput(self.rates, (memory, vector, 1.0))
+        by_vector = self.vector * np.asarray(vector, np.float64)
+        return np.minimum(
+            np.minimum(self.memory * np.asarray(memory, np.float64), by_vector), self.matrix
+        )
 
     def fma(self, memory: ArrayLike, vector: ArrayLike, rows: int) -> NDArray[np.float64]:
         """Multiply-adds a second for ``rows`` rows of activations (equation 2)."""
@@ -102,10 +80,6 @@ class Surface:
     def roofline(self, memory: ArrayLike, rows: int) -> NDArray[np.float64]:
         """Multiply-adds a second where decompression costs nothing."""
         return self.fma(memory, np.inf, rows)
-
-    def region(self, memory: ArrayLike, vector: ArrayLike) -> NDArray[np.intp]:
-        """Index into ``DOMAINS`` of each kernel's bound: the bounding region diagram."""
-        return bounding(self.rates, (memory, vector, 1.0))
 
     def bound(self, point: Kernel) -> str:
         """The region of one kernel; not VEC where VEC ties with another."""

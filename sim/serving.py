@@ -11,7 +11,6 @@ from math import isfinite
 
 from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.llm import LlmShape
-from tilewright.sim.area import silicon_mm2
 from tilewright.sim.llm import (
     Answer,
     LlmResult,
@@ -22,7 +21,7 @@ from tilewright.sim.llm import (
     step_of,
 )
 from tilewright.sim.models import resolve_model
-from tilewright.sim.target import Target, resolve_target
+from tilewright.sim.target import Target, resolve_target, silicon_mm2
 from tilewright.sim.workload import LONGEST_CONTEXT, MOST_SEQUENCES, MOST_TOKENS, Batch, Pass
 
 EXACT = 256  # tokens of an answer whose steps are all counted; of more, as many and those between

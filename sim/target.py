@@ -22,7 +22,7 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.sim import xeon
 from tilewright.sim.accelerator import ACCELERATORS, BUILT, Accelerator, as_built, published
 from tilewright.sim.own_accelerator import SETTINGS, is_accelerator, read_accelerator
-from tilewright.sim.records import KERNELS
+from tilewright.sim.records import KERNELS, NoRecordError, area_um2, system_um2
 from tilewright.sim.system import Server, changed_server, read_server, settings_in_base_units
 from tilewright.sim.xeon import PAPER_DECA
 
@@ -102,6 +102,25 @@ class Target:
             require(1 <= length <= 16, f"mantissa lengths must be 1..16, not {length}")
         modules = list(machine.lengths)
         return machine.with_lengths(dict(zip(modules, lengths * (4 // len(lengths)), strict=True)))
+
+
+def silicon_mm2(target: Target) -> float | None:
+    """Return the area in square millimetres, or None where it is not known.
+
+    Accelerators are those of their system records, synthesised at 7 nm and not placed; so are the
+    DECAs that are added to a server's dies.
+    """
+    server = target.server
+    try:
+        if server is not None:
+            decas = server.cores if target.engine == "deca" and server.die_area else 0
+            more = decas and decas * area_um2(target.deca.slug, "fastest") / 1e6
+            return server.die_area + more or None
+        if target.own is not None:
+            return target.own.area_mm2
+        return system_um2(target.system if target.built is None else target.built.slug) / 1e6
+    except NoRecordError:
+        return None
 
 
 def system_names() -> list[str]:

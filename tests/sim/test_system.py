@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.sim.area import silicon_mm2
 from tilewright.sim.gemm import gemm_result
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
@@ -20,7 +19,7 @@ from tilewright.sim.system import (
     servers,
     sources,
 )
-from tilewright.sim.target import resolve_target
+from tilewright.sim.target import resolve_target, silicon_mm2
 from tilewright.sim.workload import Gemm
 
 SMALL = resolve_model("llama-3.2-1b")

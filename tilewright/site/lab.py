@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from tilewright.base.table import Styled, Table
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve_as
-from tilewright.sim.area import silicon_mm2
 from tilewright.sim.llm import LlmResult
 from tilewright.sim.roofsurface import TILE_FMA, Surface, kernel
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.serving import Question
 from tilewright.sim.sweep import sweep
-from tilewright.sim.target import resolve_target
+from tilewright.sim.target import resolve_target, silicon_mm2
 from tilewright.sim.xeon import ROWS_PER_TILE, SYSTEMS
 from tilewright.site.html import Markup
 from tilewright.studies.sweeps.frontiers import load_frontier
