@@ -241,6 +241,11 @@ def energy(machine: Accelerator, times: Sequence[GemmTime]) -> dict[str, float]:
     return parts
 
 
+def fixed(value: float) -> Callable[[int], float]:
+    """Return a value that is the same for any mantissa length."""
+    return lambda length: value
+
+
 def _fp16_cache(tokens: int, width: int) -> float:
     return 2.0 * tokens * width * FP16.bits
 
@@ -263,16 +268,12 @@ ANDA_POWER = {"compute": 54.34e-3, "compressor": 1.06e-3}
 ANDA_VECTOR_POWER = {"vector": 0.87e-3}
 
 
-def _multipliers(params: AndaParams | HarmoniaParams) -> int:
-    return params.rows * params.columns * params.group
-
-
 def _array_power(
-    watts: dict[str, float], paper: AndaParams | HarmoniaParams, built: AndaParams | HarmoniaParams
+    watts: dict[str, float], paper: MachineParams, built: MachineParams
 ) -> dict[str, float]:
     """Return the published watts, in proportion to the multipliers of an array."""
-    share = _multipliers(built) / _multipliers(paper)
-    return {name: share * value for name, value in watts.items()}
+    mine, theirs = (p.rows * p.columns * p.group for p in (built, paper))
+    return {name: mine / theirs * value for name, value in watts.items()}
 
 
 @cache
@@ -318,10 +319,6 @@ def anda(lengths: dict[str, int] | None = None, params: AndaParams = PAPER_ANDA)
     )
 
 
-def _fixed(cycles: float) -> Callable[[int], float]:
-    return lambda length: cycles
-
-
 # Cycles of a group of 64 in PEs of equal throughput (Anda paper, Sections V-C and V-D): shorter
 # mantissas make bit-parallel PEs proportionally faster at equal area.
 BASELINES = {
@@ -341,8 +338,8 @@ def baseline(name: str) -> Accelerator:
     return replace(
         like,
         name=name,
-        cycles=_fixed(BASELINES[name]),
-        start=_fixed(0.0),
+        cycles=fixed(BASELINES[name]),
+        start=fixed(0.0),
         activation_bits=lambda length: float(FP16.bits),
         power={},
         attention_power={},

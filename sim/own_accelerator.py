@@ -12,13 +12,13 @@ and ``pe_mode`` where it has several): one of this project by its name, or the J
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tilewright.golden.formats import resolve_format
 from tilewright.golden.params.block import require
-from tilewright.sim.accelerator import ANDA_BUFFER_PJ, MEGABYTE, WEIGHT_BITS, Accelerator
+from tilewright.sim.accelerator import ANDA_BUFFER_PJ, MEGABYTE, WEIGHT_BITS, Accelerator, fixed
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
 from tilewright.sim.system import Quantity, named_in_errors, read_fields
 
@@ -134,35 +134,25 @@ def _row(path: Path, name: str) -> dict[str, Any]:
 
 
 def _made(name: str, f: Mapping[str, Any]) -> Accelerator:
-    pes = f["rows"] * f["columns"]
-    rate = pes * f["group"] / f["group_cycles"]
+    rate = f["rows"] * f["columns"] * f["group"] / f["group_cycles"]
     attention = f["attention_macs"] or rate
 
     def watts(macs: float) -> dict[str, float]:
         """Power of an array at its rate."""
         return {"compute": f["mac_energy"] * 1e-15 * macs * f["clock"]} if f["mac_energy"] else {}
 
-    def constant(value: float) -> Callable[[int], float]:
-        return lambda length: value
-
+    same = ("rows", "columns", "group", "drain", "clock", "weight_bits", "bandwidth", "capacity")
     return Accelerator(
         name=name,
-        rows=int(f["rows"]),
-        columns=int(f["columns"]),
-        group=int(f["group"]),
-        start=constant(f["start"]),
-        drain=int(f["drain"]),
-        clock=f["clock"],
-        cycles=constant(f["group_cycles"]),
-        activation_bits=constant(f["activation_bits"]),
-        weight_bits=f["weight_bits"],
+        **{field: f[field] for field in same},
+        start=fixed(f["start"]),
+        cycles=fixed(f["group_cycles"]),
+        activation_bits=fixed(f["activation_bits"]),
         lengths=dict.fromkeys(("qkv", "o", "u", "d"), 0),
-        attention_rate=constant(attention),
+        attention_rate=fixed(attention),
         cache_bits=lambda tokens, width: 2 * tokens * width * f["cache_bits"],
         activation_buffer=int(f["activation_buffer"]),
         weight_buffer=int(f["weight_buffer"]),
-        bandwidth=f["bandwidth"],
-        capacity=f["capacity"],
         memory_pj_per_bit=f["memory_energy"],
         buffer_pj_per_bit=f["buffer_energy"],
         power=watts(rate),

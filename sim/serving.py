@@ -105,7 +105,7 @@ class _Asked:
 
     def steps(self, batches: Sequence[Batch]) -> list[LlmResult]:
         """Return a step of each batch or, where a draft guesses tokens, a round."""
-        phase = self.question.phase or "decode"
+        phase = "decode" if self.question.phase is None else self.question.phase
         if self.draft is None:
             return self.passes([step_of(batch, phase) for batch in batches], turns=True)
         require(phase == "decode", "guesses are of tokens after a prompt; leave the phase out")

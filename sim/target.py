@@ -142,14 +142,19 @@ def resolve_target(
     name such as ``harmonia,rows=4``, ``settings`` are fields and their values.
     """
     block = resolve(block) if isinstance(block, str) else block
-    changes = settings or {}
-    own = None if system is None else _own(system)
-    server = None if system is None or own is not None else _server(system)
-    if system is not None and server is None and own is None and system not in ACCELERATORS:
-        raise ValueError(unknown("system", system, system_names()))
+    name = DEFAULT_SYSTEM if system is None else system
+    machine: Server | Accelerator | None  # none: an accelerator of ours
+    if name.endswith(".toml"):
+        path = Path(name)
+        machine = read_accelerator(path) if is_accelerator(path) else read_server(path)
+    else:
+        machine = xeon.SYSTEMS.get(name)
+        if machine is None and name not in ACCELERATORS:
+            raise ValueError(unknown("system", name, system_names()))
     # By name, as other blocks have parameters of the same classes: a DECA with its TEPL unit, say.
     if block is not None and block.block not in BLOCKS:
         raise ValueError(f"block must be anda, deca or harmonia, not {block.block}")
+    changes = settings or {}
     if isinstance(block, MachineParams):
         require(
             system in (None, block.block) and engine is None,
@@ -162,39 +167,22 @@ def resolve_target(
         set_there = _accelerator_settings(changes)
         return Target(system=block.block, block=block, latency=cycles, settings=set_there)
     require(latency is None, "latency is that of block anda or harmonia; leave it out")
-    name = DEFAULT_SYSTEM if system is None else system
     deca = cast("DecaParams | None", block)  # no other block is left
-    if deca is not None:
+    if not isinstance(machine, Server):
         require(
-            name not in ACCELERATORS and own is None,
-            f"block {deca.slug} is beside the cores of a server, not in {name}",
+            deca is None,
+            f"block {deca and deca.slug} is beside the cores of a server, not in {name}",
         )
+        require(engine is None, f"{name} has no engines; engines belong to servers")
+        own = name if machine is None else machine.name
+        return Target(system=own, own=machine, settings=_accelerator_settings(changes))
+    if deca is not None:
         require(engine in (None, "deca"), f"block {deca.slug} is the engine; leave {engine!r} out")
-        engine = "deca"
-    if name in ACCELERATORS:
-        require(engine is None, f"{name} has no engines; engines belong to servers")
-        return Target(system=name, settings=_accelerator_settings(changes))
-    if own is not None:
-        require(engine is None, f"{name} has no engines; engines belong to servers")
-        set_there = _accelerator_settings(changes)
-        return Target(system=own.name, own=own, settings=set_there)
-    chosen = DEFAULT_ENGINE if engine is None else engine
-    known = (*xeon.ENGINES, *KERNELS)
-    if chosen not in known:
-        raise ValueError(unknown("engine", chosen, known))
-    machine = changed_server(server or xeon.SYSTEMS[name], changes)
-    return Target(system=machine.name, server=machine, engine=chosen, block=deca)
-
-
-def _own(name: str) -> Accelerator | None:
-    """Return the accelerator that a file describes, where it does."""
-    path = Path(name)
-    return read_accelerator(path) if name.endswith(".toml") and is_accelerator(path) else None
-
-
-def _server(name: str) -> Server | None:
-    """Return the server of this name, or that of a file."""
-    return read_server(Path(name)) if name.endswith(".toml") else xeon.SYSTEMS.get(name)
+    engine = DEFAULT_ENGINE if engine is None else engine
+    if engine not in (known := (*xeon.ENGINES, *KERNELS)):
+        raise ValueError(unknown("engine", engine, known))
+    machine = changed_server(machine, changes)
+    return Target(system=machine.name, server=machine, engine=engine, block=deca)
 
 
 def _accelerator_settings(settings: Mapping[str, str]) -> tuple[tuple[str, float], ...]:
