@@ -1,6 +1,5 @@
 """Mantissa lengths of the Anda paper, from its savings of bit operations."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -12,14 +11,6 @@ MODULES = ("qkv", "o", "u", "d")
 FP16_INT4_BITS = 16  # an fp16-int4 operation counts 64 = 16 * 4 bit operations, M-by-4 bits M * 4
 PRINTED = 0.01  # the last printed digit: the paper cuts some savings and rounds others
 SHORTEST, LONGEST = 4, 13  # range of the paper's search (Section III-C)
-
-
-@dataclass(frozen=True)
-class Lengths:
-    """One mantissa length per module, and the saving it gives."""
-
-    lengths: dict[str, int]
-    saving: float
 
 
 def module_shares(model: LlmShape) -> dict[str, float]:
@@ -47,8 +38,8 @@ def _all_savings(model: LlmShape) -> tuple[np.ndarray, np.ndarray]:
     return tuples, FP16_INT4_BITS / (tuples @ shares)
 
 
-def lengths_of_saving(model: LlmShape, printed: float) -> Lengths:
-    """A tuple whose saving is the printed one within ``PRINTED``.
+def lengths_of_saving(model: LlmShape, printed: float) -> dict[str, int]:
+    """Lengths by module whose saving is the printed one within ``PRINTED``.
 
     The paper prints savings and not lengths. From the tuples that agree, one is taken that does not
     grow from module to module, as the paper's Figure 14 describes, with the smallest spread and
@@ -59,4 +50,4 @@ def lengths_of_saving(model: LlmShape, printed: float) -> Lengths:
     grows = (np.diff(tuples, axis=1) > 0).any(axis=1)
     spread = tuples.max(axis=1) - tuples.min(axis=1)
     best = np.lexsort((distance, spread, grows, distance > PRINTED))[0]
-    return Lengths(dict(zip(MODULES, tuples[best].tolist(), strict=True)), float(savings[best]))
+    return dict(zip(MODULES, tuples[best].tolist(), strict=True))

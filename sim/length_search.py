@@ -34,8 +34,7 @@ class Trial:
     lengths: Lengths
     cost: float  # mean bits, weighed by the modules' shares
     perplexity: float
-    within: bool  # the tolerance
-    is_best: bool  # of all trials up to this one
+    within: bool  # the tolerance, and so the best up to this one
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,12 @@ class Outcome:
 
     @property
     def best(self) -> Trial | None:
-        return next((t for t in reversed(self.trials) if t.is_best), None)
+        return next((t for t in reversed(self.trials) if t.within), None)
 
     @property
     def found_after(self) -> int:
         """Trials up to and with the best one."""
-        return max((k + 1 for k, t in enumerate(self.trials) if t.is_best), default=0)
+        return max((k + 1 for k, t in enumerate(self.trials) if t.within), default=0)
 
 
 def linear_cost(shares: Sequence[float]) -> Callable[[Lengths], float]:
@@ -90,21 +89,30 @@ def search(
     first = {(s,) * modules if isinstance(s, int) else s for s in starts}
     shortest_start = min((min(lengths) for lengths in first), default=0)
     require(shortest_start >= 1, f"starts must be at least 1, not {list(starts)}")
-    look = _Look(evaluate, reference, tolerance, progress)
+    check_tolerance(tolerance)
+    require(
+        isfinite(reference) and reference > 0,
+        f"reference perplexity must be positive and finite, not {reference!r}",
+    )
     floor = shortest_start if shortest is None else shortest
     waiting = [(cost(lengths), lengths) for lengths in first]
     heapify(waiting)
-    seen = set(first)
-    best_cost = float("inf")
-    while waiting and waiting[0][0] < best_cost and len(look.trials) < iterations:
+    seen, trials, best_cost = set(first), list[Trial](), float("inf")
+    while waiting and waiting[0][0] < best_cost and len(trials) < iterations:
         price, lengths = heappop(waiting)
-        if look(price, lengths):
+        perplexity = evaluate(lengths)
+        within = perplexity <= reference * (1 + tolerance)
+        trials.append(Trial(lengths, price, perplexity, within))
+        if progress is not None:
+            progress(trials[-1])
+        if within:
             best_cost = price
             for candidate in _neighbours(lengths, floor):
                 if candidate not in seen:
                     seen.add(candidate)
                     heappush(waiting, (cost(candidate), candidate))
-    return look.outcome(exhausted=not waiting or waiting[0][0] >= best_cost)
+    exhausted = not waiting or waiting[0][0] >= best_cost
+    return Outcome(reference, tolerance, tuple(trials), exhausted)
 
 
 def check_tolerance(tolerance: float) -> None:
@@ -128,43 +136,18 @@ def brute_force(
     They are looked at from the cheapest up, so the first within the tolerance is the optimum and
     the last that is looked at.
     """
-    look = _Look(evaluate, reference, tolerance, progress)
-    for price, lengths in sorted((cost(c), c) for c in product(*ranges)):
-        if look(price, lengths):
-            break
-    return look.outcome(exhausted=True)
-
-
-class _Look:
-    """Looks at combinations that each cost less than all found within the tolerance before."""
-
-    def __init__(
-        self,
-        evaluate: Callable[[Lengths], float],
-        reference: float,
-        tolerance: float,
-        progress: Callable[[Trial], None] | None,
-    ):
-        check_tolerance(tolerance)
-        require(
-            isfinite(reference) and reference > 0,
-            f"reference perplexity must be positive and finite, not {reference!r}",
-        )
-        self.evaluate, self.progress = evaluate, progress
-        self.reference, self.tolerance = reference, tolerance
-        self.trials: list[Trial] = []
-
-    def __call__(self, cost: float, lengths: Lengths) -> bool:
-        """Whether the combination is within the tolerance, and so the best."""
-        perplexity = self.evaluate(lengths)
-        within = perplexity <= self.reference * (1 + self.tolerance)
-        self.trials.append(Trial(lengths, cost, perplexity, within, within))
-        if self.progress is not None:
-            self.progress(self.trials[-1])
-        return within
-
-    def outcome(self, *, exhausted: bool) -> Outcome:
-        return Outcome(self.reference, self.tolerance, tuple(self.trials), exhausted)
+    every = tuple(product(*ranges))
+    return search(
+        evaluate,
+        cost,
+        len(ranges),
+        reference=reference,
+        tolerance=tolerance,
+        iterations=len(every),
+        starts=every,
+        shortest=max(map(max, every)),  # nothing is shortened
+        progress=progress,
+    )
 
 
 def _neighbours(lengths: Lengths, shortest: int) -> Iterator[Lengths]:

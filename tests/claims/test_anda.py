@@ -6,7 +6,7 @@ from tilewright.claims import load_claims
 from tilewright.claims.anda import _lengths, anda_model_speedup
 from tilewright.golden.params.anda_machine import AndaParams, group_rows
 from tilewright.sim import accelerator as acc
-from tilewright.sim.anda import MODULES, lengths_of_saving
+from tilewright.sim.anda import MODULES, lengths_of_saving, saving
 from tilewright.sim.models import resolve_model
 from tilewright.sim.programs import length_of_cycles, projections_time, slower_array
 from tilewright.sim.workload import linear
@@ -39,5 +39,6 @@ def test_printed_savings_are_those_of_whole_lengths():
     assert len(claims) == 54
     for claim in claims:
         model = claim.id.removeprefix(prefix).split(".", 2)[2]
-        found = lengths_of_saving(resolve_model(model), claim.number).saving
+        shape = resolve_model(model)
+        found = saving(shape, lengths_of_saving(shape, claim.number))
         assert found == pytest.approx(claim.number, rel=0.01), claim.id

@@ -170,10 +170,10 @@ def test_shares_of_the_modules():
 
 def test_lengths_give_back_the_saving_they_came_from():
     model = resolve_model("opt-125m")
-    found = lengths_of_saving(model, saving(model, {"qkv": 7, "o": 7, "u": 6, "d": 5}))
-    # Of all tuples with this mean the one of least spread.
-    assert found.saving == pytest.approx(192 / 72)
-    assert found.lengths == dict.fromkeys(MODULES, 6)
+    lengths = {"qkv": 7, "o": 7, "u": 6, "d": 5}
+    assert saving(model, lengths) == pytest.approx(192 / 72)
+    # The tuple of least spread among all with this mean.
+    assert lengths_of_saving(model, 192 / 72) == dict.fromkeys(MODULES, 6)
 
 
 @pytest.mark.parametrize("length", [1, 5, 8, 16])

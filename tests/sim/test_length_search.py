@@ -32,7 +32,7 @@ def test_the_steps_of_the_algorithm():
     assert [t.within for t in outcome.trials[:4]] == [False, False, False, True]
     # Neighbours of 7777 by cost: u saves most, then qkv, d, o.
     assert asked[4] == (7, 7, 6, 7)
-    assert outcome.trials[4].is_best
+    assert outcome.trials[4].within
     assert asked[5] == (7, 7, 5, 7)
     assert outcome.exhausted
     assert all(t.cost < COST((7,) * 4) for t in outcome.trials[4:])

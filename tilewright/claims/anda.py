@@ -29,7 +29,7 @@ answers(NETLIST)(pe_ratio)
 def _lengths(model: str, loss: str) -> tuple[int, ...]:
     """Mantissas by module, from the published saving of bit operations on WikiText2."""
     printed = find_claim(f"anda.table2.bops.wikitext2.{loss}.{model}").number
-    found = lengths_of_saving(resolve_model(model), printed).lengths
+    found = lengths_of_saving(resolve_model(model), printed)
     return tuple(found[name] for name in MODULES)
 
 

@@ -81,7 +81,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "perplexity": trial.perplexity,
         "saving": saving_of(trial),
         "within": trial.within,
-        "best": trial.is_best,
+        "best": trial.within,
     }
 
 
