@@ -28,85 +28,84 @@ FITTED_CONTEXT = 192  # tokens of the longest context among the figures for atte
 LAYER_US_RANGE = (100, 430)
 
 
-def step_on_server(
-    model: LlmShape, target: Target, scheme: str | None, work: Pass, kv: str | None
-) -> Step:
-    """Return the step that ``work`` is on one socket; remarks name its assumptions."""
-    return steps_on_server(model, target, scheme, [work], kv)[0]
-
-
 def steps_on_server(
     model: LlmShape, target: Target, scheme: str | None, works: Sequence[Pass], kv: str | None
 ) -> list[Step]:
-    """Return the steps that ``works`` are on one socket, bit-equal to each alone."""
+    """Return the steps that ``works`` are on one socket, bit-equal to each alone.
+
+    Remarks name their assumptions.
+    """
     assert target.server is not None
     machine, engine = target.server, target.engine or ""
-    name = DEFAULT_SCHEME if scheme is None else scheme
     kept = DEFAULT_KV if kv is None else kv
-    weights = resolve_weight_scheme(name)
+    weights = resolve_weight_scheme(DEFAULT_SCHEME if scheme is None else scheme)
     weights = weights.on_deca if engine == "deca" else weights
     time = run_steps(
         *(machine, engine, weights, model, works), kv=resolve_kv_format(kept), params=target.deca
     )
-    stored = weights.bytes_of(model.linear_weights)
     tables = (model.parameters - model.linear_weights) * xeon.ACTIVATION_BYTES
+    stored = weights.bytes_of(model.linear_weights) + tables
     # Utilisation over the whole step: busy time in GEMMs, over the time of everything.
     share = {
         resource: np.array([p.busy[resource] for p in time.projections]) / time.seconds
         for resource in xeon.RESOURCES
     }
     energy = _package_energy(machine, engine, time, share, _bytes_read(time, weights))
-    remarks = [[*_fitted_remarks(target, model, *row)] for row in _for_remarks(works, time)]
-    for found, most in zip(remarks, (machine.design_power * time.seconds).tolist(), strict=True):
-        found.append(
-            "energy of the package is its design power by activity, in shares that are assumed;"
-            f" {most:.3g} J if it drew all of it"
-        )
+    notes = [""] * len(works)
     if engine == "deca":
         joules, notes = _deca_energy(target, weights, share["vector"], time.seconds)
         energy |= joules
-        for found, note in zip(remarks, notes, strict=True):
-            found.append(note)
+    always = []
     if weights.own is not None and engine != "optimal":
-        for found in remarks:
-            found.append(f"what cores take to decompress {weights.name} is what its class says")
+        always.append(f"what cores take to decompress {weights.name} is what its class says")
     if kept != DEFAULT_KV:
-        for found in remarks:
-            found.append(f"the cache in {kept} takes less memory; its conversion is not counted")
+        always.append(f"the cache in {kept} takes less memory; its conversion is not counted")
     parts = {"small kernels": time.kernels, "attention": time.attention, "cache": time.cache}
-    columns = zip(
-        *(time.projections, time.seconds.tolist(), (time.product_seconds >= time.rest).tolist()),
-        *(_rows({part: 1e3 * seconds for part, seconds in parts.items()}), _rows(share)),
-        *(_rows(energy), time.cache_bytes.tolist(), remarks),
-        strict=True,
-    )
-    return [
-        Step(
-            scheme=weights.name,
-            kv_format=kept,
-            seconds=seconds,
-            utilisation=use,
-            bound=projections.bound if by_products else OTHER_KERNELS,
-            ms_by_part=projections.ms_by_part | rest,
-            joules_by_part=joules_by_part,
-            weights=stored + tables,
-            cache=cache,
-            capacity=machine.capacity,
-            fits=stored + tables + cache <= machine.capacity,
-            remarks=tuple(found),
+    found = []
+    for k, (work, projections) in enumerate(zip(works, time.projections, strict=True)):
+        seconds, cache = float(time.seconds[k]), float(time.cache_bytes[k])
+        rest = _at(parts, k)
+        fitted = _fitted_remarks(
+            *(target, model, work, seconds),
+            *(rest["small kernels"], rest["attention"], projections.fitted_seconds),
         )
-        for projections, seconds, by_products, rest, use, joules_by_part, cache, found in columns
-    ]
+        package = (
+            "energy of the package is its design power by activity, in shares that are assumed;"
+            f" {machine.design_power * seconds:.3g} J if it drew all of it"
+        )
+        found.append(
+            Step(
+                scheme=weights.name,
+                kv_format=kept,
+                seconds=seconds,
+                utilisation=_at(share, k),
+                bound=(
+                    projections.bound if time.product_seconds[k] >= time.rest[k] else OTHER_KERNELS
+                ),
+                ms_by_part=projections.ms_by_part | {n: 1e3 * part for n, part in rest.items()},
+                joules_by_part=_at(energy, k),
+                weights=stored,
+                cache=cache,
+                capacity=machine.capacity,
+                fits=stored + cache <= machine.capacity,
+                remarks=(*fitted, package, *filter(None, [notes[k]]), *always),
+            )
+        )
+    return found
 
 
-def _rows(columns: Mapping[str, Column]) -> list[dict[str, float]]:
-    """Return the entries of all columns, step by step."""
-    values = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in values]
+def _at(columns: Mapping[str, Column], step: int) -> dict[str, float]:
+    return {name: float(column[step]) for name, column in columns.items()}
 
 
 def _bytes_read(time: ServerSteps, weights: WeightScheme) -> Column:
-    packed, plain = np.array([p.bytes_of(weights) for p in time.projections]).T
+    """Experts count if a token of the step chose them."""
+
+    def count(parts: Sequence[xeon.GemmTime]) -> float:
+        return sum(part.gemm.matrix for part in parts)
+
+    packed = np.array([weights.bytes_of(count(p.products)) for p in time.projections])
+    plain = np.array([count(p.plain) * xeon.ACTIVATION_BYTES for p in time.projections])
     return packed + time.cache_bytes + plain
 
 
@@ -131,17 +130,6 @@ def _package_energy(
     if machine.memory_in_package:  # the design power has it
         memory = np.minimum(memory, machine.design_power * time.seconds - sum(found.values()))
     return found | {"memory": memory}
-
-
-def _for_remarks(
-    works: Sequence[Pass], time: ServerSteps
-) -> Iterator[tuple[Pass, float, float, float, float]]:
-    """Yield each pass with its seconds: of everything, of small kernels, attention and products.
-
-    Products count if their time follows from fitted constants.
-    """
-    times = (time.seconds.tolist(), time.kernels.tolist(), time.attention.tolist())
-    return zip(works, *times, [p.fitted_seconds for p in time.projections], strict=True)
 
 
 def _fitted_remarks(

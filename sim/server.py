@@ -6,7 +6,6 @@ cache, and the small kernels around them.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,61 +17,26 @@ from tilewright.sim.kv_format import KV_FORMATS, KvFormat, cache_bytes
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.system import Server
 from tilewright.sim.workload import EXPERT, Gemm, Pass, add_by_name, attention, head, linear
-from tilewright.sim.xeon import ACTIVATION_BYTES, PAPER_DECA, RESOURCES, GemmTime, gemm, tile_cost
+from tilewright.sim.xeon import PAPER_DECA, RESOURCES, GemmTime, gemm, tile_cost
 
 PLAIN = WeightScheme(name="bf16", config=TileConfig(code_bits=16))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Projections:
-    """The products with weights of one step: they follow from its rows, whatever the contexts."""
+    """The products with weights of one step: they follow from its rows, whatever the contexts.
+
+    Times are in seconds.
+    """
 
     products: tuple[GemmTime, ...]  # with compressed weights
     plain: tuple[GemmTime, ...]  # with bf16 weights: routers and the output head
-
-    @cached_property
-    def product_seconds(self) -> float:
-        """Time of the compressed projections."""
-        return sum(part.seconds for part in self.products)
-
-    @cached_property
-    def plain_seconds(self) -> float:
-        """Time of the others."""
-        return sum(part.seconds for part in self.plain)
-
-    @cached_property
-    def fitted_seconds(self) -> float:
-        """Time of those of all products that follows from fitted constants."""
-        return sum(part.seconds for part in (*self.products, *self.plain) if part.tile.fitted)
-
-    @cached_property
-    def busy(self) -> dict[str, float]:
-        """Seconds for which the compressed projections keep each resource busy."""
-        return {
-            name: sum(p.seconds * p.tile.utilisation[name] for p in self.products)
-            for name in RESOURCES
-        }
-
-    @cached_property
-    def bound(self) -> str:
-        """What bounds the longest of the compressed projections."""
-        return max(self.products, key=lambda p: p.seconds).tile.bound
-
-    @cached_property
-    def ms_by_part(self) -> dict[str, float]:
-        """Milliseconds of all products by their names."""
-        parts = (*self.products, *self.plain)
-        return add_by_name((part.gemm.name, 1e3 * part.seconds) for part in parts)
-
-    def bytes_of(self, scheme: WeightScheme) -> tuple[float, float]:
-        """Return the bytes of compressed and of other weights that are read.
-
-        Experts count if a token of this step chose them.
-        """
-        packed, plain = (
-            sum(part.gemm.matrix for part in parts) for parts in (self.products, self.plain)
-        )
-        return scheme.bytes_of(packed), plain * ACTIVATION_BYTES
+    product_seconds: float
+    plain_seconds: float
+    fitted_seconds: float  # of those of all products that follow from fitted constants
+    busy: dict[str, float]  # for which the compressed projections keep each resource busy
+    bound: str  # of the longest of the compressed projections
+    ms_by_part: dict[str, float]  # milliseconds, by the names of all products
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,22 +48,9 @@ class ServerSteps:
     attention: NDArray[np.float64]  # scores, softmax and weighted values
     cache: NDArray[np.float64]  # every cached key and value passes once
     cache_bytes: NDArray[np.float64]
-
-    @cached_property
-    def product_seconds(self) -> NDArray[np.float64]:
-        """Time of the compressed projections."""
-        return np.array([part.product_seconds for part in self.projections])
-
-    @cached_property
-    def rest(self) -> NDArray[np.float64]:
-        """Time of everything that is no GEMM with weights."""
-        return self.kernels + self.attention + self.cache
-
-    @cached_property
-    def seconds(self) -> NDArray[np.float64]:
-        """Time of everything."""
-        plain = np.array([part.plain_seconds for part in self.projections])
-        return self.product_seconds + plain + self.rest
+    product_seconds: NDArray[np.float64]  # of the compressed projections
+    rest: NDArray[np.float64]  # of everything that is no GEMM with weights
+    seconds: NDArray[np.float64]  # of everything
 
 
 def run_steps(
@@ -121,15 +72,23 @@ def run_steps(
     rows = np.array([step.rows for step in steps])
     per_row = constant("layer_us_per_sequence") * 1e-6
     stored = np.array([cache_bytes(model, step.batch, kv.bits) for step in steps], float)
+    kernels = model.num_hidden_layers * (machine.rate("layer_time") * 1e-6 + rows * per_row)
+    attending = _attention(machine, model, steps)
+    cache = stored / (machine.bandwidth * machine.rate("stream"))
+    parts = [
+        projections(machine, engine, scheme, model, step.rows, step.heads, params) for step in steps
+    ]
+    products = np.array([part.product_seconds for part in parts])
+    rest = kernels + attending + cache
     return ServerSteps(
-        projections=tuple(
-            projections(machine, engine, scheme, model, step.rows, step.heads, params)
-            for step in steps
-        ),
-        kernels=model.num_hidden_layers * (machine.rate("layer_time") * 1e-6 + rows * per_row),
-        attention=_meetings(machine, model, steps),
-        cache=stored / (machine.bandwidth * machine.rate("stream")),
+        projections=tuple(parts),
+        kernels=kernels,
+        attention=attending,
+        cache=cache,
         cache_bytes=stored,
+        product_seconds=products,
+        rest=rest,
+        seconds=products + np.array([part.plain_seconds for part in parts]) + rest,
     )
 
 
@@ -144,40 +103,43 @@ def projections(
     params: DecaParams,
 ) -> Projections:
     """Return the products of ``rows`` tokens, ``heads`` of which go through the output head."""
-    parts = [*_grouped(model, linear(model, rows))]
-    plain = [part for part in parts if part.module == "router"] + [head(model, heads)]
+    products, plain, seen = [], [], set()
+    for part in _grouped(model, linear(model, rows)):
+        if part.module == "router":
+            plain.append(gemm(machine, "software", PLAIN, part))
+            continue
+        # Experts with one more token join the loop of the others.
+        products.append(gemm(machine, engine, scheme, part, params, joins=part.name in seen))
+        seen.add(part.name)
+    plain.append(gemm(machine, "software", PLAIN, head(model, heads)))
+    every = (*products, *plain)
     return Projections(
-        products=tuple(_products(machine, engine, scheme, params, parts)),
-        plain=tuple(gemm(machine, "software", PLAIN, part) for part in plain),
+        products=tuple(products),
+        plain=tuple(plain),
+        product_seconds=sum(part.seconds for part in products),
+        plain_seconds=sum(part.seconds for part in plain),
+        fitted_seconds=sum(part.seconds for part in every if part.tile.fitted),
+        busy={
+            name: sum(part.seconds * part.tile.utilisation[name] for part in products)
+            for name in RESOURCES
+        },
+        bound=max(products, key=lambda part: part.seconds).tile.bound,
+        ms_by_part=add_by_name((part.gemm.name, 1e3 * part.seconds) for part in every),
     )
 
 
-def _meetings(machine: Server, model: LlmShape, steps: Sequence[Pass]) -> NDArray[np.float64]:
+def _attention(machine: Server, model: LlmShape, steps: Sequence[Pass]) -> NDArray[np.float64]:
     """Return the seconds of attention of each step."""
     if model.latent is None and all(step.new == 1 for step in steps):
         return _token_attention(model, steps)
-    return np.array([_meeting(machine, model, step) for step in steps])
-
-
-def _meeting(machine: Server, model: LlmShape, step: Pass) -> float:
-    if step.prompt or model.latent is not None:
-        return _matrix_attention(machine, model, step)
-    by_token = float(_token_attention(model, [step])[0])
-    if step.new == 1:
-        return by_token
-    least = float(_token_attention(model, [Pass(step.batch)])[0])
-    return max(min(by_token, _matrix_attention(machine, model, step)), least)
-
-
-def _products(
-    machine: Server, engine: str, scheme: WeightScheme, params: DecaParams, parts: list[Gemm]
-) -> Iterator[GemmTime]:
-    """Yield the compressed products; experts with one more token join the loop of the others."""
-    seen = set()
-    for part in parts:
-        if part.module != "router":
-            yield gemm(machine, engine, scheme, part, params, joins=part.name in seen)
-            seen.add(part.name)
+    found = []
+    for step in steps:
+        seconds = _matrix_attention(machine, model, step)
+        if not step.prompt and model.latent is None:
+            least, by_token = _token_attention(model, [Pass(step.batch), step]).tolist()
+            seconds = by_token if step.new == 1 else max(min(by_token, seconds), least)
+        found.append(seconds)
+    return np.array(found)
 
 
 def _grouped(model: LlmShape, parts: list[Gemm]) -> Iterator[Gemm]:

@@ -22,7 +22,7 @@ from tilewright.golden.params.deca import TILE_ROWS, DecaParams
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.resolve import resolve_as
 from tilewright.sim.deca_stream import Integration
-from tilewright.sim.on_server import step_on_server
+from tilewright.sim.on_server import steps_on_server
 from tilewright.sim.scheme import scheme_and_density
 from tilewright.sim.system import Server
 from tilewright.sim.target import Target, resolve_target
@@ -299,7 +299,7 @@ class CpuSession:
         return cost, steps[-1].remarks
 
     def _step(self, one: Pass) -> Step:
-        return step_on_server(self.model.config, self.target, self.scheme, one, None)
+        return steps_on_server(self.model.config, self.target, self.scheme, [one], None)[0]
 
 
 def _schemes_of(matrices: dict[str, CompressedMatrix], params: DecaParams) -> tuple[str, str]:
