@@ -77,9 +77,9 @@ def test_energy_of_pes_is_what_a_machine_saves_at_most(folder):
     for unit in UNITS:
         write(folder, unit, 100.0, {"real": 40.0, "real m4": 40.0})
     write(folder, HARMONIA_PE, 100.0, {"real m8w4": 10.0})
-    assert harmonia.harmonia_pe_energy("least") == 4.0
+    assert harmonia.harmonia_pe_gain("least", "energy_efficiency") == 4.0
     # Buffers and memory cost at most twice as much in fp16, so the whole saves less than PEs.
-    low, high = (harmonia.harmonia_energy(end, False) for end in ("least", "most"))
+    low, high = (harmonia.harmonia_gain(end, "energy", False) for end in ("least", "most"))
     assert 2.0 < low < high < 4.0
 
 
@@ -131,11 +131,11 @@ def test_pes_of_equal_area_run_as_fast_as_they_are_small(folder):
     for unit in UNITS:
         write(folder, unit, 100.0)
     # Harmonia has 32 multiply-adds a cycle, fp16 PEs 4, Anda 64 in M + 1.
-    ends = [harmonia.harmonia_pe_efficiency(end) for end in ("least", "most")]
+    ends = [harmonia.harmonia_pe_gain(end, "area_efficiency") for end in ("least", "most")]
     assert ends == [32 / 12.8, 8.0]
     # Programs of both machines load, store and fill the array, which takes both as long.
     assert 7.9 < harmonia.harmonia_linear_speedup() < 8.0
-    low, high = (harmonia.harmonia_speedup(end) for end in ("least", "most"))
+    low, high = (harmonia.harmonia_gain(end, "speed", True) for end in ("least", "most"))
     # Attention at 8-bit windows costs Harmonia a little, fp16 PEs nothing.
     assert 32 / 9.15 < low < high < 8.0
     # Conversions and appends of attention take both machines as long.
@@ -146,9 +146,9 @@ def test_attention_makes_baselines_slower_as_it_grows(folder):
     for unit in UNITS:
         write(folder, unit, 100.0)
     sweep = harmonia.harmonia_sweep
-    each = [sweep("least", "llama-3.2-3b", (c,)) for c in (512, 4096, 32768)]
+    each = [sweep("least", "speed", "llama-3.2-3b", (c,)) for c in (512, 4096, 32768)]
     assert each == sorted(each)
-    assert sweep("least", "llama-3.2-3b", (512, 4096, 32768)) == each[0]
+    assert sweep("least", "speed", "llama-3.2-3b", (512, 4096, 32768)) == each[0]
 
 
 def test_every_claim_from_records_can_be_answered(folder):

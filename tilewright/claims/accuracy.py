@@ -37,22 +37,27 @@ def _loss(perplexity: float, reference: float) -> float:
     return 100 * (perplexity / reference - 1)
 
 
+def _row(record: str, section: str, /, **wanted: object) -> dict[str, Any]:
+    for row in _record(record)[section]:
+        if wanted.items() <= row.items():
+            return dict(row)
+    raise NoRecordError(f"no accuracy record of {wanted} among the {section} of {record}")
+
+
+def _sensitivity(section: str, **wanted: object) -> float:
+    """Percent of perplexity lost in one row of the record."""
+    row = _row("sensitivity", section, **wanted)
+    return _loss(row["perplexity"], _record("sensitivity")["reference"])
+
+
 def length_loss(length: int, group: int, everywhere: bool = False) -> float:
     """Percent of perplexity lost with one mantissa length, in projections or everywhere."""
-    record = _record("sensitivity")
-    for row in record["everywhere" if everywhere else "by_group"]:
-        if (row["length"], row["group"]) == (length, group):
-            return _loss(row["perplexity"], record["reference"])
-    raise NoRecordError(f"no accuracy record of length {length} in groups of {group}")
+    return _sensitivity("everywhere" if everywhere else "by_group", length=length, group=group)
 
 
 def module_loss(module: str, length: int) -> float:
     """Percent of perplexity lost where one module alone has this mantissa length."""
-    record = _record("sensitivity")
-    for row in record["by_module"]:
-        if (row["module"], row["length"]) == (module, length):
-            return _loss(row["perplexity"], record["reference"])
-    raise NoRecordError(f"no accuracy record of length {length} in {module}")
+    return _sensitivity("by_module", module=module, length=length)
 
 
 @answers(MODEL)
@@ -92,10 +97,8 @@ def down_projection_loses() -> bool:
 
 def cache_loss(variant: str) -> float:
     """Percent of perplexity lost with one way to store keys and values, all layers converted."""
-    rows = {row["name"]: row["perplexity"] for row in _record("kv")["variants"]}
-    if variant not in rows:
-        raise NoRecordError(f"no accuracy record of a cache with {variant}")
-    return _loss(rows[variant], rows[FULL])
+    found, full = (_row("kv", "variants", name=name) for name in (variant, FULL))
+    return _loss(found["perplexity"], full["perplexity"])
 
 
 @answers(MODEL)
@@ -107,12 +110,8 @@ def cache_answers_gain(variant: str) -> float:
 
 def window_loss(initial: int, local: int) -> float:
     """Percent of perplexity lost with a cache of 4 bits outside windows of these sizes."""
-    record = _record("kv")
-    reference = next(row["perplexity"] for row in record["variants"] if row["name"] == FULL)
-    for row in record["windows"]:
-        if (row["initial"], row["local"]) == (initial, local):
-            return _loss(row["perplexity"], reference)
-    raise NoRecordError(f"no accuracy record of windows of {initial} and {local} tokens")
+    found = _row("kv", "windows", initial=initial, local=local)
+    return _loss(found["perplexity"], _row("kv", "variants", name=FULL)["perplexity"])
 
 
 @answers(MODEL)

@@ -86,18 +86,22 @@ def _programs(model: str, context: int) -> tuple[ProgramTime, ProgramTime]:
     return projections_time(params, products, lengths), attention
 
 
-ENDS: dict[str, Callable[[Iterable[float]], float]] = {"least": min, "most": max, "mean": fmean}
+@answers(NETLIST)
+def harmonia_gain(end: str, of: str, joint: bool) -> float:
+    """Least, most or mean of the mean gains over each baseline: all models, 2048 tokens."""
+    return ENDS[end](_mean_gains(of, joint).values())
+
+
+def _mean_gains(of: str, joint: bool) -> dict[str, float]:
+    runs = [GAINS[of](model, PREFILL, joint) for model in HARMONIA_MODELS]
+    return {name: fmean(run[name] for run in runs) for name in MACHINES}
 
 
 @answers(NETLIST)
-def harmonia_speedup(end: str) -> float:
-    """Least, most or mean of the mean speedups over each baseline: all models, 2048 tokens."""
-    return ENDS[end](_mean_speedups().values())
-
-
-def _mean_speedups() -> dict[str, float]:
-    runs = [iso_area_speedups(model, PREFILL, joint=True) for model in HARMONIA_MODELS]
-    return {name: fmean(run[name] for run in runs) for name in MACHINES}
+def harmonia_sweep(end: str, of: str, model: str, contexts: Iterable[int]) -> float:
+    """Least or most gain over any baseline at any of these contexts."""
+    runs = [GAINS[of](model, context, True) for context in contexts]
+    return ENDS[end](gain for run in runs for gain in run.values())
 
 
 @answers(NETLIST)
@@ -107,15 +111,8 @@ def harmonia_area_efficiency(end: str) -> float:
     A baseline computes attention on fp16 PEs of its own; whether these count is an open choice.
     """
     more = 2.0 if chosen("attention") else 1.0
-    found = _mean_speedups().items()
+    found = _mean_gains("speed", True).items()
     return ENDS[end](gain * (1.0 if name == "fp-fp" else more) for name, gain in found)
-
-
-@answers(NETLIST)
-def harmonia_sweep(end: str, model: str, contexts: tuple[int, ...]) -> float:
-    """Least or most speedup over any baseline at any of these contexts."""
-    runs = [iso_area_speedups(model, context, joint=True) for context in contexts]
-    return ENDS[end](speedup for run in runs for speedup in run.values())
 
 
 @answers(NETLIST)
@@ -125,15 +122,9 @@ def harmonia_linear_speedup() -> float:
 
 
 @answers(NETLIST)
-def harmonia_pe_efficiency(end: str) -> float:
-    """Least or most area efficiency of a PE over the baselines'."""
-    return ENDS[end](pe_ratio("area_efficiency", "harmonia-m8w4", name) for name in PES)
-
-
-@answers(NETLIST)
-def harmonia_pe_energy(end: str) -> float:
-    """Least or most energy of a baseline's multiply-add over that of a PE in M8W4."""
-    return ENDS[end](pe_ratio("energy_efficiency", "harmonia-m8w4", name) for name in PES)
+def harmonia_pe_gain(end: str, quantity: str) -> float:
+    """Least or most area or energy efficiency of a PE in M8W4 over the baselines'."""
+    return ENDS[end](pe_ratio(quantity, "harmonia-m8w4", name) for name in PES)
 
 
 def _baseline(name: str) -> acc.Accelerator:
@@ -169,18 +160,8 @@ def _energy_reductions(model: str, context: int, joint: bool) -> dict[str, float
     return reductions
 
 
-@answers(NETLIST)
-def harmonia_energy(end: str, joint: bool) -> float:
-    """Least, most or mean of the mean reductions over each baseline: all models, 2048 tokens."""
-    runs = [_energy_reductions(model, PREFILL, joint) for model in HARMONIA_MODELS]
-    return ENDS[end](fmean(run[name] for run in runs) for name in MACHINES)
-
-
-@answers(NETLIST)
-def harmonia_energy_sweep(end: str, model: str, contexts: tuple[int, ...]) -> float:
-    """Least or most reduction over any baseline at any of these contexts."""
-    runs = [_energy_reductions(model, context, joint=True) for context in contexts]
-    return ENDS[end](reduction for run in runs for reduction in run.values())
+GAINS = {"speed": iso_area_speedups, "energy": _energy_reductions}
+ENDS: dict[str, Callable[[Iterable[float]], float]] = {"least": min, "most": max, "mean": fmean}
 
 
 @answers(NETLIST)
