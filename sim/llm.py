@@ -106,7 +106,6 @@ class LlmResult(Answer):
 
     @property
     def parts(self) -> Table:
-        """The time of each part of the step."""
         rows = [(name, f"{value:.3f}") for name, value in self.ms_by_part.items()]
         return Table(("PART", "MS"), rows)
 

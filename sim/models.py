@@ -7,7 +7,6 @@ family does with its fields stands in ``tilewright.sim.families``.
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,16 +20,6 @@ ABOUT = ("parameters", "digits", "active_billions", "source")  # entries that ar
 CONFIG = "config.json"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Published:
-    """Published figures of a model of the table."""
-
-    parameters: int  # of the checkpoint
-    digits: int | None  # to so many digits; None: exactly
-    active_billions: float | None  # parameters that a token uses
-    source: str  # address of its config.json
-
-
 @cache
 def _table() -> dict[str, dict[str, Any]]:
     return tomllib.loads(TABLE.read_text())
@@ -41,15 +30,13 @@ def model_names() -> list[str]:
     return list(_table())
 
 
-def published(name: str) -> Published:
-    """Return the published figures of the model ``name`` of the table."""
-    entry: dict[str, Any] = _table()[name]
-    return Published(
-        parameters=entry["parameters"],
-        digits=entry.get("digits"),
-        active_billions=entry.get("active_billions"),
-        source=entry["source"],
-    )
+def published(name: str) -> dict[str, Any]:
+    """Return the published figures of a model of the table, those of ``ABOUT``, None if unknown.
+
+    Parameters of the checkpoint, to how many digits (None: exactly), billions that a token uses,
+    and the address of its config.json.
+    """
+    return {key: _table()[name].get(key) for key in ABOUT}
 
 
 SHORT_NAMES = {"smollm2": "smollm2-135m"}  # as ``run`` and ``search`` name a model with weights

@@ -33,13 +33,10 @@ class WeightScheme:
     name: str
     config: TileConfig
     density: Fraction = Fraction(1)
-    own: NumberFormat | None = (
-        None  # of the user; the tile configuration is then that of plain bf16
-    )
+    own: NumberFormat | None = None  # of the user; ``config`` is then that of plain bf16
 
     @property
     def tile_weights(self) -> int:
-        """Weights of one tile."""
         return self.config.elements
 
     @cached_property  # in fractions, and asked for by every GEMM

@@ -1,23 +1,13 @@
 """A pass of a whole model on an accelerator of this project: cycles of the programs that run.
 
-:func:`step_time` is what ``tilewright llm`` answers with, for any batch, decoding or a prompt::
-
-    from tilewright.golden.params.harmonia_machine import HarmoniaParams
-    from tilewright.sim.models import resolve_model
-    from tilewright.sim.step_programs import step_time
-    from tilewright.sim.workload import Batch, Pass
-
-    one_token = Pass(Batch(((1, 256),)))  # the last of a sequence of 256
-    prompt = Pass(Batch(((1, 256),)), None)
-    found = step_time(HarmoniaParams(), resolve_model("smollm2-135m"), one_token, latency=100)
-    found.cycles, found.bound, found.kind, found.parts["attention"].cycles
-
-The programs are those that ``tilewright run`` starts, written and counted by
+:func:`step_time` is what ``tilewright llm`` answers with, for any batch, decoding or a prompt. The
+programs are those that ``tilewright run`` starts, written and counted by
 :mod:`tilewright.compiler`. Beside them is the bound of the formulas of
 :mod:`tilewright.sim.accelerator` for the same memory port. A model that the compiler refuses has
 the formula alone, and ``missing`` says why.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -55,7 +45,7 @@ class PartTime(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class StepTime:
-    """A pass through all layers and the head."""
+    """A pass through all layers and the head; ``kind`` says where ``cycles`` are from."""
 
     parts: dict[str, PartTime]  # in the order in which they run; ``head`` is one of them
     programs: ProgramTime = field(default_factory=ProgramTime)  # how long each unit works
@@ -64,12 +54,10 @@ class StepTime:
 
     @property
     def cycles(self) -> float:
-        """Cycles of the whole pass."""
         return sum(part.cycles for part in self.parts.values())
 
     @property
     def bound(self) -> float:
-        """Cycles of the formula for the whole pass."""
         return sum(part.bound for part in self.parts.values())
 
     @property
@@ -79,7 +67,6 @@ class StepTime:
 
     @property
     def kind(self) -> Kind:
-        """Where ``cycles`` are from."""
         return "formula" if self.missing else "programs"
 
 
@@ -118,9 +105,6 @@ def step_time(
     return StepTime(parts=parts, programs=programs, interpolated=int(skipped))
 
 
-# Programs.
-
-
 class _Counted(NamedTuple):
     """A step of a pass that is counted."""
 
@@ -133,13 +117,10 @@ class _Counted(NamedTuple):
 def _times(
     machine: Machine, model: LlmShape, context: int, series: list[_Counted], timing: Timing
 ) -> dict[str, ProgramTime]:
-    """Cycles by part; a ValueError says why there are no programs."""
     found: dict[str, ProgramTime] = {}
     for step, times, heads, _ in series:
-        parts = {
-            name: time.scaled(times)
-            for name, time in _step(machine, model, context, step, timing).items()
-        }
+        counted = _step(machine, model, context, step, timing)
+        parts = {name: time.scaled(times) for name, time in counted.items()}
         if heads:
             tiles = tuple(head_tiles(machine, step))
             head = _head(machine, model, context, _sequences(step), tiles, timing)
@@ -150,13 +131,10 @@ def _times(
 
 
 def _steps(machine: Machine, model: LlmShape, step: Pass, every_step: bool) -> list[_Counted]:
-    """Steps of a pass."""
     groups = step.batch.groups
     if not step.prompt:
         lengths = [tokens for sequences, tokens in groups for _ in range(sequences)]
-        found: dict[Step, int] = {}
-        for one in batch_steps(lengths):
-            found[one] = found.get(one, 0) + 1
+        found = Counter(batch_steps(lengths))
         return [_Counted(one, Fraction(times), times) for one, times in found.items()]
     series = []
     for sequences, tokens in groups:
@@ -247,9 +225,6 @@ def attention_time(params: MachineParams, model: LlmShape, tokens: int) -> Progr
     return total
 
 
-# Bounds.
-
-
 @cached(16)
 def _accelerator(params: MachineParams, timing: Timing, lengths: Lengths) -> Accelerator:
     built = as_built(params, latency=timing.latency, interval=float(timing.interval))
@@ -259,7 +234,6 @@ def _accelerator(params: MachineParams, timing: Timing, lengths: Lengths) -> Acc
 def _bounds(
     params: MachineParams, timing: Timing, machine: Accelerator, model: LlmShape, step: Pass
 ) -> dict[str, float]:
-    """Return cycles of the formula by part, of all layers."""
     named = tuple(sorted(machine.lengths.items()))
     products = _product_bounds(params, timing, named, model, step.rows, step.heads)
     total = 0.0

@@ -9,10 +9,11 @@ measurements.
 from dataclasses import dataclass
 
 from tilewright.sim.kv_format import KV_FORMATS, cache_bytes
-from tilewright.sim.llm import answer
+from tilewright.sim.llm import answer_on
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import model_seconds, record
 from tilewright.sim.scheme import resolve_weight_scheme
+from tilewright.sim.target import resolve_target
 from tilewright.sim.workload import Batch, head, linear
 
 MODEL = resolve_model("llama-3-8b")
@@ -29,7 +30,7 @@ CONTEXT = 128  # of the record
 TILE_CYCLES, TILE_MACS = 16, 16 * 16 * 32
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MeasuredModel:
     """One measured step, with the model's and a roofline's predictions."""
 
@@ -55,32 +56,18 @@ def measured_models() -> list[MeasuredModel]:
         "bandwidth": f"{roofs['read_bytes']:.0f}B/s",
         "stream": "1",
     }
+    target = resolve_target("emr", engine="software", settings=settings)
     found = []
     for name, scheme in SCHEMES.items():
         for batch in BATCHES:
-            ours = answer(
-                MODEL,
-                "emr",
-                engine="software",
-                scheme=scheme,
-                settings=settings,
-                batch=batch,
-                context=CONTEXT,
-            )
-            roofline = _roofline(scheme, batch, roofs["read_bytes"], roofs["matrix"])
-            row = MeasuredModel(
-                model=name,
-                batch=batch,
-                measured_ms=1e3 * model_seconds(name, batch),
-                ours_ms=ours.latency_ms,
-                roofline_ms=1e3 * roofline,
-            )
-            found.append(row)
+            ours = answer_on(target, MODEL, scheme=scheme, batch=batch, context=CONTEXT).latency_ms
+            roofline = 1e3 * _roofline(scheme, batch, roofs["read_bytes"], roofs["matrix"])
+            measured = 1e3 * model_seconds(name, batch)
+            found.append(MeasuredModel(name, batch, measured, ours, roofline))
     return found
 
 
 def _roofline(scheme: str, batch: int, bandwidth: float, matrix: float) -> float:
-    """Return the seconds of a step: for each product the longer of its bytes and its work."""
     weights = resolve_weight_scheme(scheme)
     last = head(MODEL, batch)
     total = cache_bytes(MODEL, Batch(((batch, CONTEXT),)), KV_FORMATS["bf16"].bits) / bandwidth

@@ -25,7 +25,7 @@ EXPERT = "expert "  # begins the names of products with experts that a router ch
 MODULE_OF = {"o": "o", "gate": "u", "up": "u", "down": "d"}  # by projection; the others are qkv
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Gemm:
     """``count`` GEMMs of the same shape."""
 
@@ -89,17 +89,14 @@ class Batch:
 
     @property
     def sequences(self) -> int:
-        """Sequences of the whole batch."""
         return sum(sequences for sequences, _ in self.groups)
 
     @property
     def tokens(self) -> int:
-        """Tokens of all sequences."""
         return sum(sequences * tokens for sequences, tokens in self.groups)
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest sequence."""
         return max(tokens for _, tokens in self.groups)
 
     @classmethod
@@ -164,14 +161,8 @@ def linear(model: LlmShape, rows: int) -> list[Gemm]:
         matrices: dict[str, tuple[int, int]], prefix: str, rows: int, count: float
     ) -> Iterator[Gemm]:
         for name, (inner, outer) in matrices.items():
-            yield Gemm(
-                name=prefix + name,
-                module=MODULE_OF.get(name, "qkv"),
-                rows=rows,
-                inner=inner,
-                outer=outer,
-                count=count,
-            )
+            module = MODULE_OF.get(name, "qkv")
+            yield Gemm(prefix + name, module, rows, inner, outer, count)
 
     found = [*of(model.attention_projections, "", rows, model.num_hidden_layers)]
     if model.dense_layers:
@@ -180,15 +171,8 @@ def linear(model: LlmShape, rows: int) -> list[Gemm]:
     if model.experts is None:
         return found
     e = model.experts
-    router = Gemm(
-        name="router",
-        module="router",
-        rows=rows,
-        inner=model.hidden_size,
-        outer=e.count + e.shared_gate,
-        count=e.layers,
-    )
-    found.append(router)
+    gates = e.count + e.shared_gate
+    found.append(Gemm("router", "router", rows, model.hidden_size, gates, e.layers))
     for count, tokens in _tokens_of_experts(e.expected_distinct(rows), rows * e.per_token):
         found += of(model.feed_forward(e.width), EXPERT, tokens, e.layers * count)
     if e.shared_width:
@@ -233,18 +217,14 @@ def attention(model: LlmShape, sequences: int, tokens: int, keys: int) -> list[G
     for layers, seen in model.visible(keys):
         count = layers * heads * sequences
         for name, inner, outer in (("scores", key_width, seen), ("values", seen, value_width)):
-            found.append(
-                Gemm(
-                    name=name, module="attention", rows=rows, inner=inner, outer=outer, count=count
-                )
-            )
+            found.append(Gemm(name, "attention", rows, inner, outer, count))
     return found
 
 
 def head(model: LlmShape, rows: int) -> Gemm:
     """The output projection, for the last token of each sequence."""
     inner = model.word_embed_proj_dim or model.hidden_size
-    return Gemm(name="head", module="head", rows=rows, inner=inner, outer=model.vocab_size)
+    return Gemm("head", "head", rows, inner, model.vocab_size)
 
 
 def work(model: LlmShape, step: Pass) -> list[Gemm]:
@@ -253,11 +233,6 @@ def work(model: LlmShape, step: Pass) -> list[Gemm]:
     for sequences, tokens in step.batch.groups:
         found += attention(model, sequences, step.queries(tokens), tokens)
     return [*found, head(model, step.heads)]
-
-
-def decode(model: LlmShape, batch: int, context: int) -> list[Gemm]:
-    """One more token for each of ``batch`` sequences that have ``context`` tokens."""
-    return work(model, Pass(Batch(((batch, context),))))
 
 
 def prefill(model: LlmShape, batch: int, context: int) -> list[Gemm]:

@@ -8,7 +8,6 @@ from tilewright.sim.workload import (
     Gemm,
     Pass,
     attention,
-    decode,
     linear,
     prefill,
     total_macs,
@@ -111,7 +110,7 @@ def test_a_batch_of_several_contexts_is_the_sum_of_its_parts():
 
 def test_prefill_of_one_token_is_decode_of_one():
     model = resolve_model("opt-125m")
-    assert prefill(model, 4, 1) == decode(model, 4, 1)
+    assert prefill(model, 4, 1) == work(model, Pass(Batch(((4, 1),))))
 
 
 def test_the_head_works_for_the_last_token_alone():
@@ -135,7 +134,7 @@ def test_the_head_works_for_the_last_token_alone():
 )
 def test_absurd_sizes_are_refused(batch, context, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
-        decode(resolve_model("opt-125m"), batch, context)
+        prefill(resolve_model("opt-125m"), batch, context)
 
 
 def test_a_product_refuses_a_size_of_zero():

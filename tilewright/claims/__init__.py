@@ -247,7 +247,7 @@ def _read(path: Path) -> dict[str, Claim]:
 
 def _claim(paper: str, entry: dict[str, Any]) -> Claim:
     words = {"with": "arguments", "class": "claim_class"}  # keys that are words of Python
-    types = {"compare": Compare, "cause": Cause, "class": ClaimClass}
-    types |= {"derived_from": tuple, "ours": tuple}
+    types: dict[str, Callable[[Any], Any]] = {"derived_from": tuple, "ours": tuple}
+    types |= {"compare": Compare, "cause": Cause, "class": ClaimClass}
     given = {words.get(k, k): types[k](v) if k in types else v for k, v in entry.items()}
     return Claim(paper=paper, **given)

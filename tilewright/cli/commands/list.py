@@ -106,7 +106,7 @@ def _print_models(as_json: bool) -> None:
                     **vars(shape),
                     "parameters": shape.parameters,
                     "active_parameters": shape.active_parameters,
-                    "source": published(shape.name).source,
+                    "source": published(shape.name)["source"],
                 }
                 for shape in shapes
             ]
