@@ -134,7 +134,6 @@ class GemmTime:
 
     @property
     def bound(self) -> str:
-        """The longer of ``compute`` and ``memory``."""
         return "compute" if self.compute >= self.transfer else "memory"
 
 
@@ -278,7 +277,6 @@ def _array_power(
 
 @cache
 def _anda_start(params: AndaParams, length: int) -> float:
-    """Return the cycles of a GEMM instruction for weights, latency, compression, bookkeeping."""
     # Imported here: most results need nothing of the accelerator's programs.
     from tilewright.golden.anda_machine.cycles import gemm_cycles
 
@@ -352,7 +350,6 @@ HARMONIA_WATTS = 0.542  # Harmonia paper, Section V-A: the whole chip, buffers t
 
 @cache
 def _harmonia_start(params: HarmoniaParams) -> float:
-    """Return the cycles of a GEMM instruction for the array's latency and bookkeeping."""
     # Imported here: most results need nothing of the accelerator's programs.
     from tilewright.golden.harmonia_machine.cycles import gemm_cycles
     from tilewright.golden.harmonia_machine.isa import Instruction, Settings
@@ -475,7 +472,6 @@ BUILT: dict[str, Callable[[Any], Accelerator]] = {
 
 
 def published(block: str) -> MachineParams:
-    """Return the parameters of a block's published size."""
     return {"anda": PAPER_ANDA, "harmonia": PAPER_HARMONIA}[block]
 
 
@@ -497,7 +493,6 @@ def as_built(params: MachineParams, *, latency: int = LATENCY, interval: float =
     tile_values = params.rows * params.group  # of a group of all tokens of a tile
 
     def load_cycles(memory: MachineMemory) -> float:
-        """Return the cycles in which one row is loaded."""
         if params.beat_rows(memory):
             return params.row_bits(memory) / per_cycle
         return max(1.0, params.row_bits(memory) / params.line_bits / line_share)
@@ -544,9 +539,6 @@ ACCELERATORS: dict[str, Callable[[], Accelerator]] = {
 def stored_weights(model: LlmShape, bits: float = WEIGHT_BITS) -> float:
     """Return the bytes of a model's weights: projections and head packed, other tables fp16."""
     packed = model.linear_weights + model.head_weights
-    rest = (
-        model.parameters
-        - model.linear_weights
-        - (0 if model.tie_word_embeddings else model.head_weights)
-    )
+    tables = model.parameters - model.linear_weights
+    rest = tables - (0 if model.tie_word_embeddings else model.head_weights)
     return (packed * bits + rest * FP16.bits) / 8

@@ -31,7 +31,6 @@ def saving(model: LlmShape, lengths: dict[str, int]) -> float:
 
 @lru_cache(maxsize=64)
 def _all_savings(model: LlmShape) -> tuple[np.ndarray, np.ndarray]:
-    """Every tuple of the search range, and its saving."""
     one = np.arange(SHORTEST, LONGEST + 1)
     tuples = np.stack(np.meshgrid(*[one] * len(MODULES), indexing="ij"), -1).reshape(-1, 4)
     shares = np.array([module_shares(model)[name] for name in MODULES])

@@ -44,8 +44,6 @@ _ASKED: dict[str, list[set[str]]] = {"constants": [], "inputs": [], "choices": [
 
 @dataclass(frozen=True, kw_only=True)
 class Constant:
-    """One constant of the table."""
-
     value: float
     unit: str
     meaning: str
@@ -70,7 +68,6 @@ def _values() -> dict[str, float]:
 
 
 def constant(name: str) -> float:
-    """Return the value of a constant."""
     _note("constants", name)
     return _values()[name] * _FACTORS.get(name, 1.0)
 

@@ -61,7 +61,6 @@ class Fields:
         return key in self._given
 
     def refuse(self, message: str) -> ValueError:
-        """Return the refusal of this model with ``message``."""
         return ValueError(f"{self.name}: {message}")
 
     def number(
@@ -84,7 +83,6 @@ class Fields:
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """Return whether ``key`` is true."""
         self._read.add(key)
         value = self._content.get(key, default)
         if not isinstance(value, bool):

@@ -54,7 +54,6 @@ KV_FORMATS = {
 
 
 def resolve_kv_format(name: str) -> KvFormat:
-    """Return the format of this name."""
     if name not in KV_FORMATS:
         raise ValueError(unknown("KV format", name, KV_FORMATS))
     return KV_FORMATS[name]

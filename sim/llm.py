@@ -182,7 +182,6 @@ def answer_on(
 
 
 def step_of(batch: Batch, phase: str) -> Pass:
-    """Return the pass that is one step of a phase."""
     if phase not in PHASES:
         raise ValueError(unknown("phase", phase, PHASES))
     return Pass(batch, None if phase == "prefill" else 1)

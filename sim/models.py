@@ -26,7 +26,6 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 def model_names() -> list[str]:
-    """Return the names of the models of the table."""
     return list(_table())
 
 

@@ -47,7 +47,6 @@ def _step(
     step: Pass,
     times: Sequence[acc.GemmTime],
 ) -> Step:
-    """Return the result of ``step``; ``times`` are those of its products by the formula."""
     cycles = formula = sum(t.cycles for t in times)
     share = {
         "compute": sum(t.compute for t in times) / cycles,
@@ -105,7 +104,6 @@ def _step(
 
 
 def _programmed(target: Target, machine: acc.Accelerator) -> tuple[MachineParams | None, str]:
-    """Return the accelerator whose programs run, or why there is none."""
     if target.formula:
         return None, "asked for"
     if target.programmed is None:

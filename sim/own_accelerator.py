@@ -81,7 +81,6 @@ def read_accelerator(path: Path) -> Accelerator:
 
 
 def _bits(path: Path, given: Mapping[str, Any]) -> dict[str, float]:
-    """Return the bits of operands in formats of the user's own."""
     found = {}
     for word, field in FORMATS.items():
         name = given.get(word)
@@ -101,7 +100,6 @@ def pe_of(path: Path) -> dict[str, Any] | None:
 
 
 def _recorded(path: Path, given: Mapping[str, Any]) -> dict[str, float]:
-    """Return area and energy of the array from the records of a PE."""
     unit, mode = given.get("pe_record"), given.get("pe_mode")
     if unit is None:
         require(mode is None, "pe_mode goes with pe_record")
@@ -121,7 +119,6 @@ def _recorded(path: Path, given: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _row(path: Path, name: str) -> dict[str, Any]:
-    """Return the PE of this name from the output of a comparison."""
     try:
         rows = json.loads(path.read_text())["comparisons"][0]["pes"]
         (found,) = (row for row in rows if row["name"] == name)
@@ -138,7 +135,6 @@ def _made(name: str, f: Mapping[str, Any]) -> Accelerator:
     attention = f["attention_macs"] or rate
 
     def watts(macs: float) -> dict[str, float]:
-        """Power of an array at its rate."""
         return {"compute": f["mac_energy"] * 1e-15 * macs * f["clock"]} if f["mac_energy"] else {}
 
     same = ("rows", "columns", "group", "drain", "clock", "weight_bits", "bandwidth", "capacity")

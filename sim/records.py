@@ -106,7 +106,6 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def record() -> dict[str, Any]:
-    """The whole record."""
     return _record(RECORD)
 
 

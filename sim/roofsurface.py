@@ -63,7 +63,6 @@ class Surface:
         )
 
     def scaled(self, *, vector: float) -> Self:
-        """Return the machine with ``vector`` times its vector units."""
         return replace(self, vector=self.vector * vector)
 
     def tiles(self, memory: ArrayLike, vector: ArrayLike) -> NDArray[np.float64]:

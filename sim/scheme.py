@@ -56,11 +56,9 @@ class WeightScheme:
 
     @property
     def compressed(self) -> bool:
-        """Whether anything has to be decompressed."""
         return self.own is not None or self.config.sparse or self.config.code_bits < 16
 
     def bytes_of(self, weights: float) -> float:
-        """Return the bytes of so many weights."""
         return weights / self.tile_weights * self.tile_bytes
 
 

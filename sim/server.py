@@ -129,7 +129,6 @@ def projections(
 
 
 def _attention(machine: Server, model: LlmShape, steps: Sequence[Pass]) -> NDArray[np.float64]:
-    """Return the seconds of attention of each step."""
     if model.latent is None and all(step.new == 1 for step in steps):
         return _token_attention(model, steps)
     found = []

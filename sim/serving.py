@@ -150,7 +150,6 @@ class _Asked:
 
 
 def ask(question: Question) -> LlmResult | GenerationResult:
-    """Return the answer to a question."""
     return ask_steps([question])[0]
 
 
@@ -178,7 +177,6 @@ def ask_steps(questions: Sequence[Question]) -> list[LlmResult | GenerationResul
 
 
 def _sequences(q: Question, tokens: int | Batch | None, default: int | None = None) -> Batch:
-    """Return the sequences of a question whose contexts or prompts have ``tokens``."""
     if isinstance(tokens, Batch):
         return tokens
     length = default if tokens is None else tokens
@@ -187,7 +185,6 @@ def _sequences(q: Question, tokens: int | Batch | None, default: int | None = No
 
 
 def _check(q: Question) -> None:
-    """Refuse contradictions."""
     if q.tokens is None:
         require(q.prompt is None, "a prompt comes with tokens that follow it")
     else:
@@ -300,7 +297,6 @@ def _sum(later: Mapping[int, LlmResult], value: Callable[[LlmResult], float]) ->
 
 
 def _largest_batch(asked: _Asked, q: Question) -> LlmResult:
-    """Return the step of the largest batch that fits in memory and takes at most ``within_ms``."""
     within_ms, context = q.within_ms, DEFAULT_CONTEXT if q.context is None else q.context
     assert within_ms is not None and isinstance(context, int)
     require(isfinite(within_ms) and within_ms > 0, f"a bound must be above 0 ms, not {within_ms!r}")

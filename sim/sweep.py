@@ -92,7 +92,6 @@ def points_of(question: Question, axes: Mapping[str, Sequence[int | str]]) -> li
 
 
 def question_at(question: Question, point: Point) -> Question:
-    """Return the question with the values of one point."""
     settings = {name: str(value) for name, value in point.items() if name in FIELDS}
     own: dict[str, Any] = {name: value for name, value in point.items() if name not in FIELDS}
     if settings:
@@ -101,7 +100,6 @@ def question_at(question: Question, point: Point) -> Question:
 
 
 def _shared(point: Point) -> list[tuple[str, int | str]]:
-    """The fields of a point that decide on model and system."""
     return [(name, value) for name, value in point.items() if name not in COLUMNS]
 
 

@@ -173,7 +173,6 @@ def _products(machine: Server, scheme: WeightScheme, rows: int) -> tuple[float, 
 
 
 def _software(machine: Server, engine: str, scheme: WeightScheme) -> tuple[float, float]:
-    """Cycles of the vector units for a tile, and of the core's whole decompression loop."""
     count = vector_operations(scheme)
     if not count:
         return 0.0, 0.0
@@ -232,7 +231,6 @@ class GemmTime:
 
     @property
     def tera_fma(self) -> float:
-        """10^12 multiply-adds a second."""
         return self.gemm.macs / self.seconds / 1e12
 
 

@@ -45,7 +45,6 @@ def _row(record: str, section: str, /, **wanted: object) -> dict[str, Any]:
 
 
 def _sensitivity(section: str, **wanted: object) -> float:
-    """Percent of perplexity lost in one row of the record."""
     row = _row("sensitivity", section, **wanted)
     return _loss(row["perplexity"], _record("sensitivity")["reference"])
 

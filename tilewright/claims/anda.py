@@ -57,7 +57,6 @@ def _fp16_energy(model: str) -> dict[str, float]:
 
 @cache
 def _cycles_of_programs(model: str, lengths: tuple[int, ...]) -> float:
-    """Cycles of the programs of all projections."""
     by_module = dict(zip(MODULES, lengths, strict=True))
     products = linear(resolve_model(model), PREFILL)
     return float(projections_time(acc.PAPER_ANDA, products, by_module).cycles)

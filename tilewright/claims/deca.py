@@ -253,7 +253,6 @@ def _prefetching(prefetch: Prefetch, degree: int) -> tuple[float, float]:
 
 
 def _four_rows(cycles: float) -> float:
-    """10^12 multiply-adds a second of one layer with 4 rows, at so many cycles a tile."""
     seconds = TILES * cycles / HBM.clock + constant("sync_us") * 1e-6
     return 4 * LAYER_INNER * LAYER_OUTER / seconds / 1e12
 

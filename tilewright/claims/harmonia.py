@@ -78,7 +78,6 @@ def iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float]
 
 @cache
 def _programs(model: str, context: int) -> tuple[ProgramTime, ProgramTime]:
-    """Projections, and attention, of a whole prompt."""
     shape, params = resolve_model(model), HarmoniaParams()
     products = [p for p in prefill(shape, 1, context) if p.module != "attention"]
     lengths = dict.fromkeys((p.module for p in products), ACTIVATION_BITS)

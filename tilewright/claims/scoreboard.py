@@ -98,7 +98,6 @@ class Result:
 
     @property
     def good(self) -> bool:
-        """Whether ours is within the tolerance."""
         return self.verdict in (HOLDS, NOT_EVIDENCE)
 
     @property
@@ -263,7 +262,6 @@ def _evaluate(claim: Claim) -> Result:
 
 
 def _verdict(claim: Claim, found: ClaimClass, ours: Answer, good: bool) -> tuple[str, str]:
-    """The verdict of an answered claim, and the reason."""
     if good:
         reason = claim.not_evidence or NO_EVIDENCE.get(found, "")
         return (NOT_EVIDENCE if reason else HOLDS), reason
@@ -339,28 +337,20 @@ def compare(
             both = [compare(how, one, mine, tolerance) for one, mine in pairs]
             worst = max((off for off, _ in both if off is not None), key=abs)
             return worst, all(good for _, good in both)
+        case Compare.ABSOLUTE, float() | int(), float() | int():
+            return ours - published, abs(ours - published) <= tolerance
         case _, float() | int(), float() | int():
-            return _compare_numbers(how, published, ours, tolerance)
+            deviation = 100 * (ours / published - 1)
+            bounds = {
+                Compare.AT_LEAST: ours >= published,
+                Compare.AT_MOST: ours <= published,
+                Compare.LESS_THAN: ours < published,
+            }
+            return deviation, bounds.get(how, abs(deviation) <= 100 * tolerance)
     raise ValueError(f"{ours!r} cannot be compared with {published!r} by {how}")
 
 
-def _compare_numbers(
-    how: Compare, published: float, ours: float, tolerance: float
-) -> tuple[float, bool]:
-    if how is Compare.ABSOLUTE:
-        return ours - published, abs(ours - published) <= tolerance
-    deviation = 100 * (ours / published - 1)
-    if how is Compare.AT_LEAST:
-        return deviation, ours >= published
-    if how is Compare.AT_MOST:
-        return deviation, ours <= published
-    if how is Compare.LESS_THAN:
-        return deviation, ours < published
-    return deviation, abs(deviation) <= 100 * tolerance
-
-
 def misses(results: Iterable[Result]) -> list[Result]:
-    """Return the claims among these that are off or reversed, whatever their class."""
     return [r for r in results if r.verdict in MISSED]
 
 
@@ -381,7 +371,6 @@ class Line:
 
     @property
     def paper(self) -> str:
-        """Which paper says so."""
         return self.results[0].id.partition(".")[0]
 
     @property
@@ -439,12 +428,10 @@ class Count:
 
     @property
     def counted(self) -> int:
-        """How many of them can say something."""
         return self.holds + self.off + self.reversed
 
     @classmethod
     def of(cls, name: str, results: Iterable[Result]) -> Self:
-        """Count these results."""
         rows = list(results)
         verdicts = Counter(r.verdict.replace(" ", "_") for r in independent(rows))
         names = (verdict.replace(" ", "_") for verdict in VERDICTS)

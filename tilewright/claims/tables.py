@@ -72,7 +72,6 @@ def count_table(kind: str, counts: Iterable[Count]) -> Table:
 
 
 def change_table(pairs: Iterable[tuple[Result, Result]]) -> Table:
-    """Claims before and after a what-if."""
     columns: dict[str, Column] = {
         "Claim": lambda pair: code(pair[0].id),
         "Published": lambda pair: shown(pair[0].published),
