@@ -10,7 +10,6 @@ from tilewright.claims import (
     Cause,
     Claim,
     Compare,
-    claims_of_study,
     facts,
     find_claim,
     load_claims,
@@ -100,14 +99,6 @@ def test_numbers_are_numbers():
         _ = find_claim("harmonia.group").numbers
     with pytest.raises(ValueError, match=r"^unknown claim 'deca\.clok'; did you mean deca\.clock"):
         find_claim("deca.clok")
-
-
-def test_a_bound_is_a_field_and_not_a_remark():
-    """The papers bound six ratios of PEs from above."""
-    bounds = [claim for claim in claims_of_study("pe") if claim.compare is Compare.LESS_THAN]
-    assert {claim.number for claim in bounds} == {0.6, 1.0}
-    assert len(bounds) == 6
-    assert not any("less than" in claim.note for claim in claims_of_study("pe"))
 
 
 def test_every_claim_is_compared_or_a_fact_that_something_reads():

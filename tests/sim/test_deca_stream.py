@@ -25,6 +25,12 @@ PAPER = DecaParams()
 MUCH = 64.0  # bytes a cycle
 
 
+def recorded():
+    """Rows of the record of the RTL, by name."""
+    rates = json.loads((MEASURED / f"{RECORD}.json").read_text())["rates"]
+    return {row["name"]: row for row in rates}
+
+
 def rate(scheme, share=MUCH, matrix=16, **how):
     return tile_rate(
         PAPER,
@@ -69,7 +75,7 @@ def test_the_degree_is_one_of_the_hardware():
 
 def test_the_record_of_the_rtl_is_what_the_model_says():
     """A slice. After a change: ``tilewright simulate deca.rates --update-record``."""
-    rows = {row["name"]: row for row in load_measured("deca_rates")["rates"]}
+    rows = recorded()
     cases = rate_cases(rows["l2 mxfp4"]["tiles"])
     assert set(rows) == set(cases)
     for name in ("l2 bf8_20%", "table5 deca 5", "table5 none 0", "fig16 3 bf8_5%"):
@@ -101,10 +107,10 @@ def documented_rows():
 
 def documented_streams():
     """Cycles from tile to tile of the record, as docs/model-accuracy.md has them."""
-    rows = {row["name"]: row["cycles_per_tile"] for row in load_measured("deca_rates")["rates"]}
+    rows = recorded()
     for scheme in PLAIN:
         streams = (f"{memory} {scheme}" for memory in ("l2", "hbm", "hbm deep"))
-        cells = (f"{rows[name]:.2f}" if name in rows else "" for name in streams)
+        cells = (f"{rows[name]['cycles_per_tile']:.2f}" if name in rows else "" for name in streams)
         yield f"| {scheme} | {' | '.join(cells)} |"
 
 
@@ -116,8 +122,7 @@ def test_the_documented_rates_are_ours():
 
 def test_tiles_keep_the_matrix_unit_fed():
     """Limits on the record: pipeline or rows with every line near, else the share of HBM."""
-    record = load_measured("deca_rates")
-    rows = {row["name"]: row for row in record["rates"]}
+    rows = recorded()
     share = SYSTEMS["spr-hbm"].bytes_per_cycle(56)
     for scheme in PLAIN:
         found = resolve_weight_scheme(scheme)

@@ -88,13 +88,6 @@ def test_a_count_of_operations_is_a_number(tmp_path):
         answer(MODEL, engine="software", scheme=named(tmp_path, LIKE, "'many'"))
 
 
-def test_free_decompression_needs_no_count(tmp_path):
-    resolve_weight_scheme.cache_clear()
-    scheme = named(tmp_path, LIKE.replace("vector_operations", "other"))
-    found, known = (answer(MODEL, engine="optimal", scheme=s) for s in (scheme, "mxfp4"))
-    assert found.latency_ms == known.latency_ms
-
-
 def test_a_format_stands_in_the_table_of_all_systems(capsys):
     """With the known scheme, or instead of it: on every engine, DECA's table among them."""
     mine = f"{LEVELS}:Levels"
