@@ -67,8 +67,7 @@ class Fields:
         self, *keys: str, default: int | None = None, least: int = 1, most: int = LARGEST
     ) -> int:
         """Return the whole number of the first of ``keys`` that is given, or ``default``."""
-        for key in keys:
-            self._read.add(key)
+        self._read.update(keys)
         given = [key for key in keys if key in self._content]
         if not given:
             if default is None:
@@ -89,20 +88,14 @@ class Fields:
             raise self.refuse(f"{key} must be true or false, not {shorten(value)}")
         return value
 
-    def numbers(self, key: str) -> list[int] | None:
-        """Return the list of whole numbers ``key``; None where it is not given."""
-        return self._items(key, int, "whole numbers")
-
-    def words(self, key: str) -> list[str] | None:
-        """Return the list of words ``key``; None where it is not given."""
-        return self._items(key, str, "words")
-
-    def _items(self, key: str, kind: type, what: str) -> list[Any] | None:
+    def items(self, key: str, kind: type) -> list[Any] | None:
+        """Return the list ``key`` of whole numbers or words; None where it is not given."""
         self._read.add(key)
         value = self._content.get(key)
         if value is None:
             return None
         if not isinstance(value, list) or not all(type(item) is kind for item in value):
+            what = "whole numbers" if kind is int else "words"
             raise self.refuse(f"{key} must be a list of {what}, not {shorten(value)}")
         return value
 
@@ -221,7 +214,7 @@ def _windowed(
     Without it they are in those from ``first`` on, but for the last of every ``every`` layers where
     that is more than 1. ``window`` is the family's where a file does not mention it.
     """
-    kinds = fields.words("layer_types")
+    kinds = fields.items("layer_types", str)
     given = fields.number("sliding_window", "sliding_window_size", default=0, least=0)
     window = given if fields.mentions("sliding_window") or given else window
     layers = fields.number("num_hidden_layers")
@@ -266,7 +259,7 @@ def _qwen_experts(fields: Fields, **more: Any) -> Experts:
     """In every ``decoder_sparse_step``-th layer but for those of a list."""
     layers = fields.number("num_hidden_layers")
     step = fields.number("decoder_sparse_step", default=1)
-    dense = set(fields.numbers("mlp_only_layers") or ())
+    dense = set(fields.items("mlp_only_layers", int) or ())
     count = sum((k + 1) % step == 0 and k not in dense for k in range(layers))
     return _experts(fields, layers=count, **more)
 
@@ -309,13 +302,13 @@ def _llama4(fields: Fields) -> Read:
     """Three of four layers see the chunk of 8192 tokens that they are in: at most a window."""
     layers = fields.number("num_hidden_layers")
     fields.flag("use_qk_norm", True)  # without weights
-    rotary = fields.numbers("no_rope_layers") or []
+    rotary = fields.items("no_rope_layers", int) or []
     interval = fields.number("no_rope_layer_interval", default=4)
     chunk = fields.number("attention_chunk_size", default=0, least=0)
-    fields.words("layer_types")  # says the same of chunks once more
+    fields.items("layer_types", str)  # says the same of chunks once more
     chunked = sum(rotary) if rotary else sum((k + 1) % interval != 0 for k in range(layers))
     step = fields.number("interleave_moe_layer_step", default=1)
-    with_experts = fields.numbers("moe_layers")
+    with_experts = fields.items("moe_layers", int)
     count = layers // step if with_experts is None else len(with_experts)
     width = fields.number("intermediate_size")
     found: Read = {"sliding_window": chunk, "sliding_layers": chunked} if chunk else {}

@@ -187,13 +187,6 @@ def step_of(batch: Batch, phase: str) -> Pass:
     return Pass(batch, None if phase == "prefill" else 1)
 
 
-def answer_pass(
-    target: Target, model: LlmShape, work: Pass, *, scheme: str | None = None, kv: str | None = None
-) -> LlmResult:
-    """Return the result of any pass: its rate is that of the tokens that it computes."""
-    return answer_passes(target, model, [work], scheme=scheme, kv=kv)[0]
-
-
 def answer_passes(
     target: Target,
     model: LlmShape,
@@ -203,8 +196,9 @@ def answer_passes(
     kv: str | None = None,
     turns: bool = False,
 ) -> list[LlmResult]:
-    """Return the results of many passes; those on a server are computed together.
+    """Return the results of passes; those on a server are computed together.
 
+    Rates are those of the tokens that a pass computes.
     With ``turns`` sequences of an accelerator may take turns, as
     :func:`tilewright.sim.on_accelerator.in_turn` says.
     """

@@ -67,11 +67,11 @@ def _step(
         reason = found.missing
         if found.kind != "formula":
             kind, cycles, formula = found.kind, found.cycles, found.bound
+            programs = found.programs
             parts = {name: part.cycles for name, part in found.parts.items()}
             units = ("gemm", "vector", "convert", "load", "store")
-            share = {name: getattr(found.programs, name) / cycles for name in units}
-            counts = vars(found.programs)
-            joules = energy(machine, counts, dict(found.programs.sums), params.line_bytes)
+            share = {name: getattr(programs, name) / cycles for name in units}
+            joules = energy(machine, vars(programs), dict(programs.sums), params.line_bytes)
             remarks.append(
                 f"cycles are those of the programs, {found.ratio:.2f} times the formula's bound of"
                 f" {1e3 * formula / machine.clock:.4g} ms"

@@ -1,13 +1,10 @@
 """An accelerator of the user's own, as a TOML file: array, cycles, formats, memory, energy, area.
 
 The file begins with ``kind = "accelerator"`` and has one line for each field of ``FIELDS``, in the
-forms that files of servers have too: a number in the base unit, a text with a unit, or a table with
-``value`` and ``source``. Area and energy are given, or come from a record of a PE (``pe_record``,
-and ``pe_mode`` where it has several): one of this project by its name, or the JSON that
-``tilewright compare pe --with ... --json`` printed, as a file in the same folder, with
-``pe_mode`` naming the PE. Bits of activations and weights are given, or those of a format
-(``activation_format``, ``weight_format``: a name of ``tilewright compare format``, or
-``FILE.py:CLASS`` in this file's folder).
+forms of files of servers. Area and energy are given, or come from a record of a PE (``pe_record``,
+and ``pe_mode`` where it has several): one of this project by its name, or a file in the same folder
+that ``tilewright compare pe --with ... --json`` printed, of which ``pe_mode`` names the PE. Bits of
+activations and weights are given, or those of a format (``activation_format``, ``weight_format``).
 """
 
 import json

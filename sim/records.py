@@ -1,12 +1,10 @@
 """Areas and energies of synthesised units, from the committed records.
 
-Times of the SparAMX kernels on a real processor too, which ``python -m benchmarks.kernels layers``
-measures. ``tilewright.sim.xeon.tile_cost`` takes the names of ``KERNELS`` as engines, measured at
-batch 1: ``software-measured`` is the software for DECA's tiles, ``look-up`` the one that decodes in
-registers. The record has, for every scheme and kernel, how many tiles a second the cores' ports
-allow, and how many can be stored row by row and loaded again as tiles. Over the rate of additions
-of vectors, two a cycle and core, both are cycles of a core, which hold for other machines of the
-same cores.
+Times of the SparAMX kernels on a real processor too. ``tilewright.sim.xeon.tile_cost`` takes the
+names of ``KERNELS`` as engines, measured at batch 1: ``software-measured`` is the software for
+DECA's tiles, ``look-up`` the one that decodes in registers. The record has, for every scheme and
+kernel, how many tiles a second the cores' ports allow, and how many can be stored row by row and
+loaded again as tiles. Over the rate of additions of vectors, both are cycles of a core.
 """
 
 import json

@@ -8,6 +8,7 @@ memory (MEM), vector (VEC) and matrix (MTX). Everything works on arrays, without
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil, isfinite
 from typing import Self
 
@@ -149,7 +150,6 @@ class Diagram:
 
 def on_array(machine: Accelerator, rows: int = 16) -> ArrayResult:
     """Return the rate of large products with ``rows`` rows of activations on an accelerator."""
-    require(1 <= rows <= 1 << 20, f"rows must be 1..{1 << 20}, not {rows!r}")
     per_byte = 8 * rows / machine.weight_bits
     memory, peak = machine.bandwidth * per_byte, machine.mac_rate * machine.clock
     matrix = peak * rows / (ceil(rows / machine.rows) * machine.rows)
@@ -225,10 +225,8 @@ def explore(
     require(len(schemes) > 0, "at least one scheme is needed to explore designs")
     surface = Surface.of_deca(machine)
     designs = []
-    for wide in lanes:
-        for tables in luts:
-            if tables > wide:
-                continue
+    for wide, tables in product(lanes, luts):
+        if tables <= wide:
             params = DecaParams(lanes=wide, luts=tables)
             points = [kernel(scheme, params=params) for scheme in schemes]
             bound = tuple(point.name for point in points if surface.bound(point) == "VEC")

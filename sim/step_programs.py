@@ -8,7 +8,7 @@ the formula alone, and ``missing`` says why.
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -36,29 +36,27 @@ WEIGHT_BITS = 4
 PROJECTIONS = ("q", "k", "v", "o")
 
 
-class PartTime(NamedTuple):
-    """One part of a pass, of all layers."""
-
-    cycles: float
-    bound: float  # cycles of the formula
-
-
 @dataclass(frozen=True, kw_only=True)
 class StepTime:
     """A pass through all layers and the head; ``kind`` says where ``cycles`` are from."""
 
-    parts: dict[str, PartTime]  # in the order in which they run; ``head`` is one of them
-    programs: ProgramTime = field(default_factory=ProgramTime)  # how long each unit works
+    parts: dict[str, ProgramTime]  # in the order in which they run; none by formula
+    bounds: dict[str, float]  # cycles of the formula by part
     missing: str = ""  # why the formula stands for programs
     interpolated: int = 0  # steps of long prompts, between those that are counted
 
     @property
+    def programs(self) -> ProgramTime:
+        """How long each unit works."""
+        return sum(self.parts.values(), ProgramTime())
+
+    @property
     def cycles(self) -> float:
-        return sum(part.cycles for part in self.parts.values())
+        return self.bound if self.missing else self.programs.cycles
 
     @property
     def bound(self) -> float:
-        return sum(part.bound for part in self.parts.values())
+        return sum(self.bounds.values())
 
     @property
     def ratio(self) -> float:
@@ -97,12 +95,9 @@ def step_time(
         series = _steps(machine, model, step, every_step)
         times = _times(machine, model, _context(model, step.batch.longest), series, timing)
     except ValueError as error:
-        formulas = {name: PartTime(bound, bound) for name, bound in bounds.items()}
-        return StepTime(parts=formulas, missing=str(error))
-    parts = {name: PartTime(time.cycles, bounds[name]) for name, time in times.items()}
-    programs = sum(times.values(), ProgramTime())
+        return StepTime(parts={}, bounds=bounds, missing=str(error))
     skipped = sum(one.interpolated for one in series)
-    return StepTime(parts=parts, programs=programs, interpolated=int(skipped))
+    return StepTime(parts=times, bounds=bounds, interpolated=int(skipped))
 
 
 class _Counted(NamedTuple):

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.sim import serving
 from tilewright.sim.calibration import constant
-from tilewright.sim.llm import answer, answer_on, answer_pass, step_of
+from tilewright.sim.llm import answer, answer_on, answer_passes, step_of
 from tilewright.sim.models import resolve_model
 from tilewright.sim.server import _met
 from tilewright.sim.serving import GenerationResult, Question, ask
@@ -368,7 +368,7 @@ def test_sequences_take_turns_where_that_gives_more_tokens():
     assert sum(more.ms_by_part.values()) == pytest.approx(more.latency_ms)
     assert more.memory_bytes.cache == pytest.approx(17 / 16 * full.memory_bytes.cache)
     # The time of a pass of all is reported, as exports of single passes have it.
-    whole = answer_pass(target, model, step_of(Batch(((17, 300),)), "decode"))
+    (whole,) = answer_passes(target, model, [step_of(Batch(((17, 300),)), "decode")])
     assert whole.pass_batch == 17 and whole.latency_ms > 1.5 * full.latency_ms
     assert f"in turn: {whole.latency_ms:.4g} ms if all" in more.remarks[0]
     # Sequences of several lengths are all in each pass, and so are prompts.

@@ -153,9 +153,9 @@ def test_layers_are_near_their_bound(block, name):
     layer = replace(LLAMA, num_hidden_layers=1)
     found = step_time(resolve(block), layer, ONE_LAYER_STEPS[name])
     assert found.kind == "programs"
-    parts = [part for name, part in found.parts.items() if name != "head"]
-    ratio = sum(part.cycles for part in parts) / sum(part.bound for part in parts)
-    assert 1 < round(ratio, 2) <= 1.25
+    layers = [name for name in PARTS if name != "head"]
+    cycles = sum(found.parts[name].cycles for name in layers)
+    assert 1 < round(cycles / sum(found.bounds[name] for name in layers), 2) <= 1.25
 
 
 def test_every_point_of_a_sweep_is_the_answer_to_its_question():

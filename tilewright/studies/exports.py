@@ -24,7 +24,7 @@ from typing import Any
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import Experts, LlmShape
 from tilewright.sim.accelerator import Accelerator
-from tilewright.sim.llm import LlmResult, answer_pass
+from tilewright.sim.llm import LlmResult, answer_passes
 from tilewright.sim.target import Target
 from tilewright.sim.workload import EXPERT, Batch, Pass
 
@@ -63,7 +63,7 @@ def serving_sim_files(
 
     def run(sequences: int, tokens: int, new: int | None, shape: LlmShape = model) -> LlmResult:
         work = Pass(Batch(((sequences, tokens),)), new)
-        return answer_pass(target, shape, work, scheme=scheme, kv=kv)
+        return answer_passes(target, shape, [work], scheme=scheme, kv=kv)[0]
 
     folder = f"{target.system}/{model.name}/bf16"
     meta = {
