@@ -17,20 +17,10 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.on_accelerator import in_turn, steps_on_accelerator
 from tilewright.sim.on_server import steps_on_server
 from tilewright.sim.target import Target, resolve_target, silicon_mm2, system_names
-from tilewright.sim.workload import Batch, Pass, Step
+from tilewright.sim.workload import Batch, MemoryBytes, Pass, Step
 
 PHASES = ("decode", "prefill")
 PAPER_SERVERS = ("spr-ddr", "spr-hbm")
-
-
-@dataclass(frozen=True)
-class MemoryBytes:
-    """Bytes that a model needs, and those that the system has."""
-
-    weights: float
-    cache: float
-    capacity: float
-    fits: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +147,7 @@ def answer(
     ``batch`` sequences have ``context`` tokens each; a :class:`tilewright.sim.workload.Batch` says
     itself how many each has. ``block``, ``latency`` and ``settings`` are those of
     :func:`tilewright.sim.target.resolve_target`, ``kv`` is one of
-    ``tilewright.sim.kv_format.KV_FORMATS``.
+    ``tilewright.sim.scheme.KV_FORMATS``.
     """
     target = resolve_target(system, engine=engine, block=block, latency=latency, settings=settings)
     return answer_on(target, model, scheme=scheme, batch=batch, context=context, phase=phase, kv=kv)
@@ -222,6 +212,10 @@ def answer_passes(
     ]
 
 
+OF_STEP = ("scheme", "kv_format", "kind", "utilisation", "bound", "ms_by_part", "joules_by_part")
+OF_STEP += ("memory_bytes",)
+
+
 def _result(
     target: Target, model: LlmShape, work: Pass, step: Step, area: float | None
 ) -> LlmResult:
@@ -234,8 +228,7 @@ def _result(
         settings={},
         block=None if target.block is None else target.block.slug,
         engine=target.engine,
-        scheme=step.scheme,
-        kv_format=step.kv_format,
+        **{name: getattr(step, name) for name in OF_STEP},
         phase="prefill" if work.prompt else "decode",
         batch=sequences.sequences,
         pass_batch=step.pass_batch or sequences.sequences,
@@ -244,13 +237,7 @@ def _result(
         new_tokens=tokens / sequences.sequences,
         latency_ms=1e3 * step.seconds,
         formula_ms=None if step.formula_seconds is None else 1e3 * step.formula_seconds,
-        kind=step.kind,
         **rates(tokens, step.seconds, sum(step.joules_by_part.values()), area),
-        utilisation=step.utilisation,
-        bound=step.bound,
-        ms_by_part=step.ms_by_part,
-        joules_by_part=step.joules_by_part,
-        memory_bytes=MemoryBytes(step.weights, step.cache, step.capacity, step.fits),
         remarks=(*step.remarks, *_size_remarks(model, sequences.longest, step)),
     )
 
@@ -258,9 +245,10 @@ def _result(
 def _size_remarks(model: LlmShape, context: int, step: Step) -> Iterator[str]:
     if context > model.max_position_embeddings:
         yield f"{model.name} was trained for {model.max_position_embeddings} tokens"
-    if not step.fits:
-        needed = (step.weights + step.cache) / 1e9
-        yield f"does not fit: {needed:.1f} GB needed, {step.capacity / 1e9:g} GB there"
+    memory = step.memory_bytes
+    if not memory.fits:
+        needed = (memory.weights + memory.cache) / 1e9
+        yield f"does not fit: {needed:.1f} GB needed, {memory.capacity / 1e9:g} GB there"
 
 
 def compare_systems(

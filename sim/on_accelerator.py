@@ -15,9 +15,9 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineParams
 from tilewright.sim import accelerator as acc
 from tilewright.sim.calibration import measured
-from tilewright.sim.kv_format import cache_bytes
+from tilewright.sim.scheme import cache_bytes
 from tilewright.sim.target import Target
-from tilewright.sim.workload import Batch, Gemm, Pass, Step, add_by_name, work
+from tilewright.sim.workload import Batch, Gemm, MemoryBytes, Pass, Step, add_by_name, work
 
 
 def steps_on_accelerator(
@@ -80,10 +80,8 @@ def _step(
                 remarks.append(f"{found.interpolated} steps of the prompt are interpolated")
     if reason:
         remarks.append(f"formula only: {reason}")
-    weights, cache = (
-        acc.stored_weights(model, machine.weight_bits),
-        cache_bytes(model, step.batch, machine.cache_bits),
-    )
+    weights = acc.stored_weights(model, machine.weight_bits)
+    cache = cache_bytes(model, step.batch, machine.cache_bits)
     lengths = "/".join(str(length) for length in machine.lengths.values())
     return Step(
         scheme=machine.scheme or (lengths if machine.name in ("anda", "harmonia") else "fp16"),
@@ -95,10 +93,7 @@ def _step(
         bound=max(share, key=lambda name: share[name]),
         ms_by_part={name: 1e3 * value / machine.clock for name, value in parts.items()},
         joules_by_part=joules,
-        weights=weights,
-        cache=cache,
-        capacity=machine.capacity,
-        fits=weights + cache <= machine.capacity,
+        memory_bytes=MemoryBytes(weights, cache, machine.capacity),
         remarks=tuple(remarks),
     )
 
@@ -149,8 +144,7 @@ def in_turn(run: Callable[[Pass], Step], work: Pass, rows: int, *, spread: bool 
         formula_seconds=None if formula is None else turns * formula,
         ms_by_part=scaled(part.ms_by_part),
         joules_by_part=scaled(part.joules_by_part),
-        cache=whole.cache,
-        fits=whole.fits,
+        memory_bytes=whole.memory_bytes,
         pass_batch=few,
         remarks=(
             f"{few} of {count} sequences in a pass, in turn: {1e3 * whole.seconds:.4g} ms if all"

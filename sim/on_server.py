@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim import xeon
-from tilewright.sim.kv_format import resolve_kv_format
 from tilewright.sim.records import KERNELS, NoRecordError, deca_power_mw, deca_runs
-from tilewright.sim.scheme import DEFAULT_SCHEME, OTHER_NAMES, WeightScheme, resolve_weight_scheme
+from tilewright.sim.scheme import (
+    DEFAULT_SCHEME,
+    OTHER_NAMES,
+    WeightScheme,
+    resolve_kv_format,
+    resolve_weight_scheme,
+)
 from tilewright.sim.server import ServerSteps, run_steps
 from tilewright.sim.system import Server
 from tilewright.sim.target import Target
-from tilewright.sim.workload import Pass, Step
+from tilewright.sim.workload import MemoryBytes, Pass, Step
 
 Column = NDArray[np.float64]
 DEFAULT_KV = "bf16"  # an accelerator has a format of its own
@@ -84,10 +89,7 @@ def steps_on_server(
                 ),
                 ms_by_part=projections.ms_by_part | {n: 1e3 * part for n, part in rest.items()},
                 joules_by_part=_at(energy, k),
-                weights=stored,
-                cache=cache,
-                capacity=machine.capacity,
-                fits=stored + cache <= machine.capacity,
+                memory_bytes=MemoryBytes(stored, cache, machine.capacity),
                 remarks=(*fitted, package, *filter(None, [notes[k]]), *always),
             )
         )

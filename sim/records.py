@@ -96,22 +96,33 @@ MODEL_RECORD = RECORD.parent / "models" / RECORD.name
 
 
 @cache
-def _record(path: Path) -> dict[str, Any]:
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """Return a record that is a file of its own; ``what`` it is, for messages."""
     if not path.exists():
-        raise NoRecordError("no record of the kernels on a processor")
+        raise NoRecordError(f"no {what}")
     found: dict[str, Any] = json.loads(path.read_text())
     return found
 
 
+def row_of(record: dict[str, Any], section: str, what: str, /, **wanted: Any) -> dict[str, Any]:
+    """Return the row of a record's section that has these values."""
+    for row in record[section]:
+        if all(row[name] == value for name, value in wanted.items()):
+            return dict(row)
+    raise NoRecordError(f"no {what} of {wanted} among the {section}")
+
+
+def _of_kernels(path: Path) -> dict[str, Any]:
+    return read_json(path, "record of the kernels on a processor")
+
+
 def record() -> dict[str, Any]:
-    return _record(RECORD)
+    return _of_kernels(RECORD)
 
 
 def _seconds(path: Path, section: str, named: str, /, **wanted: Any) -> float:
-    for row in _record(path)[section]:
-        if all(row[name] == value for name, value in wanted.items()):
-            return measured(f"silicon.{named.replace(' ', '_')}", float(row["seconds"]))
-    raise NoRecordError(f"no measurement of {wanted} among the {section} of the kernels' record")
+    row = row_of(_of_kernels(path), section, "measurement", **wanted)
+    return measured(f"silicon.{named.replace(' ', '_')}", float(row["seconds"]))
 
 
 def model_seconds(model: str, batch: int) -> float:
@@ -121,7 +132,7 @@ def model_seconds(model: str, batch: int) -> float:
 
 def sparsity_seconds() -> dict[float, float]:
     """One token of a whole Llama 3 8B along the share of zeros, batch 1, sparse bf16."""
-    rows = _record(MODEL_RECORD)["sparsity"]
+    rows = _of_kernels(MODEL_RECORD)["sparsity"]
     return {row["sparsity"]: row["seconds"] for row in rows if row["model"] == "sparse bf16"}
 
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.calibration import cached, constant
-from tilewright.sim.kv_format import KV_FORMATS, KvFormat, cache_bytes
-from tilewright.sim.scheme import WeightScheme
+from tilewright.sim.scheme import KV_FORMATS, KvFormat, WeightScheme, cache_bytes
 from tilewright.sim.system import Server
 from tilewright.sim.workload import EXPERT, Gemm, Pass, add_by_name, attention, head, linear
 from tilewright.sim.xeon import PAPER_DECA, RESOURCES, GemmTime, gemm, tile_cost

@@ -14,7 +14,6 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.llm import (
     Answer,
     LlmResult,
-    MemoryBytes,
     answer_passes,
     duration,
     rates,
@@ -22,7 +21,14 @@ from tilewright.sim.llm import (
 )
 from tilewright.sim.models import resolve_model
 from tilewright.sim.target import Target, resolve_target, silicon_mm2
-from tilewright.sim.workload import LONGEST_CONTEXT, MOST_SEQUENCES, MOST_TOKENS, Batch, Pass
+from tilewright.sim.workload import (
+    LONGEST_CONTEXT,
+    MOST_SEQUENCES,
+    MOST_TOKENS,
+    Batch,
+    MemoryBytes,
+    Pass,
+)
 
 EXACT = 256  # tokens of an answer whose steps are all counted; of more, as many and those between
 DEFAULT_CONTEXT = 1024
@@ -127,8 +133,9 @@ class _Asked:
         draft_joules = sum(map(_joules, drafts))
         joules = _joules(found) + draft_joules
         memory, small = found.memory_bytes, drafts[-1].memory_bytes
-        weights, cache = memory.weights + small.weights, memory.cache + small.cache
-        fits = memory.fits and weights + cache <= memory.capacity
+        both = MemoryBytes(
+            memory.weights + small.weights, memory.cache + small.cache, memory.capacity
+        )
         busy = found.latency_ms / ms
         return replace(
             found,
@@ -140,7 +147,7 @@ class _Asked:
             utilisation={name: use * busy for name, use in found.utilisation.items()},
             ms_by_part=found.ms_by_part | {"draft": ms - found.latency_ms},
             joules_by_part=found.joules_by_part | {"draft": draft_joules},
-            memory_bytes=MemoryBytes(weights, cache, memory.capacity, fits),
+            memory_bytes=both,
             remarks=(
                 f"a round of {draft.name}'s {count} guesses gives {expected:.3g} tokens"
                 f" if each is right with a probability of {right:g}",

@@ -8,11 +8,10 @@ measurements.
 
 from dataclasses import dataclass
 
-from tilewright.sim.kv_format import KV_FORMATS, cache_bytes
 from tilewright.sim.llm import answer_on
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import model_seconds, record
-from tilewright.sim.scheme import resolve_weight_scheme
+from tilewright.sim.scheme import KV_FORMATS, cache_bytes, resolve_weight_scheme
 from tilewright.sim.target import resolve_target
 from tilewright.sim.workload import Batch, head, linear
 

@@ -7,7 +7,7 @@ keys or values of one sequence that one key-value head keeps.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from reprlib import repr as shorten
 
 from tilewright.golden.params.block import require
@@ -37,10 +37,10 @@ class Gemm:
     count: float = 1  # a mean where it depends on which experts tokens choose
 
     def __post_init__(self) -> None:
-        for field in ("rows", "inner", "outer"):
-            value = getattr(self, field)
+        for name in ("rows", "inner", "outer"):
+            value = getattr(self, name)
             require(
-                1 <= value <= LARGEST, f"{self.name}: {field} must be 1..{LARGEST}, not {value!r}"
+                1 <= value <= LARGEST, f"{self.name}: {name} must be 1..{LARGEST}, not {value!r}"
             )
         require(
             0 < self.count <= LARGEST,
@@ -245,6 +245,19 @@ def total_macs(products: Sequence[Gemm]) -> float:
     return sum(product.macs for product in products)
 
 
+@dataclass(frozen=True)
+class MemoryBytes:
+    """Bytes that a model needs, and those that the system has."""
+
+    weights: float
+    cache: float
+    capacity: float
+    fits: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fits", self.weights + self.cache <= self.capacity)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """Time, energy and memory of one pass; ``ms_by_part`` has an entry ``head``."""
@@ -261,10 +274,7 @@ class Step:
     bound: str
     ms_by_part: dict[str, float]
     joules_by_part: dict[str, float]
-    weights: float  # bytes
-    cache: float
-    capacity: float
-    fits: bool
+    memory_bytes: MemoryBytes
     remarks: tuple[str, ...]
 
 

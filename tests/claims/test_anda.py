@@ -6,7 +6,7 @@ from tilewright.claims import load_claims
 from tilewright.claims.anda import _lengths, anda_model_speedup
 from tilewright.golden.params.anda_machine import AndaParams, group_rows
 from tilewright.sim import accelerator as acc
-from tilewright.sim.anda import MODULES, lengths_of_saving, saving
+from tilewright.sim.length_search import MODULES, lengths_of_saving, saving
 from tilewright.sim.models import resolve_model
 from tilewright.sim.programs import length_of_cycles, projections_time, slower_array
 from tilewright.sim.workload import linear

@@ -22,7 +22,7 @@ from tilewright.sim.accelerator import (
     harmonia,
     run,
 )
-from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares, saving
+from tilewright.sim.length_search import MODULES, lengths_of_saving, module_shares, saving
 from tilewright.sim.models import resolve_model
 from tilewright.sim.workload import Gemm, linear, prefill
 from tilewright.verify.harmonia_machine.builder import Builder

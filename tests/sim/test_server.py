@@ -7,9 +7,8 @@ import pytest
 
 from tilewright.sim import xeon
 from tilewright.sim.calibration import constant
-from tilewright.sim.kv_format import KV_FORMATS, cache_bytes, resolve_kv_format
 from tilewright.sim.models import resolve_model
-from tilewright.sim.scheme import resolve_weight_scheme
+from tilewright.sim.scheme import KV_FORMATS, cache_bytes, resolve_kv_format, resolve_weight_scheme
 from tilewright.sim.server import run_steps
 from tilewright.sim.workload import Batch, Pass, attention, total_macs
 

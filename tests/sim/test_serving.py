@@ -35,11 +35,6 @@ def test_a_prompt_and_its_answer_are_the_sum_of_their_steps():
     assert found.memory_bytes.cache == 3 * model.kv_elements(104) * 2
 
 
-def test_one_token_comes_out_of_the_prompt():
-    found = ask(Question(model=SMALL, prompt=100, tokens=1))
-    assert (found.token_ms, found.total_ms) == (0.0, found.first_token_ms)
-
-
 def test_chunks_of_a_prompt_add_up():
     """Work is that of the whole prompt, weights pass once for each chunk."""
     whole = ask(Question(model="llama-3.1-8b", prompt=2048, tokens=1))

@@ -93,14 +93,6 @@ def test_programs_have_the_bandwidth_that_is_set(system):
     assert block.latency_ms == times[-1]
 
 
-def test_a_narrow_port_takes_longer():
-    wide, narrow = (
-        step_time(resolve(spec), SMOLLM2, one(64)).cycles
-        for spec in ("harmonia", "harmonia,memory_channels=1,line_bytes=64,dma_lines=8")
-    )
-    assert narrow > 1.5 * wide
-
-
 @pytest.mark.parametrize("params", [AndaParams(), HarmoniaParams()], ids=["anda", "harmonia"])
 def test_layers_larger_than_the_memories_are_programs(params):
     found = step_time(params, replace(LLAMA, num_hidden_layers=1), one(512))

@@ -45,12 +45,6 @@ def test_fewer_cores_have_more_bandwidth_each():
         tile_cost(DDR, "deca", scheme, 4, cores=57)
 
 
-def test_uncompressed_weights_need_no_engine():
-    plain = resolve_weight_scheme("bf16")
-    costs = [tile_cost(HBM, engine, plain, 1).cycles for engine in ("software", "deca")]
-    assert costs[0] == costs[1]
-
-
 @pytest.mark.parametrize("engine", ["software", "deca"])
 @pytest.mark.parametrize("inner", [8192, 28672])
 def test_more_rows_take_no_less_time(engine, inner):
@@ -60,25 +54,6 @@ def test_more_rows_take_no_less_time(engine, inner):
     assert times == sorted(times)
     drops = [1 - (n + 1) / n * a / b for n, (a, b) in enumerate(pairwise(times), 1)]
     assert max(drops) < 1 / 6
-
-
-@pytest.mark.parametrize("engine", ["software", "deca"])
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_a_product_has_no_cliff_between_one_and_512_rows(system, engine):
-    """A fault that was: 0.36 ms with 63 rows and 1.19 ms with 64, by software."""
-    scheme = resolve_weight_scheme("mxfp4")
-    times = [
-        gemm(
-            SYSTEMS[system],
-            engine,
-            scheme,
-            Gemm(name="up", module="u", rows=rows, inner=8192, outer=28672),
-        ).seconds
-        for rows in range(1, 513)
-    ]
-    assert times == sorted(times)
-    rates = [rows / seconds for rows, seconds in enumerate(times, 1)]
-    assert all(after > 0.95 * before for before, after in pairwise(rates))
 
 
 def test_long_prompts_come_near_the_peak():

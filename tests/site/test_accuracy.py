@@ -4,8 +4,7 @@ import pytest
 
 from tests.support.claims import claim
 from tilewright.golden.params.llm import LlmShape
-from tilewright.sim.anda import MODULES, saving
-from tilewright.sim.length_search import search
+from tilewright.sim.length_search import MODULES, saving, search
 from tilewright.site import accuracy
 from tilewright.site.accuracy import PAPER
 from tilewright.studies.accuracy.anda import cost_of

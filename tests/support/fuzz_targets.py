@@ -20,10 +20,9 @@ from tilewright.golden.llm.gguf_file import read_gguf
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.tensorfile import TensorFile
-from tilewright.sim.kv_format import resolve_kv_format
 from tilewright.sim.models import resolve_model
 from tilewright.sim.own_accelerator import read_accelerator
-from tilewright.sim.scheme import resolve_weight_scheme
+from tilewright.sim.scheme import resolve_kv_format, resolve_weight_scheme
 from tilewright.sim.sweep import parse_axis
 from tilewright.sim.system import parse_settings, read_server
 from tilewright.studies.model_files.pack import pack_model

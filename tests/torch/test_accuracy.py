@@ -26,7 +26,7 @@ from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.llm.weights import searched_weights
 from tilewright.golden.params.harmonia import CacheParams
 from tilewright.golden.weights import dequantise, quantise
-from tilewright.sim.anda import saving
+from tilewright.sim.length_search import saving
 from tilewright.studies.accuracy import anda, frontier, harmonia, records
 from tilewright.studies.accuracy.checkpoints import transformers_model
 from tilewright.studies.accuracy.records import COMMAND, describe, load_record, save_record

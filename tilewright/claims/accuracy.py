@@ -7,15 +7,13 @@ most, how much the windows of a cache regain. A figure that a paper prints as th
 models is compared with the mean over ours.
 """
 
-import json
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from tilewright.claims import MODEL, answers
-from tilewright.sim.records import NoRecordError
+from tilewright.sim.records import NoRecordError, read_json, row_of
 
 RECORDS = Path(__file__).parents[1] / "studies" / "accuracy" / "records"
 MODULES = ("A_qkv", "A_o", "A_u", "A_d")  # in the order of a combination's lengths
@@ -24,13 +22,8 @@ GROUPS = (16, 32, 64, 128)
 LENGTHS = range(3, 8)
 
 
-@cache
 def _record(name: str) -> dict[str, Any]:
-    path = RECORDS / f"{name}.json"
-    if not path.exists():
-        raise NoRecordError(f"no accuracy record of {name}")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    return read_json(RECORDS / f"{name}.json", f"accuracy record of {name}")
 
 
 def _loss(perplexity: float, reference: float) -> float:
@@ -38,10 +31,7 @@ def _loss(perplexity: float, reference: float) -> float:
 
 
 def _row(record: str, section: str, /, **wanted: object) -> dict[str, Any]:
-    for row in _record(record)[section]:
-        if wanted.items() <= row.items():
-            return dict(row)
-    raise NoRecordError(f"no accuracy record of {wanted} among the {section} of {record}")
+    return row_of(_record(record), section, "accuracy record", **wanted)
 
 
 def _sensitivity(section: str, **wanted: object) -> float:

@@ -7,8 +7,8 @@ from statistics import fmean
 
 from tilewright.claims import NETLIST, PREDICTION, answers, find_claim
 from tilewright.sim import accelerator as acc
-from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares
 from tilewright.sim.calibration import cached, chosen, measured
+from tilewright.sim.length_search import MODULES, lengths_of_saving, module_shares
 from tilewright.sim.models import resolve_model
 from tilewright.sim.pe_units import anda_fj, pe_fj, pe_ratio
 from tilewright.sim.programs import gemm_time, length_of_cycles, projections_time

@@ -1,9 +1,7 @@
 """Figures of the DECA paper: the Xeon, its Roof-Surface and a DECA at every core."""
 
-import json
 import re
 from collections.abc import Mapping
-from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean, geometric_mean
@@ -13,7 +11,14 @@ from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import chosen, constant, measured
 from tilewright.sim.deca_stream import Integration, Prefetch, tile_rate
 from tilewright.sim.models import resolve_model
-from tilewright.sim.records import NoRecordError, area_um2, deca_power_mw, deca_runs, read_record
+from tilewright.sim.records import (
+    area_um2,
+    deca_power_mw,
+    deca_runs,
+    read_json,
+    read_record,
+    row_of,
+)
 from tilewright.sim.roofsurface import Surface, explore, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.server import run_steps
@@ -308,19 +313,11 @@ def peak_tera_fma() -> float:
     return 512 * 16 * HBM.matrix_rate / 1e12
 
 
-@cache
-def _rates(path: Path) -> dict[str, float]:
-    if not path.exists():
-        raise NoRecordError("no record of the rates of DECA")
-    rows = json.loads(path.read_text())["rates"]
-    return {row["name"]: float(row["cycles_per_tile"]) for row in rows}
-
-
 def _rate(stream: str) -> float:
     """Cycles between two tiles of a stream on DECA's RTL (``tilewright simulate deca.rates``)."""
-    if stream not in _rates(RATES):
-        raise NoRecordError(f"no record of {stream} among the rates of DECA")
-    return measured("deca.rates", _rates(RATES)[stream])
+    record = read_json(RATES, "record of the rates of DECA")
+    row = row_of(record, "rates", "record", name=stream)
+    return measured("deca.rates", float(row["cycles_per_tile"]))
 
 
 @answers(NETLIST)

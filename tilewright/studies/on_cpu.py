@@ -292,7 +292,7 @@ class CpuSession:
             milliseconds_of_products=sum(
                 step.ms_by_part.get(n, 0.0) for step in steps for n in PRODUCTS
             ),
-            bytes_read=round(sum(weights + step.cache for step in steps)),
+            bytes_read=round(sum(weights + step.memory_bytes.cache for step in steps)),
             joules=joules,
             bound=steps[-1].bound,
         )

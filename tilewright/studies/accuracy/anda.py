@@ -6,8 +6,17 @@ from typing import Any
 
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim import accelerator as acc
-from tilewright.sim.anda import FP16_INT4_BITS, MODULES, module_shares
-from tilewright.sim.length_search import Lengths, Outcome, Trial, brute_force, linear_cost, search
+from tilewright.sim.length_search import (
+    FP16_INT4_BITS,
+    MODULES,
+    Lengths,
+    Outcome,
+    Trial,
+    brute_force,
+    linear_cost,
+    module_shares,
+    search,
+)
 from tilewright.sim.pe_units import pe_fj, pe_unit
 from tilewright.sim.records import energy_fj
 from tilewright.sim.workload import linear
