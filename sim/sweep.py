@@ -99,10 +99,6 @@ def question_at(question: Question, point: Point) -> Question:
     return replace(question, **own)
 
 
-def _shared(point: Point) -> list[tuple[str, int | str]]:
-    return [(name, value) for name, value in point.items() if name not in COLUMNS]
-
-
 def sweep(
     question: Question,
     axes: Mapping[str, Sequence[int | str]],
@@ -110,7 +106,9 @@ def sweep(
 ) -> list[LlmResult | GenerationResult]:
     """Return the answers at every point of ``axes``; ``tick`` is called after each."""
     found: list[LlmResult | GenerationResult] = []
-    for _, group in groupby(points_of(question, axes), key=_shared):
+    points = points_of(question, axes)
+    shared = [name for name in axes if name not in COLUMNS]  # they decide on model and system
+    for _, group in groupby(points, key=lambda point: [point[name] for name in shared]):
         part = list(group)
         found += ask_steps([question_at(question, point) for point in part])
         for point in part:

@@ -100,7 +100,13 @@ def test_settings_change_a_named_server():
     found = changed_server(servers()["spr-ddr"], settings)
     assert (found.cores, found.clock, found.bandwidth) == (86, 2e9, 844e9)
     assert found.memory_channels * found.channel_bandwidth == 844e9
-    assert changed_server(found, {}) == found
+
+
+@pytest.mark.parametrize("name", servers())
+def test_a_field_set_to_its_own_value_changes_nothing(name):
+    server = servers()[name]
+    for field in QUANTITIES:
+        assert changed_server(server, {field: str(getattr(server, field))}) == server, field
 
 
 def test_twice_the_bandwidth_halves_what_memory_bounds():

@@ -45,11 +45,6 @@ class Compare(StrEnum):
     EQUAL = "equal"  # the same numbers, without a tolerance
 
     @property
-    def is_equality(self) -> bool:
-        """Whether a figure is met or missed; the others are bounds and statements."""
-        return self.has_tolerance or self is Compare.EQUAL
-
-    @property
     def has_tolerance(self) -> bool:
         """Whether a figure is met within a tolerance, which the claim states."""
         return self in (Compare.RELATIVE, Compare.ABSOLUTE, Compare.INSIDE)

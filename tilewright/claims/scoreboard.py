@@ -159,7 +159,8 @@ def class_of(claim: Claim) -> ClaimClass:
     if claim.id in fitted_claims():
         return ClaimClass.FITTED
     trend = found in MEASURED and claim.compare is Compare.TRUE
-    if found in (ClaimClass.PREDICTION, *MEASURED) and not (claim.compare.is_equality or trend):
+    equality = claim.compare.has_tolerance or claim.compare is Compare.EQUAL
+    if found in (ClaimClass.PREDICTION, *MEASURED) and not (equality or trend):
         return ClaimClass.BOUND
     if found is ClaimClass.PREDICTION and claim.derived_from:
         return ClaimClass.DERIVED
