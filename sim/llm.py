@@ -212,8 +212,10 @@ def answer_passes(
     ]
 
 
-OF_STEP = ("scheme", "kv_format", "kind", "utilisation", "bound", "ms_by_part", "joules_by_part")
-OF_STEP += ("memory_bytes",)
+OF_STEP = (
+    *("scheme", "kv_format", "kind", "utilisation", "bound", "ms_by_part", "joules_by_part"),
+    "memory_bytes",
+)
 
 
 def _result(

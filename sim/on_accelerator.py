@@ -12,7 +12,6 @@ from dataclasses import replace
 from tilewright.compiler.energy import energy
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
-from tilewright.golden.params.machine import MachineParams
 from tilewright.sim import accelerator as acc
 from tilewright.sim.calibration import measured
 from tilewright.sim.scheme import cache_bytes
@@ -56,7 +55,13 @@ def _step(
     remarks = [] if machine.power else ["energy is that of buffers and memory alone"]
     if target.built is not None:
         remarks.append(f"memory at the port of {target.built.slug}, as built")
-    params, reason = _programmed(target, machine)
+    params, reason = target.programmed, ""
+    if target.formula:
+        reason = "asked for"
+    elif params is None:
+        reason = "programs are written for anda and harmonia alone"
+    elif measured(f"{machine.name}.cycles") != 1.0:
+        params, reason = None, "measured cycles are changed"
     kind: str = "formula"
     joules = acc.energy(machine, times)
     if params is not None:
@@ -96,16 +101,6 @@ def _step(
         memory_bytes=MemoryBytes(weights, cache, machine.capacity),
         remarks=tuple(remarks),
     )
-
-
-def _programmed(target: Target, machine: acc.Accelerator) -> tuple[MachineParams | None, str]:
-    if target.formula:
-        return None, "asked for"
-    if target.programmed is None:
-        return None, "programs are written for anda and harmonia alone"
-    if measured(f"{machine.name}.cycles") != 1.0:
-        return None, "measured cycles are changed"
-    return target.programmed, ""
 
 
 def in_turn(run: Callable[[Pass], Step], work: Pass, rows: int, *, spread: bool = False) -> Step:

@@ -8,7 +8,6 @@ operations below (software). Whole steps of a model are in ``tilewright.sim.serv
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp
-from typing import Literal
 
 from tilewright.golden.deca.cycles import expected_cycles
 from tilewright.golden.params.block import require
@@ -20,7 +19,6 @@ from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.system import Server, servers
 from tilewright.sim.workload import Gemm
 
-Engine = Literal["software", "deca", "optimal", "more-avx", "wider-avx"]
 ENGINES: dict[str, str] = {
     "software": "the core's vector units decompress",
     "deca": "a DECA beside every core decompresses",
