@@ -465,8 +465,7 @@ BUILT: dict[str, Callable[[Any], Accelerator]] = {
 }
 
 
-def published(block: str) -> MachineParams:
-    return {"anda": PAPER_ANDA, "harmonia": PAPER_HARMONIA}[block]
+PUBLISHED = {"anda": PAPER_ANDA, "harmonia": PAPER_HARMONIA}  # sizes
 
 
 def as_built(params: MachineParams, *, latency: int = LATENCY, interval: float = 1) -> Accelerator:

@@ -130,7 +130,7 @@ def duration(milliseconds: float) -> str:
 
 def answer(
     model: LlmShape,
-    system: str | None = None,
+    system: str | Target | None = None,
     *,
     scheme: str | None = None,
     engine: str | None = None,
@@ -145,25 +145,15 @@ def answer(
     """Return the result of one step: a token for every sequence, or the whole prompt.
 
     ``batch`` sequences have ``context`` tokens each; a :class:`tilewright.sim.workload.Batch` says
-    itself how many each has. ``block``, ``latency`` and ``settings`` are those of
-    :func:`tilewright.sim.target.resolve_target`, ``kv`` is one of
-    ``tilewright.sim.scheme.KV_FORMATS``.
+    itself how many each has. ``engine``, ``block``, ``latency`` and ``settings`` are those of
+    :func:`tilewright.sim.target.resolve_target`, whose result ``system`` may be instead of a name.
+    ``kv`` is one of ``tilewright.sim.scheme.KV_FORMATS``.
     """
-    target = resolve_target(system, engine=engine, block=block, latency=latency, settings=settings)
-    return answer_on(target, model, scheme=scheme, batch=batch, context=context, phase=phase, kv=kv)
-
-
-def answer_on(
-    target: Target,
-    model: LlmShape,
-    *,
-    scheme: str | None = None,
-    batch: int | Batch = 1,
-    context: int = 1024,
-    phase: str = "decode",
-    kv: str | None = None,
-) -> LlmResult:
-    """Return the same for a target that is already resolved."""
+    target = system
+    if not isinstance(target, Target):
+        target = resolve_target(
+            target, engine=engine, block=block, latency=latency, settings=settings
+        )
     sequences = batch if isinstance(batch, Batch) else Batch(((batch, context),))
     (found,) = answer_passes(
         target, model, [step_of(sequences, phase)], scheme=scheme, kv=kv, turns=True

@@ -120,8 +120,7 @@ class _Asked:
     def _round(self, draft: LlmShape, batch: Batch) -> LlmResult:
         """Return some steps of the draft and one pass of the model over one token more.
 
-        Guesses are right independently of each other; those up to the first wrong one stay, and
-        the model itself gives the token after them. Both models are on the same devices.
+        Guesses up to the first wrong one stay; the model itself gives the token after them.
         """
         right = self.question.acceptance
         count = GUESSES if self.question.guesses is None else self.question.guesses

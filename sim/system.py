@@ -35,7 +35,6 @@ UNITS: dict[str, dict[str, float]] = {
     "W": {"W": 1.0, "mW": 1e-3, "kW": 1e3},
     "pJ/bit": {"pJ/bit": 1.0},
     "us": {"us": 1.0, "ms": 1e3, "ns": 1e-3},
-    "s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
     "mm2": {"mm2": 1.0},
     "fJ": {"fJ": 1.0, "pJ": 1e3},
     "fraction": {"%": 0.01},

@@ -20,7 +20,7 @@ from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.names import unknown
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim import xeon
-from tilewright.sim.accelerator import ACCELERATORS, BUILT, Accelerator, as_built, published
+from tilewright.sim.accelerator import ACCELERATORS, BUILT, PUBLISHED, Accelerator, as_built
 from tilewright.sim.own_accelerator import SETTINGS, is_accelerator, read_accelerator
 from tilewright.sim.records import KERNELS, NoRecordError, area_um2, system_um2
 from tilewright.sim.system import Server, changed_server, read_server, settings_in_base_units
@@ -62,7 +62,7 @@ class Target:
         """The accelerator of this project that programs run on, the published one by default."""
         if self.formula or self.own is not None or self.server is not None:
             return None
-        return self.built or (published(self.system) if self.system in BUILT else None)
+        return self.built or PUBLISHED.get(self.system)
 
     @property
     def timing(self) -> Timing:

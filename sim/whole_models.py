@@ -8,7 +8,7 @@ measurements.
 
 from dataclasses import dataclass
 
-from tilewright.sim.llm import answer_on
+from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import model_seconds, record
 from tilewright.sim.scheme import KV_FORMATS, cache_bytes, resolve_weight_scheme
@@ -59,7 +59,7 @@ def measured_models() -> list[MeasuredModel]:
     found = []
     for name, scheme in SCHEMES.items():
         for batch in BATCHES:
-            ours = answer_on(target, MODEL, scheme=scheme, batch=batch, context=CONTEXT).latency_ms
+            ours = answer(MODEL, target, scheme=scheme, batch=batch, context=CONTEXT).latency_ms
             roofline = 1e3 * _roofline(scheme, batch, roofs["read_bytes"], roofs["matrix"])
             measured = 1e3 * model_seconds(name, batch)
             found.append(MeasuredModel(name, batch, measured, ours, roofline))

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.sim import serving
 from tilewright.sim.calibration import constant
-from tilewright.sim.llm import answer, answer_on, answer_passes, step_of
+from tilewright.sim.llm import answer, answer_passes, step_of
 from tilewright.sim.models import resolve_model
 from tilewright.sim.server import _met
 from tilewright.sim.serving import GenerationResult, Question, ask
@@ -355,7 +355,7 @@ def test_sequences_take_turns_where_that_gives_more_tokens():
     """17 sequences on 16 rows: 16 at a time, and every number is that of 17/16 passes."""
     model = resolve_model("llama-3.2-1b")
     target = resolve_target("fp-fp")
-    full, more = (answer_on(target, model, batch=batch, context=300) for batch in (16, 17))
+    full, more = (answer(model, target, batch=batch, context=300) for batch in (16, 17))
     assert (full.pass_batch, more.pass_batch) == (16, 16)
     assert more.tokens_per_second == pytest.approx(full.tokens_per_second)
     assert more.latency_ms == pytest.approx(17 / 16 * full.latency_ms)
@@ -367,9 +367,9 @@ def test_sequences_take_turns_where_that_gives_more_tokens():
     assert whole.pass_batch == 17 and whole.latency_ms > 1.5 * full.latency_ms
     assert f"in turn: {whole.latency_ms:.4g} ms if all" in more.remarks[0]
     # Sequences of several lengths are all in each pass, and so are prompts.
-    mixed = answer_on(target, model, batch=Batch(((9, 300), (8, 100))))
+    mixed = answer(model, target, batch=Batch(((9, 300), (8, 100))))
     assert mixed.pass_batch == 17
-    assert answer_on(target, model, batch=17, context=64, phase="prefill").pass_batch == 17
+    assert answer(model, target, batch=17, context=64, phase="prefill").pass_batch == 17
 
 
 def test_an_answer_that_rests_on_fitted_constants_says_so():

@@ -9,7 +9,7 @@ import yaml
 
 from tests.cli.test_cli import run
 from tilewright.sim.accelerator import anda, baseline, harmonia
-from tilewright.sim.llm import answer, answer_on
+from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.target import resolve_target
 from tilewright.studies.exports import serving_sim_files, zigzag_files
@@ -39,7 +39,7 @@ def test_a_bundle_adds_up_to_a_step(system):
         if (row["prefill_chunk"], row["n_decode"], row["kv_decode"]) == ("0", "16", "1024")
     )
     target = replace(resolve_target(system), formula=system == "harmonia")
-    found = answer_on(target, MODEL, batch=16, context=1024)
+    found = answer(MODEL, target, batch=16, context=1024)
     total = MODEL.num_hidden_layers * (dense + met) + head
     assert total / 1e3 == pytest.approx(found.latency_ms, rel=1e-4)
     meta = yaml.safe_load(files[f"{folder}/meta.yaml"])
