@@ -99,53 +99,31 @@ def scheme_and_density(text: str) -> tuple[Scheme, Fraction]:
 INT4_GROUP = 32  # values that share a scale
 
 
-@dataclass(frozen=True)
-class KvFormat:
-    """A format of the cache; ``bits`` is of the keys and values of one head.
-
-    ``bits`` takes tokens, and channels of a key, of which a value has as many.
-    """
-
-    name: str
-    about: str
-    bits: Callable[[int, int], float]
+# Bits of the keys and values of one head, by tokens and channels of a key or value.
+KvBits = Callable[[int, int], float]
 
 
-def _plain(bits: float) -> Callable[[int, int], float]:
+def _plain(bits: float) -> KvBits:
     return lambda tokens, channels: 2 * tokens * channels * bits
 
 
-def _int8(tokens: int, channels: int) -> float:
-    return 2 * tokens * (8 * channels + FP16.bits)
-
-
-def _harmonia(tokens: int, channels: int) -> float:
-    return float(cache_size(HarmoniaParams().cache, tokens, channels).bits)
-
-
-KV_FORMATS = {
-    kind.name: kind
-    for kind in (
-        KvFormat("bf16", "16 bits a value", _plain(16)),
-        KvFormat("fp8", "8 bits a value", _plain(8)),
-        KvFormat("int8", "8 bits a value and an fp16 scale for each key and value", _int8),
-        KvFormat(
-            "int4",
-            f"4 bits a value and an fp16 scale for {INT4_GROUP} of them",
-            _plain(4 + FP16.bits / INT4_GROUP),
-        ),
-        KvFormat("harmonia", "block floating point: 8-bit ends of the context, else 4", _harmonia),
-    )
+KV_FORMATS: dict[str, KvBits] = {
+    "bf16": _plain(16),
+    "fp8": _plain(8),
+    # An fp16 scale for each key and value, or for INT4_GROUP of their channels.
+    "int8": lambda tokens, channels: 2 * tokens * (8 * channels + FP16.bits),
+    "int4": _plain(4 + FP16.bits / INT4_GROUP),
+    "harmonia": lambda *size: float(cache_size(HarmoniaParams().cache, *size).bits),
 }
 
 
-def resolve_kv_format(name: str) -> KvFormat:
+def resolve_kv_format(name: str) -> KvBits:
     if name not in KV_FORMATS:
         raise ValueError(unknown("KV format", name, KV_FORMATS))
     return KV_FORMATS[name]
 
 
-def cache_bytes(model: LlmShape, batch: Batch, bits: Callable[[int, int], float]) -> float:
+def cache_bytes(model: LlmShape, batch: Batch, bits: KvBits) -> float:
     """Return the bytes of the cache of ``batch`` if a head's keys and values take ``bits``.
 
     Layers with a window keep no more than it. One vector for all heads (MLA) takes as much as the

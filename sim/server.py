@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.calibration import cached, constant
-from tilewright.sim.scheme import KV_FORMATS, KvFormat, WeightScheme, cache_bytes
+from tilewright.sim.scheme import KV_FORMATS, KvBits, WeightScheme, cache_bytes
 from tilewright.sim.system import Server
 from tilewright.sim.workload import EXPERT, Gemm, Pass, add_by_name, attention, head, linear
 from tilewright.sim.xeon import PAPER_DECA, RESOURCES, GemmTime, gemm, tile_cost
@@ -59,7 +59,7 @@ def run_steps(
     model: LlmShape,
     steps: Sequence[Pass],
     *,
-    kv: KvFormat = KV_FORMATS["bf16"],
+    kv: KvBits = KV_FORMATS["bf16"],
     params: DecaParams = PAPER_DECA,
 ) -> ServerSteps:
     """Return the time of each of these steps; those with as many rows share their projections.
@@ -70,7 +70,7 @@ def run_steps(
     """
     rows = np.array([step.rows for step in steps])
     per_row = constant("layer_us_per_sequence") * 1e-6
-    stored = np.array([cache_bytes(model, step.batch, kv.bits) for step in steps], float)
+    stored = np.array([cache_bytes(model, step.batch, kv) for step in steps], float)
     kernels = model.num_hidden_layers * (machine.rate("layer_time") * 1e-6 + rows * per_row)
     attending = _attention(machine, model, steps)
     cache = stored / (machine.bandwidth * machine.rate("stream"))

@@ -69,7 +69,7 @@ def measured_models() -> list[MeasuredModel]:
 def _roofline(scheme: str, batch: int, bandwidth: float, matrix: float) -> float:
     weights = resolve_weight_scheme(scheme)
     last = head(MODEL, batch)
-    total = cache_bytes(MODEL, Batch(((batch, CONTEXT),)), KV_FORMATS["bf16"].bits) / bandwidth
+    total = cache_bytes(MODEL, Batch(((batch, CONTEXT),)), KV_FORMATS["bf16"]) / bandwidth
     for product in (*linear(MODEL, batch), last):
         size = product.matrix * 2 if product is last else weights.bytes_of(product.matrix)
         total += max(size / bandwidth, product.macs / (matrix * TILE_MACS))

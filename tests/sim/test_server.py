@@ -124,22 +124,22 @@ def test_routers_and_head_stay_plain():
 )
 def test_formats_of_the_cache(name, per_token):
     model = resolve_model("llama-3.1-8b")
-    bits = resolve_kv_format(name).bits
+    bits = resolve_kv_format(name)
     assert cache_bytes(model, Batch(((2, 1000),)), bits) == 2 * 1000 * 32 * 8 * per_token
 
 
 def test_harmonias_format_nears_a_third_of_bf16():
     """Harmonia paper: 3.05 at 4096 tokens."""
     model, batch = resolve_model("llama-3.1-8b"), Batch(((1, 4096),))
-    plain, packed = (cache_bytes(model, batch, KV_FORMATS[n].bits) for n in ("bf16", "harmonia"))
+    plain, packed = (cache_bytes(model, batch, KV_FORMATS[n]) for n in ("bf16", "harmonia"))
     assert plain / packed == pytest.approx(3.05, abs=0.01)
 
 
 def test_the_cache_of_latent_attention_and_of_windows():
     latent, window = resolve_model("deepseek-v3"), resolve_model("gemma-3-1b")
-    assert cache_bytes(latent, Batch(((1, 10),)), BF16.bits) == 61 * 10 * 576 * 2
+    assert cache_bytes(latent, Batch(((1, 10),)), BF16) == 61 * 10 * 576 * 2
     # 4 of 26 layers see all, the others 512; one head of 256.
-    assert cache_bytes(window, Batch(((1, 4096),)), BF16.bits) == (4 * 4096 + 22 * 512) * 512 * 2
+    assert cache_bytes(window, Batch(((1, 4096),)), BF16) == (4 * 4096 + 22 * 512) * 512 * 2
 
 
 def test_an_unknown_format_is_refused():
