@@ -30,7 +30,6 @@ ROWS_PER_TILE = 16  # of the activations that one matrix operation takes
 MATRIX_CYCLES = 16  # between two matrix operations (DECA paper, Section 2.3)
 TILE_OUTER = 16  # rows of a weight tile
 ACTIVATION_BYTES = 2  # bf16
-ISSUE_WIDTH = 6  # instructions a core of the paper can issue a cycle
 RESOURCES = ("memory", "vector", "matrix", "l2", "llc")
 FITTED_ROWS = 64  # the largest batch of the tables that the constants of software were fitted to
 PAPER_L2 = 2 * 2**20  # bytes; of the processor of these tables

@@ -54,8 +54,8 @@ def record(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("record")
 def test_gains_are_ratios_of_measured_times():
-    assert sparamx.measured_layer_gain("4096x1024", 32) == 3
-    assert sparamx.measured_gain_over_dense("4096x1024", 32) == 2
+    assert sparamx.measured_layer_gain("4096x1024", 32, "stock bf16") == 3
+    assert sparamx.measured_layer_gain("4096x1024", 32, "dense bf16") == 2
     assert sparamx.measured_model_gain("sparse bf16", 32) == 3
     assert sparamx.measured_gain_grows(0.8) is True
     assert sparamx.measured_gain_grows(1) is False

@@ -24,7 +24,6 @@ from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_sc
 from tilewright.sim.server import run_steps
 from tilewright.sim.workload import Batch, Gemm, Pass
 from tilewright.sim.xeon import (
-    ISSUE_WIDTH,
     MATRIX_CYCLES,
     SYSTEMS,
     GemmTime,
@@ -134,7 +133,7 @@ def commit_slots() -> list[float]:
     for scheme in _schemes():
         instructions = vector_operations(scheme) * constant("instructions_per_vector_op")
         cycles = tile_cost(HBM, "software", scheme, 16).cycles
-        shares.append(100 * instructions / (ISSUE_WIDTH * cycles))
+        shares.append(100 * instructions / (HBM.issue_width * cycles))
     return [min(shares), max(shares)]
 
 

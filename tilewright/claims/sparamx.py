@@ -9,25 +9,10 @@ from tilewright.sim.records import (
     sparsity_seconds,
 )
 
-# Inputs and outputs of the modules of a layer of Llama 3 8B, as the paper's Table 2 names them.
-MODULES = {
-    **{"q_proj": "4096x4096", "k_proj": "4096x1024", "v_proj": "4096x1024", "o_proj": "4096x4096"},
-    **{"gate_proj": "4096x14336", "up_proj": "4096x14336", "down_proj": "14336x4096"},
-}
-
-
 @answers(SILICON)
-def measured_layer_gain(layer: str, batch: int) -> float:
-    """Stock PyTorch over our sparse bf16 kernel, one linear layer, half of its weights zero."""
-    stock, sparse = (layer_seconds(layer, batch, name) for name in ("stock bf16", "sparse bf16"))
-    return stock / sparse
-
-
-@answers(SILICON)
-def measured_gain_over_dense(layer: str, batch: int) -> float:
-    """Our dense bf16 kernel over our sparse one, one linear layer, half of its weights zero."""
-    dense, sparse = (layer_seconds(layer, batch, name) for name in ("dense bf16", "sparse bf16"))
-    return dense / sparse
+def measured_layer_gain(layer: str, batch: int, over: str) -> float:
+    """A dense bf16 kernel over our sparse one, one linear layer, half of its weights zero."""
+    return layer_seconds(layer, batch, over) / layer_seconds(layer, batch, "sparse bf16")
 
 
 @answers(SILICON)
