@@ -9,6 +9,7 @@ from tilewright.sim.records import (
     sparsity_seconds,
 )
 
+
 @answers(SILICON)
 def measured_layer_gain(layer: str, batch: int, over: str) -> float:
     """A dense bf16 kernel over our sparse one, one linear layer, half of its weights zero."""
