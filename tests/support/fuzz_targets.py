@@ -25,7 +25,7 @@ from tilewright.sim.own_accelerator import read_accelerator
 from tilewright.sim.scheme import resolve_kv_format, resolve_weight_scheme
 from tilewright.sim.sweep import parse_axis
 from tilewright.sim.system import parse_settings, read_server
-from tilewright.studies.model_files.pack import pack_model
+from tilewright.studies.packing import pack_model
 from tilewright.studies.sweeps.sweep import parse_axis as parse_block_axis
 from tilewright.synth.function import parse_function
 from tilewright.synth.liberty_reader import read_liberty

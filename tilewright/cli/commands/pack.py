@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.base.console import print_json, print_table, remark
 
 if TYPE_CHECKING:
-    from tilewright.studies.model_files.pack import PackedFile
+    from tilewright.studies.packing import PackedFile
 
 NAME = "pack"
 HELP = "compress the weights of a model for DECA into one packed file"
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.studies.model_files.pack import pack_model
+    from tilewright.studies.packing import pack_model
 
     packed = pack_model(
         args.model, args.scheme, Path(args.output), density=args.density, keep=args.keep

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.base.console import print_json, print_table, remark
 
 if TYPE_CHECKING:
-    from tilewright.studies.model_files.unpack import UnpackedFile
+    from tilewright.studies.packing import UnpackedFile
 
 NAME = "unpack"
 HELP = "restore a packed file's weights, check its sums, report the error that packing introduced"
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.studies.model_files.unpack import unpack_model
+    from tilewright.studies.packing import unpack_model
 
     output = None if args.output is None else Path(args.output)
     unpacked = unpack_model(Path(args.packed), output=output, reference=args.reference)
