@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe import compare as pe_compare
-from tilewright.studies.pe.compare import Claim, Comparison, Conclusion, LaidOut
+from tilewright.studies.pe.compare import Claim, Comparison, Conclusion
 from tilewright.studies.pe.energy import PES
 from tilewright.synth.layout.record import LAYOUT
 from tilewright.synth.record import load_kind
@@ -21,6 +21,11 @@ def pe(name, area, energy):
     }
     (row,) = pe_compare._rows(name, record)
     return row
+
+
+def laid_out(row, die, cells, period, energy_x):
+    energy = row.energy_fj_per_mac * energy_x
+    return replace(row, die_um2=die, layout_um2=cells, layout_ps=period, layout_fj_per_mac=energy)
 
 
 def claim(stated, measured, upper_bound=False, name=""):
@@ -87,13 +92,11 @@ def test_orders_that_survive():
 
 def test_orders_that_survive_wires():
     """Wires double the die of one PE and the energy of another; one that is not laid out is out."""
-    layouts = {
-        "A": LaidOut(4.0, 2.2, 100.0, 1.0),
-        "B": LaidOut(3.0, 1.5, 120.0, 1.0),
-        "C": LaidOut(5.0, 2.7, 110.0, 2.0),
-    }
-    pes = [pe("A", 2, 5), pe("B", 2.5, 4), pe("C", 4, 3)]
-    rows = [replace(row, laid_out=layouts[row.name]) for row in pes]
+    rows = [
+        laid_out(pe("A", 2, 5), 4.0, 2.2, 100.0, 1.0),
+        laid_out(pe("B", 2.5, 4), 3.0, 1.5, 120.0, 1.0),
+        laid_out(pe("C", 4, 3), 5.0, 2.7, 110.0, 2.0),
+    ]
     both = pe_compare.with_wires(comparison("seven", *rows, pe("D", 1, 1)))
     assert [c.technology for c in both] == ["seven", "seven laid out"]
     assert [[p.name for p in c.pes] for c in both] == [["A", "B", "C"]] * 2
@@ -111,14 +114,11 @@ def test_orders_that_survive_wires():
 
 
 def test_ranks_that_layout_changes_are_marked(monkeypatch):
-    laid_out = {
-        "FP-FP": LaidOut(4.0, 2.2, 120.0, 1.0),
-        "FIGNA": LaidOut(3.0, 2.0, 110.0, 1.0),
-    }
     rows = [
-        replace(pe(name, 2 + k, 5 + k), spec=PES[name], laid_out=laid_out[name])
-        for k, name in enumerate(laid_out)
+        laid_out(pe("FP-FP", 2, 5), 4.0, 2.2, 120.0, 1.0),
+        laid_out(pe("FIGNA", 3, 6), 3.0, 2.0, 110.0, 1.0),
     ]
+    rows = [replace(row, spec=PES[row.name]) for row in rows]
     found = comparison("seven", *rows, replace(pe("Anda", 1, 1), spec=PES["Anda"]))
     monkeypatch.setattr(pe_compare, "compare_in", lambda technology: found)
     lines = pe_compare.orders_table([load_technology("asap7")]).splitlines()
@@ -131,11 +131,10 @@ def test_ranks_that_layout_changes_are_marked(monkeypatch):
 def test_energies_of_layouts_begin_where_the_comparison_is():
     """The record of a PE's layout and its energy record are of one netlist and one workload."""
     found = pe_compare.compare_in(load_technology("asap7"))
-    laid_out = {row.spec for row in found.pes if row.laid_out is not None}
-    assert laid_out == set(PES.values())
+    assert {row.spec for row in found.pes if row.die_um2 is not None} == set(PES.values())
     records = {r["spec"]: r for r in load_kind(LAYOUT).values() if r["technology"] == "asap7"}
     for row in found.pes:
-        if row.laid_out is None or row.name.partition(" m")[2] not in ("", "8", "8w4"):
+        if row.die_um2 is None or row.name.partition(" m")[2] not in ("", "8", "8w4"):
             continue
         before = records[row.spec]["metrics"]["energy_before"]["value"]
         assert row.energy_fj_per_mac == pytest.approx(before, rel=1e-3), row.name

@@ -4,7 +4,7 @@ Which of those, and which rankings of PEs, hold in every technology, and which h
 derived from the comparisons, not written down.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import combinations
@@ -28,17 +28,15 @@ HARMONIA_BASELINES = (
 DECOMPRESSOR = "deca:paper"
 
 
-@dataclass(frozen=True)
-class LaidOut:
-    """One PE laid out as far as global routing, with its clock tree."""
-
-    die_um2: float
-    cells_um2: float
-    period_ps: float  # the shortest clock, skew included
-    energy_x: float  # energy over that without layout, on the PE's usual data
+QUANTITIES = {  # that claims compare -> fields of Measured
+    "area": "area_um2",
+    "power": "power_uw",
+    "area_efficiency": "tops_per_mm2",
+    "energy_efficiency": "tops_per_watt",
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Measured:
     """One PE at work on real data; the figures named ``_x`` are over the first PE compared."""
 
@@ -48,37 +46,29 @@ class Measured:
     area_um2: float
     delay_ps: float
     energy_fj_per_mac: float
-    random_fj_per_mac: float | None  # the same on random bits, and on zeros
-    zero_fj_per_mac: float | None
-    power_uw: float  # while working
-    tops_per_mm2: float
-    tops_per_watt: float
-    area_x: float
-    power_x: float
-    area_efficiency_x: float
-    energy_efficiency_x: float
-    laid_out: LaidOut | None = None  # where its layout is on record
+    random_fj_per_mac: float | None = None  # the same on random bits, and on zeros
+    zero_fj_per_mac: float | None = None
+    power_uw: float = field(init=False)  # while working
+    tops_per_mm2: float = field(init=False)
+    tops_per_watt: float = field(init=False)
+    area_x: float = 1.0
+    power_x: float = 1.0
+    area_efficiency_x: float = 1.0
+    energy_efficiency_x: float = 1.0
+    # Laid out as far as global routing, with its clock tree, where that is on record:
+    die_um2: float | None = None
+    layout_um2: float | None = None  # cells with repair and clock tree
+    layout_ps: float | None = None  # the shortest clock, skew included
+    layout_fj_per_mac: float | None = None
 
-    @property
-    def die_um2(self) -> float | None:
-        """Area of the laid-out die."""
-        return None if self.laid_out is None else self.laid_out.die_um2
-
-    @property
-    def layout_um2(self) -> float | None:
-        """Area of the layout's cells with repair and clock tree."""
-        return None if self.laid_out is None else self.laid_out.cells_um2
-
-    @property
-    def layout_ps(self) -> float | None:
-        """The shortest clock with wires and clock tree."""
-        return None if self.laid_out is None else self.laid_out.period_ps
-
-    @property
-    def layout_fj_per_mac(self) -> float | None:
-        """Energy with wires; what they change on a PE's usual data is taken for all of its data."""
-        change = None if self.laid_out is None else self.laid_out.energy_x
-        return None if change is None else self.energy_fj_per_mac * change
+    def __post_init__(self) -> None:
+        derived = {
+            "power_uw": self.energy_fj_per_mac * self.macs_per_cycle * CLOCK_MHZ * 1e-3,
+            "tops_per_mm2": 2 * self.macs_per_cycle * CLOCK_MHZ / self.area_um2,
+            "tops_per_watt": 2e3 / self.energy_fj_per_mac,
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
@@ -183,13 +173,10 @@ def compare_in(
     records = {name: _recorded(spec, technology) for name, spec in PES.items()}
     records |= {spec: _measured(spec, technology) for spec in further if spec not in PES.values()}
     records |= {pe.top: measure_own(pe, technology) for pe in own}
-    tops = {pe.top for pe in own}  # the user's, which no record is of
-    figures = [
-        replace(row, laid_out=None if name in tops else layout_of(row.spec, technology.name))
-        for name, record in records.items()
-        for row in _rows(name, record)
-    ]
-    pes = tuple(_over(figures[0], row) for row in figures)
+    rows = [row for name, record in records.items() for row in _rows(name, record)]
+    users = {pe.top for pe in own}  # which no record is of
+    rows = [row if row.name in users else _laid_out(row, technology.name) for row in rows]
+    pes = tuple(_over(rows[0], row) for row in rows)
     decompression = _decompression(DECOMPRESSOR, technology)
     return Comparison(technology.name, CLOCK_MHZ, pes, tuple(_claims(pes)), decompression)
 
@@ -199,18 +186,16 @@ def with_wires(comparison: Comparison) -> tuple[Comparison, Comparison] | None:
 
     Statements are those about such PEs alone. None where fewer than two are laid out.
     """
-    before = [pe for pe in comparison.pes if pe.laid_out is not None]
+    before = [pe for pe in comparison.pes if pe.die_um2 is not None]
     if len(before) < 2:
         return None
-    both = []
-    for name, pes in (
-        (comparison.technology, before),
-        (f"{comparison.technology} laid out", [_wired(pe) for pe in before]),
-    ):
+
+    def compared(name: str, pes: list[Measured]) -> Comparison:
         rows = tuple(_over(pes[0], pe) for pe in pes)
-        claims = tuple(_claims(rows, only_known=True))
-        both.append(Comparison(name, comparison.clock_mhz, rows, claims))
-    return both[0], both[1]
+        return Comparison(name, CLOCK_MHZ, rows, tuple(_claims(rows, only_known=True)))
+
+    name = comparison.technology
+    return compared(name, before), compared(f"{name} laid out", [_wired(pe) for pe in before])
 
 
 def _survival(comparisons: Sequence[Comparison]) -> Survival:
@@ -234,7 +219,8 @@ def surviving_claims(comparisons: Sequence[Comparison]) -> tuple[Conclusion, ...
 
 def surviving_orders(comparisons: Sequence[Comparison], quantity: str) -> tuple[Conclusion, ...]:
     """Say of every pair of PEs whether the first has more of ``quantity``, in each technology."""
-    values = {c.technology: {p.name: _quantity(quantity, p) for p in c.pes} for c in comparisons}
+    attribute = QUANTITIES[quantity]
+    values = {c.technology: {p.name: getattr(p, attribute) for p in c.pes} for c in comparisons}
     return tuple(
         Conclusion(
             f"{a} better than {b}",
@@ -254,14 +240,21 @@ def _recorded(spec: str, technology: Technology) -> dict[str, Any]:
     return record
 
 
-def layout_of(spec: str, technology: str) -> LaidOut | None:
-    """Return the figures of a PE's layout record, None where it has none."""
-    record = _layout_records().get((resolve(spec).slug, technology))
+def _laid_out(pe: Measured, technology: str) -> Measured:
+    """The PE with the figures of its layout record, if it has one."""
+    record = _layout_records().get((resolve(pe.spec).slug, technology))
     if record is None:
-        return None
+        return pe
     value = {name: metric["value"] for name, metric in record["metrics"].items()}
-    change = value["energy"] / value["energy_before"]
-    return LaidOut(value["die_area"], value["cell_area"], period_of(record), change)
+    # The change by wires on a PE's usual data is taken for all of its data.
+    energy = pe.energy_fj_per_mac * (value["energy"] / value["energy_before"])
+    return replace(
+        pe,
+        die_um2=value["die_area"],
+        layout_um2=value["cell_area"],
+        layout_ps=period_of(record),
+        layout_fj_per_mac=energy,
+    )
 
 
 @cache
@@ -288,49 +281,35 @@ def _rows(name: str, record: dict[str, Any]) -> Iterator[Measured]:
         if kind != "real":
             continue
         tail = f" {variant}" if variant else ""
-        rate, area, energy = real["macs_per_cycle"], metrics["area"], real["total"]
         yield Measured(
             name=name + tail,
             spec=record["spec"],
-            macs_per_cycle=rate,
-            area_um2=area,
+            macs_per_cycle=real["macs_per_cycle"],
+            area_um2=metrics["area"],
             delay_ps=metrics["delay"],
-            energy_fj_per_mac=energy,
+            energy_fj_per_mac=real["total"],
             random_fj_per_mac=runs.get(f"random{tail}", {}).get("total"),
             zero_fj_per_mac=runs.get(f"zero{tail}", {}).get("total"),
-            power_uw=energy * rate * CLOCK_MHZ * 1e-3,
-            tops_per_mm2=2 * rate * CLOCK_MHZ / area,
-            tops_per_watt=2e3 / energy,
-            area_x=1.0,
-            power_x=1.0,
-            area_efficiency_x=1.0,
-            energy_efficiency_x=1.0,
         )
 
 
 def _wired(pe: Measured) -> Measured:
     """The PE with the area of its die, and delay and energy with wires."""
-    assert pe.laid_out is not None and pe.layout_fj_per_mac is not None
-    area, energy = pe.laid_out.die_um2, pe.layout_fj_per_mac
+    assert pe.die_um2 is not None and pe.layout_ps is not None and pe.layout_fj_per_mac is not None
     return replace(
         pe,
-        area_um2=area,
-        delay_ps=pe.laid_out.period_ps,
-        energy_fj_per_mac=energy,
-        power_uw=energy * pe.macs_per_cycle * CLOCK_MHZ * 1e-3,
-        tops_per_mm2=2 * pe.macs_per_cycle * CLOCK_MHZ / area,
-        tops_per_watt=2e3 / energy,
+        area_um2=pe.die_um2,
+        delay_ps=pe.layout_ps,
+        energy_fj_per_mac=pe.layout_fj_per_mac,
     )
 
 
 def _over(first: Measured, pe: Measured) -> Measured:
-    return replace(
-        pe,
-        area_x=pe.area_um2 / first.area_um2,
-        power_x=pe.power_uw / first.power_uw,
-        area_efficiency_x=pe.tops_per_mm2 / first.tops_per_mm2,
-        energy_efficiency_x=pe.tops_per_watt / first.tops_per_watt,
-    )
+    ratios: dict[str, Any] = {
+        f"{quantity}_x": getattr(pe, name) / getattr(first, name)
+        for quantity, name in QUANTITIES.items()
+    }
+    return replace(pe, **ratios)
 
 
 def _decompression(spec: str, technology: Technology) -> Decompression | None:
@@ -359,10 +338,10 @@ def _claims(pes: Sequence[Measured], *, only_known: bool = False) -> Iterator[Cl
         others = HARMONIA_BASELINES if over is None else (over,)
         if only_known and not {ours, *others} <= by_name.keys():
             continue
-        gains = [
-            _quantity(quantity, by_name[ours]) / _quantity(quantity, by_name[other])
-            for other in others
-        ]
+        if quantity not in QUANTITIES:
+            raise ValueError(f"claim about {quantity!r}: not a quantity that is compared")
+        values = {name: getattr(pe, QUANTITIES[quantity]) for name, pe in by_name.items()}
+        gains = [values[ours] / values[other] for other in others]
         least = claim.arguments.get("end", "least") == "least"
         versus = over or f"the {'best' if least else 'worst'} of its baselines"
         yield Claim.of(
@@ -373,23 +352,10 @@ def _claims(pes: Sequence[Measured], *, only_known: bool = False) -> Iterator[Cl
         )
 
 
-def _quantity(name: str, pe: Measured) -> float:
-    match name:
-        case "area":
-            return pe.area_um2
-        case "power":
-            return pe.power_uw
-        case "area_efficiency":
-            return pe.tops_per_mm2
-        case "energy_efficiency":
-            return pe.tops_per_watt
-    raise ValueError(f"claim about {name!r}: not a quantity that is compared")
-
-
-_RANKED: dict[str, tuple[Callable[[Measured], float], Callable[[Measured], float | None]]] = {
-    "area": (lambda pe: pe.area_um2, lambda pe: pe.layout_um2),
-    "clock": (lambda pe: pe.delay_ps, lambda pe: pe.layout_ps),
-    "energy": (lambda pe: pe.energy_fj_per_mac, lambda pe: pe.layout_fj_per_mac),
+_RANKED = {  # after synthesis and after layout
+    "area": ("area_um2", "layout_um2"),
+    "clock": ("delay_ps", "layout_ps"),
+    "energy": ("energy_fj_per_mac", "layout_fj_per_mac"),
 }
 
 
@@ -400,12 +366,12 @@ def orders_table(technologies: Sequence[Technology]) -> str:
     """
     columns: dict[str, dict[str, str]] = {}
     for technology in technologies:
-        pes = {p.spec: p for p in reversed(compare_in(technology).pes) if p.laid_out is not None}
+        pes = {p.spec: p for p in reversed(compare_in(technology).pes) if p.die_um2 is not None}
         names = {spec: next(n for n, s in PES.items() if s == spec) for spec in pes}
-        for quantity, (before, after) in _RANKED.items():
+        for quantity, attributes in _RANKED.items():
             ranks = [
-                {spec: k + 1 for k, spec in enumerate(sorted(pes, key=lambda s: key(pes[s]) or 0))}
-                for key in (before, after)
+                {s: k + 1 for k, s in enumerate(sorted(pes, key=lambda s: getattr(pes[s], name)))}
+                for name in attributes
             ]
             columns[f"{technology.name}, {quantity}"] = {
                 names[spec]: str(old) if old == ranks[1][spec] else f"**{old} → {ranks[1][spec]}**"
