@@ -32,18 +32,12 @@ from tilewright.golden.deca import (
 )
 from tilewright.golden.params.deca import DecaParams, Register, TileError
 from tilewright.golden.params.resolve import resolve_as
+from tilewright.studies.pe.energy import energy_record, is_measured_now
 from tilewright.synth.activity import Activity
 from tilewright.synth.emit import to_rtlil
-from tilewright.synth.energy import (
-    COMPONENTS,
-    RENT_EXPONENT,
-    UTILISATION,
-    Energy,
-    energy_of,
-    wire_capacitance,
-)
+from tilewright.synth.energy import COMPONENTS, Energy, energy_of
 from tilewright.synth.flow import Goal, Synthesis, synthesise
-from tilewright.synth.record import block_record, energy_sha256, is_of_this_flow
+from tilewright.synth.record import block_record
 from tilewright.synth.technology import Technology
 from tilewright.synth.yosys import SynthesisError
 from tilewright.verify.deca.core import Core
@@ -144,37 +138,19 @@ def deca_energy_record(
     for name, figures in run_cases(params, result):
         runs[name] = figures
         tick(name)
-    copied = (
-        *("block", "spec", "parameters", "technology", "goal", "clock_gating"),
-        *("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools"),
-    )
     return {
-        **{key: record[key] for key in copied},
-        "energy_sha256": energy_sha256(technology.name),
+        **energy_record(record, result),
+        "parameters": record["parameters"],
         "period_ps": PERIOD,
         "workload": _workload(),
-        "wire": {
-            "rent_exponent": RENT_EXPONENT,
-            "utilisation": UTILISATION,
-            "ff_per_sink": round(wire_capacitance(result.netlist, technology), 4),
-        },
         "units": {"power": "mW", "pj_per_tile": "pJ", "fj_per_weight": "fJ"},
-        "metrics": {
-            n: record["metrics"][n]["value"]
-            for n in ("area", "delay", "leakage", "register_bits", "gated_bits", "clock_gates")
-        },
         "runs": runs,
     }
 
 
 def is_fresh_deca_energy(record: dict[str, Any]) -> bool:
     """Say whether flow, energies and workload are still those of the record; not the PE itself."""
-    technology = record["technology"]
-    return (
-        is_of_this_flow(record, technology)
-        and record["energy_sha256"] == energy_sha256(technology)
-        and record["workload"] == _workload()
-    )
+    return is_measured_now(record, _workload())
 
 
 def _workload() -> dict[str, Any]:
@@ -257,9 +233,9 @@ def case_tiles(case: Case) -> tuple[CompressedTiles, np.ndarray]:
 
 def _figures(result: Synthesis, activity: Activity) -> dict[str, Any]:
     energy = energy_of(result.netlist, result.technology, activity, PERIOD, result.part_of)
-    time = activity.cycles * PERIOD  # fJ per ps is mW
 
     def power(of: Energy, figures: Iterable[str]) -> dict[str, float]:
+        time = activity.cycles * PERIOD  # fJ per ps is mW
         return {name: round(getattr(of, name) / time, 5) for name in figures}
 
     parts = {name: power(part, SUMS) for name, part in energy.parts.items()}

@@ -5,14 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tilewright.base.errors import CommandError
 from tilewright.base.records import updated_table
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.pe.energy import CLOCK_MHZ
-from tilewright.studies.pe.workload import STREAMS, pe_bench, words_of, workload
-from tilewright.synth.activity import Activity, measure
+from tilewright.studies.pe.energy import CLOCK_MHZ, checked_activity
+from tilewright.studies.pe.workload import pe_bench, workload
 from tilewright.synth.deviation import DEVIATION_RECORD
 from tilewright.synth.energy import energy_of
 from tilewright.synth.equivalence import Equivalence, Verdict
@@ -21,7 +18,6 @@ from tilewright.synth.jobs import Job, JobResult, prove
 from tilewright.synth.layout.energy import energy_laid_out, read_layout
 from tilewright.synth.layout.layout import Layout, lay_out
 from tilewright.synth.layout.record import LAYOUT, layout_record
-from tilewright.synth.netlist import Netlist
 from tilewright.synth.record import load_kind, record_name, store_record, store_synthesis
 from tilewright.synth.technology import Technology
 from tilewright.verify.netlist import bench_netlist
@@ -83,16 +79,10 @@ def energies_of(layout: Layout) -> tuple[float, float] | None:
         return None
     asked = workload(layout.params, "real", bench.usual_variant)
     technology, period = layout.synthesis.technology, 1e6 / CLOCK_MHZ
-
-    def activity_of(netlist: Netlist) -> Activity:
-        activity = measure(netlist, STREAMS, asked.beats, asked.counted)
-        if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
-            raise RuntimeError(f"the netlist of {layout.params.slug} gives wrong results")
-        return activity
-
-    netlist, laid_out = layout.synthesis.netlist, read_layout(layout)
-    before = energy_of(netlist, technology, activity_of(netlist), period).total
-    after = energy_laid_out(laid_out, technology, activity_of(laid_out.netlist), period)
+    name, netlist, laid_out = layout.params.slug, layout.synthesis.netlist, read_layout(layout)
+    before = energy_of(netlist, technology, checked_activity(netlist, asked, name), period).total
+    activity = checked_activity(laid_out.netlist, asked, name)
+    after = energy_laid_out(laid_out, technology, activity, period)
     return before / asked.macs, after / asked.macs
 
 

@@ -18,11 +18,12 @@ from tilewright.studies.pe.workload import (
     SAMPLES,
     SEED,
     STREAMS,
+    Workload,
     pe_bench,
     words_of,
     workload,
 )
-from tilewright.synth.activity import measure
+from tilewright.synth.activity import Activity, measure
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.energy import (
     COMPONENTS,
@@ -33,6 +34,7 @@ from tilewright.synth.energy import (
 )
 from tilewright.synth.flow import Synthesis, synthesise
 from tilewright.synth.liberty import to_liberty
+from tilewright.synth.netlist import Netlist
 from tilewright.synth.record import (
     block_record,
     energy_sha256,
@@ -79,10 +81,18 @@ def is_fresh_energy(spec: str, technology: Technology, *, gating: bool = True) -
     record = load_energy(spec, technology, gating=gating)
     return (
         record is not None
-        and is_of_this_flow(record, technology.name)
-        and record.get("energy_sha256") == energy_sha256(technology.name)
-        and record["workload"] == _workload()
+        and is_measured_now(record, _workload())
         and record["rtlil_sha256"] == rtlil_sha256(spec)
+    )
+
+
+def is_measured_now(record: dict[str, Any], workload: dict[str, Any]) -> bool:
+    """Say whether flow, energies and workload are those of a record; not the block itself."""
+    technology = record["technology"]
+    return (
+        is_of_this_flow(record, technology)
+        and record.get("energy_sha256") == energy_sha256(technology)
+        and record["workload"] == workload
     )
 
 
@@ -111,23 +121,10 @@ def make_records(
     rtlil = to_rtlil(params, memory_macros=True)
     result = synthesise(rtlil, params.slug, technology, gating=gating)
     record = block_record(spec, params, rtlil, result)
-    named = ("area", "delay", "leakage", "register_bits", "gated_bits", "clock_gates")
-    metrics = {name: record["metrics"][name]["value"] for name in named}
     return record, {
-        "block": params.block,
-        "spec": spec,
-        "technology": technology.name,
-        "goal": result.goal.value,
-        "clock_gating": result.gating,
-        **{key: record[key] for key in ("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools")},
-        "energy_sha256": energy_sha256(technology.name),
+        **energy_record(record, result),
         "clock_mhz": CLOCK_MHZ,
         "workload": _workload(),
-        "wire": {
-            "rent_exponent": RENT_EXPONENT,
-            "utilisation": UTILISATION,
-            "ff_per_sink": round(wire_capacitance(result.netlist, technology), 4),
-        },
         "units": {
             "area": "um2",
             "delay": "ps",
@@ -137,8 +134,26 @@ def make_records(
             "clock_gates": "cells",
             "energy": "fJ per MAC",
         },
-        "metrics": metrics,
         "runs": dict(_runs(params, result)),
+    }
+
+
+def energy_record(record: dict[str, Any], result: Synthesis) -> dict[str, Any]:
+    """Return what energy records have of a block's synthesis record, and the wires assumed."""
+    copied = (
+        *("block", "spec", "technology", "goal", "clock_gating"),
+        *("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools"),
+    )
+    named = ("area", "delay", "leakage", "register_bits", "gated_bits", "clock_gates")
+    return {
+        **{key: record[key] for key in copied},
+        "energy_sha256": energy_sha256(result.technology.name),
+        "wire": {
+            "rent_exponent": RENT_EXPONENT,
+            "utilisation": UTILISATION,
+            "ff_per_sink": round(wire_capacitance(result.netlist, result.technology), 4),
+        },
+        "metrics": {name: record["metrics"][name]["value"] for name in named},
     }
 
 
@@ -185,11 +200,17 @@ def _runs(params: BlockParams, result: Synthesis) -> Iterator[tuple[str, dict[st
 def measure_run(params: BlockParams, result: Synthesis, kind: str, variant: str) -> dict[str, Any]:
     """Energy of a netlist on one kind of data; a result that is not golden's is an error."""
     asked = workload(params, kind, variant)
-    activity = measure(result.netlist, STREAMS, asked.beats, asked.counted)
-    if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
-        raise RuntimeError(f"the netlist of {params.slug} gives wrong results on {kind} data")
+    activity = checked_activity(result.netlist, asked, f"{params.slug} on {kind} data")
     energy = energy_of(result.netlist, result.technology, activity, 1e6 / CLOCK_MHZ)
     return {
         "macs_per_cycle": round(asked.macs / activity.cycles, 4),
         **{c: round(getattr(energy, c) / asked.macs, 4) for c in (*COMPONENTS, "total")},
     }
+
+
+def checked_activity(netlist: Netlist, asked: Workload, name: str) -> Activity:
+    """The toggles of a netlist on a workload, whose results it must give."""
+    activity = measure(netlist, STREAMS, asked.beats, asked.counted)
+    if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
+        raise RuntimeError(f"the netlist of {name} gives wrong results")
+    return activity
