@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.harmonia.offset import largest_halved
 from tilewright.golden.harmonia.precision import key_bits, value_bits
-from tilewright.golden.llm.blockfloat import truncate
+from tilewright.golden.llm.formats import truncate
 from tilewright.golden.llm.sites import Floats, softmax
 from tilewright.golden.params.harmonia import CacheParams
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from tilewright.golden.harmonia.cached_attention import attend
-from tilewright.golden.llm.blockfloat import truncate
+from tilewright.golden.llm.formats import truncate
 from tilewright.golden.llm.sites import LINEAR_SITES, Floats, Format, Site
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, CacheParams

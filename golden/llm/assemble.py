@@ -13,13 +13,22 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.llm.chat import Chat
-from tilewright.golden.llm.lazy import LazyLayers, LazyRows
-from tilewright.golden.llm.model import Gemma, Layer, Linear, Model, ModelError, Norm
+from tilewright.golden.llm.model import (
+    Chat,
+    Gemma,
+    Layer,
+    LazyLayers,
+    LazyRows,
+    Linear,
+    Model,
+    ModelError,
+    Norm,
+)
 from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.golden.params.llm import OPT_POSITION_OFFSET, LlmShape
 
 Floats = NDArray[np.float32]
+Reader = Callable[[slice], NDArray]  # rows of a tensor as floats
 GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 sees the whole context
 GEMMA_WINDOW_THETA = 10000.0  # base of the rotary embedding in layers with a window
 
@@ -47,17 +56,6 @@ class Names:
     key_norm: str = ""
     after_attention: str = ""
     after_feed: str = ""
-
-
-@dataclass(frozen=True)
-class Reader:
-    """Reads a tensor as floats: the whole, or rows of it where the file lets it."""
-
-    whole: Callable[[], NDArray]
-    rows: Callable[[slice], NDArray] | None = None
-
-    def __call__(self) -> NDArray:
-        return self.whole()
 
 
 def named_parts(
@@ -113,7 +111,7 @@ def _parts(layer: Layer) -> dict[str, Linear | Norm]:
 class Tensors:
     """The tensors of a file, each read when it is taken; ``readers`` give float arrays."""
 
-    def __init__(self, path: Path, readers: Mapping[str, Callable[[], NDArray]]):
+    def __init__(self, path: Path, readers: Mapping[str, Reader]):
         self.path = path
         self._readers = dict(readers)
         self._left = dict.fromkeys(self._readers)
@@ -130,21 +128,19 @@ class Tensors:
 
     def take(self, name: str, *shape: int) -> Floats:
         self.claim(name)
-        values = self._readers[name]()
+        values = self._readers[name](slice(None))
         if values.shape != shape:
             raise ModelError(f"{self.path}: tensor {name} has shape {values.shape}, not {shape}")
         return np.ascontiguousarray(values, np.float32)
 
     def matrix(self, name: str, rows: int, columns: int, *, lazy: bool) -> Floats:
-        """A matrix; ``lazy``: its rows are read on access, if the file allows."""
-        read = self._readers.get(name)
-        if not lazy or not isinstance(read, Reader) or read.rows is None:
+        """A matrix; ``lazy``: its rows are read on access."""
+        if not lazy:
             return self.take(name, rows, columns)
         self.claim(name)
-        some = read.rows
 
         def floats(chosen: slice) -> Floats:
-            return np.ascontiguousarray(some(chosen), np.float32)
+            return np.ascontiguousarray(self._readers[name](chosen), np.float32)
 
         if floats(slice(0, 1)).shape != (1, columns):
             return self.take(name, rows, columns)  # which says what is wrong

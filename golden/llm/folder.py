@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from tilewright.golden.bits import decode
 from tilewright.golden.llm.assemble import Names, Reader, Tensors, assemble
-from tilewright.golden.llm.chat import chat_of_folder
 from tilewright.golden.llm.model import Model, ModelError
-from tilewright.golden.llm.start import start_of_folder
+from tilewright.golden.llm.start import chat_of_folder, json_object, start_of_folder
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
 from tilewright.golden.params.formats import E4M3, E5M2
 from tilewright.golden.params.llm import OPT_POSITION_OFFSET, LlmShape
@@ -71,7 +70,7 @@ def names_of(model_type: str) -> Names:
 def read_folder(path: str | Path, *, lazy: bool = False) -> Model:
     """The model of a folder; ``lazy``: layers are read when they are asked for."""
     path = Path(path)
-    content = _json(path, "config.json")
+    content = json_object(path, "config.json")
     readers = _readers(path)
     try:
         return _model(path, content, readers, lazy=lazy)
@@ -166,18 +165,6 @@ def _opt(path: Path, content: dict[str, Any]) -> LlmShape:
     )
 
 
-def _json(path: Path, name: str) -> dict[str, Any]:
-    try:
-        content = json.loads((path / name).read_text())
-    except FileNotFoundError:
-        raise ModelError(f"{path}: no Hugging Face folder: {name} is missing") from None
-    except ValueError as error:
-        raise ModelError(f"{path}: {name} is no JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise ModelError(f"{path}: {name} holds no object")
-    return content
-
-
 def _readers(path: Path) -> dict[str, Reader]:
     """Every tensor of the folder; buffers that follow from the configuration are passed over."""
     readers = {}
@@ -192,7 +179,7 @@ def _readers(path: Path) -> dict[str, Reader]:
 
 
 def _reader(file: Path, name: str) -> Reader:
-    def rows(chosen: slice = slice(None)) -> NDArray:
+    def read(chosen: slice) -> NDArray:
         with TensorFile(file) as tensors:
             entry = tensors.entries[name]
             if entry.dtype not in FLOATS:
@@ -204,14 +191,14 @@ def _reader(file: Path, name: str) -> Reader:
         shape = (end - first, *entry.shape[1:]) if entry.shape else ()
         return FLOATS[entry.dtype](content).reshape(shape)
 
-    return Reader(rows, rows)
+    return read
 
 
 def shards(path: Path) -> list[Path]:
     """The safetensors files of a folder: those of its index, or all."""
     index = path / "model.safetensors.index.json"
     if index.is_file():
-        named = _json(path, index.name).get("weight_map")
+        named = json_object(path, index.name).get("weight_map")
         names = set(named.values()) if isinstance(named, dict) else set()
         for name in sorted(names):
             if not (path / str(name)).is_file():
@@ -230,12 +217,12 @@ def _tokenizer(path: Path) -> Tokenizer | None:
     if (path / "vocab.json").is_file() and (path / "merges.txt").is_file():
         lines = (path / "merges.txt").read_text(encoding="utf-8").splitlines()
         pairs = [line for line in lines if line and not line.startswith("#version")]
-        return BytePairs(_ordered(_json(path, "vocab.json")), _merges(pairs), "gpt-2")
+        return BytePairs(_ordered(json_object(path, "vocab.json")), _merges(pairs), "gpt-2")
     return None
 
 
 def _from_tokenizer_json(path: Path) -> Tokenizer:
-    content = _json(path, "tokenizer.json")
+    content = json_object(path, "tokenizer.json")
     model = content.get("model", {})
     for name in ("vocab", "merges"):
         if name not in model:

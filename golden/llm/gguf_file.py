@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.llm.assemble import GEMMA_PERIOD, Names, Reader, Tensors, assemble
-from tilewright.golden.llm.chat import chat_of_gguf
 from tilewright.golden.llm.model import Model, ModelError
-from tilewright.golden.llm.start import Start, start_of_gguf
+from tilewright.golden.llm.start import Start, chat_of_gguf, start_of_gguf
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
 from tilewright.golden.params.llm import LlmShape
 
@@ -59,7 +58,7 @@ def read_gguf(path: str | Path, *, lazy: bool = False) -> Model:
         )
     config = _config(path, architecture, fields, tensors)
     readers = {t.name: _reader(path, t, config) for t in tensors.values()}
-    rope_factors = readers.pop(ROPE_FACTORS)() if ROPE_FACTORS in readers else None
+    rope_factors = readers.pop(ROPE_FACTORS)(slice(None)) if ROPE_FACTORS in readers else None
     return assemble(
         config,
         NAMES,
@@ -170,14 +169,15 @@ def _reader(path: Path, tensor: Any, config: LlmShape) -> Reader:
             ) from None
         return values
 
-    def read() -> NDArray:
-        values = rows(slice(None))
+    def read(chosen: slice) -> NDArray:
+        """Turned rows are read all at once."""
+        values = rows(chosen)
         if not turned:
             return values
         pairs = values.reshape(-1, config.head_dim // 2, 2, *values.shape[1:])
         return pairs.swapaxes(1, 2).reshape(values.shape)
 
-    return Reader(read, None if turned else rows)
+    return read
 
 
 def _let_go(data: Any) -> None:

@@ -6,14 +6,13 @@ parts of a layer, GELU for SiLU, embeddings scaled, most layers with a sliding w
 norm, learned positions, ReLU, biases). Matrices are (outputs, inputs), as files store them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.llm.chat import Chat
 from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.weights import Weights
@@ -81,6 +80,26 @@ class Layer:
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
+@dataclass(frozen=True)
+class Chat:
+    """``ends`` are tokens after which an answer is complete; ``template`` is Jinja's.
+
+    ``control`` are tokens that a text cannot contain but a template can, by their names; ``names``
+    are the template's variables ``bos_token`` and ``eos_token``.
+    """
+
+    ends: tuple[int, ...] = ()
+    template: str | None = None
+    control: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any] | None) -> "Chat":
+        """From the fields of ``asdict``, which JSON has as lists; None: nothing is known."""
+        data = data or {}
+        return cls(**{**data, "ends": tuple(data.get("ends", ()))})
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """Everything inference needs; ``head`` is ``embedding`` itself where the two are tied."""
@@ -103,3 +122,51 @@ class Model:
         parts: dict[str, Any] = dict(linears)
         changed[layer] = replace(changed[layer], **parts)
         return replace(self, layers=tuple(changed))
+
+
+class LazyLayers(Sequence[Layer]):
+    """``count`` layers, each made by ``make(number)`` on every access and not cached."""
+
+    def __init__(self, count: int, make: Callable[[int], Layer]):
+        self._count, self._make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, number: int) -> Layer: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Layer]: ...
+    def __getitem__(self, number: int | slice) -> Layer | Sequence[Layer]:
+        if isinstance(number, slice):
+            return [self._make(k) for k in range(self._count)[number]]
+        return self._make(range(self._count)[number])
+
+
+class LazyRows:
+    """A matrix whose rows are read on every access and not cached.
+
+    A slice reads its rows; everything else that numpy does with a matrix reads all of them.
+    """
+
+    dtype = np.dtype(np.float32)
+    ndim = 2
+
+    def __init__(self, shape: tuple[int, int], read: Callable[[slice], NDArray[np.float32]]):
+        self.shape, self._read = shape, read
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> NDArray[np.float32]:
+        if isinstance(index, slice) and index.step in (None, 1):
+            return self._read(index)
+        values: NDArray[np.float32] = np.asarray(self)[index]
+        return values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
+        return self._read(slice(None)).astype(dtype or self.dtype, copy=False)
+
+    @property
+    def T(self) -> NDArray[np.float32]:  # noqa: N802  (numpy's name)
+        return np.asarray(self).T

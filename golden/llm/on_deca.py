@@ -7,25 +7,22 @@ the products the engine computes in float32, as a CPU's vector units would.
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.golden.bits import encode
 from tilewright.golden.deca.decompression import decompress_tiles
 from tilewright.golden.deca.matrix import CompressedMatrix, NonFiniteWeightError, compress, restore
 from tilewright.golden.deca.packed import PackedModel
 from tilewright.golden.deca.scheme import Scheme, resolve_scheme
-from tilewright.golden.deca.tile_gemm import TileProduct
-from tilewright.golden.llm.assemble import Tensors, assemble
-from tilewright.golden.llm.chat import Chat
+from tilewright.golden.deca.tile_product import TileProduct
+from tilewright.golden.llm.assemble import Reader, Tensors, assemble
 from tilewright.golden.llm.folder import FLOATS, names_of
-from tilewright.golden.llm.model import Linear, Model, ModelError
+from tilewright.golden.llm.model import Chat, Linear, Model, ModelError
 from tilewright.golden.llm.sites import Floats, Format, Site
-from tilewright.golden.llm.tokenizer_file import tokenizer_data, tokenizer_of
+from tilewright.golden.llm.tokenizer import tokenizer_data, tokenizer_of
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.llm import OPT_POSITION_OFFSET, LlmShape
@@ -89,7 +86,7 @@ def read_packed(
     Matrices that the file has uncompressed become bf16 tiles.
     """
     found: dict[str, CompressedMatrix] = {}
-    readers: dict[str, Callable[[], NDArray]] = {}
+    readers: dict[str, Reader] = {}
     with PackedModel(path) as packed:
         about = packed.about
         if about is None:
@@ -108,7 +105,7 @@ def read_packed(
                 found[name] = packed.matrix(name)
                 Storage(scheme=found[name].scheme)  # which refuses int8
                 values = restore(found[name]).reshape(tensor.shape)
-            readers[name] = partial(_same, values)
+            readers[name] = values.__getitem__
     shape = LlmShape(**about["shape"])
     names = names_of(shape.model_type)
     factors = about["rope_factors"]
@@ -137,10 +134,6 @@ def read_packed(
     }
 
 
-def _same(values: NDArray) -> NDArray:
-    return values
-
-
 class DecaFormat(Format):
     """Products with a model's compressed matrices; the engine does everything else."""
 
@@ -153,7 +146,7 @@ class DecaFormat(Format):
         self._head = tile_product(matrices[HEAD])
 
     def multiply(self, site: Site, layer: int, values: Floats, linear: Linear) -> Floats:
-        result = self._product(linear, values)
+        result = times(self._products[id(linear)], values)
         if linear.bias is not None:
             result += linear.bias
         return result
@@ -161,9 +154,6 @@ class DecaFormat(Format):
     def head(self, values: Floats, weights: Floats) -> Floats:
         """Logits (1, vocabulary) of the last token alone."""
         return times(self._head, values[-1:])
-
-    def _product(self, linear: Linear, values: Floats) -> Floats:
-        return times(self._products[id(linear)], values)
 
 
 def tile_product(matrix: CompressedMatrix) -> TileProduct:

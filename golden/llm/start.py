@@ -1,12 +1,12 @@
-"""The token that begins a sequence, by a model's own files.
+"""The token that begins a text, those that end an answer, and chat templates, by a model's files.
 
-Some models, Gemma among them, were trained with such a token before every text and are several
-times less certain of a text without it. Files name the token and say whether the tokenizer puts it
-there; libraries that read them have disagreed on both, so this reads the files itself.
+Some models, Gemma among them, were trained with a token before every text and are several times
+less certain of a text without it. Files name the token and say whether the tokenizer puts it there;
+libraries that read them have disagreed on both, so this reads the files itself.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.llm.model import ModelError
+from tilewright.golden.llm.model import Chat, ModelError
 from tilewright.golden.params.block import require
 
 _ADDED_UNLESS_DENIED = ("llama",)  # kinds of a GGUF tokenizer: SentencePiece
 _SPLITTING_WITH_START = ("llama-bpe",)  # of LLaMA 3, whose kind is that of GPT-2
+_CONTROL = (3, 4)  # kinds of GGUF tokens: control, and those that the model's author added
 
 
 @dataclass(frozen=True)
@@ -103,13 +104,75 @@ def _named(tokenizer: Mapping[str, Any], name: Any) -> int | None:
     return vocabulary.get(name) if isinstance(vocabulary, dict) else None
 
 
+def chat_of_gguf(fields: Mapping[str, Any]) -> Chat:
+    """By the fields of a GGUF file."""
+    prefix = "tokenizer.ggml"
+    texts, kinds = fields.get(f"{prefix}.tokens", ()), fields.get(f"{prefix}.token_type", ())
+    control = {
+        str(text): number
+        for number, (text, kind) in enumerate(zip(texts, kinds, strict=False))
+        if int(kind) in _CONTROL
+    }
+    known = (fields.get(f"{prefix}.{name}_token_id") for name in ("eos", "eot"))
+    ends = dict.fromkeys(int(token) for token in known if token is not None)
+    names = {}
+    for name in ("bos", "eos"):
+        token = fields.get(f"{prefix}.{name}_token_id")
+        if token is not None and int(token) < len(texts):
+            names[f"{name}_token"] = str(texts[int(token)])
+    return Chat(tuple(ends), fields.get("tokenizer.chat_template"), control, names)
+
+
+def chat_of_folder(path: Path) -> Chat:
+    """By the files of a Hugging Face folder."""
+    settings, tokenizer = _object(path, "tokenizer_config.json"), _object(path, "tokenizer.json")
+    control = {
+        entry["content"]: int(entry["id"])
+        for entry in tokenizer.get("added_tokens", ())
+        if entry.get("special")
+    }
+    names = {}
+    for name in ("bos_token", "eos_token"):
+        text = settings.get(name)
+        text = text.get("content") if isinstance(text, dict) else text
+        if isinstance(text, str):
+            names[name] = text
+    return Chat(tuple(_ends(path, control, names)), _template(path, settings), control, names)
+
+
+def _ends(path: Path, control: Mapping[str, int], names: Mapping[str, str]) -> Iterator[int]:
+    for file in ("generation_config.json", "config.json"):
+        given = _object(path, file).get("eos_token_id")
+        if given is not None:
+            yield from given if isinstance(given, list) else [given]
+            return
+    if names.get("eos_token") in control:
+        yield control[names["eos_token"]]
+
+
+def _template(path: Path, settings: Mapping[str, Any]) -> str | None:
+    file = path / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    given = settings.get("chat_template")
+    if isinstance(given, list):  # several, by name
+        given = {entry.get("name"): entry.get("template") for entry in given}.get("default")
+    return given if isinstance(given, str) else None
+
+
 def _object(path: Path, name: str) -> dict[str, Any]:
     """The object of a JSON file; empty if the file is missing."""
-    file = path / name
-    if not file.is_file():
-        return {}
+    return json_object(path, name) if (path / name).is_file() else {}
+
+
+def json_object(path: Path, name: str) -> dict[str, Any]:
+    """The object of a JSON file of a Hugging Face folder."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads((path / name).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{path}: no Hugging Face folder: {name} is missing") from None
     except ValueError as error:
         raise ModelError(f"{path}: {name} is no JSON: {error}") from None
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        raise ModelError(f"{path}: {name} holds no object")
+    return content

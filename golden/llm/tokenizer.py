@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
+from typing import Any
 from unicodedata import category
 
 import numpy as np
@@ -237,3 +238,39 @@ def _byte_letters() -> tuple[list[str], dict[str, int]]:
     others = iter(range(0x100, 0x200))
     letters = [chr(k) if k in printable else chr(next(others)) for k in range(256)]
     return letters, {letter: k for k, letter in enumerate(letters)}
+
+
+def tokenizer_data(tokenizer: Tokenizer | None) -> dict[str, Any] | None:
+    """JSON data for :func:`tokenizer_of`; None for a model without a tokenizer."""
+    match tokenizer:
+        case BytePairs():
+            return {
+                "kind": "byte pairs",
+                "tokens": list(tokenizer.tokens),
+                "merges": [list(pair) for pair in tokenizer.merges],
+                "splitting": tokenizer.splitting,
+            }
+        case Pieces():
+            return {
+                "kind": "pieces",
+                "tokens": list(tokenizer.tokens),
+                "scores": dict(tokenizer.scores),
+                "space_first": tokenizer.space_first,
+                "whole": list(tokenizer.whole),
+            }
+    return None
+
+
+def tokenizer_of(data: dict[str, Any] | None) -> Tokenizer | None:
+    """Undo :func:`tokenizer_data`."""
+    if data is None:
+        return None
+    if data["kind"] == "byte pairs":
+        merges = [(first, second) for first, second in data["merges"]]
+        return BytePairs(data["tokens"], merges, data["splitting"])
+    return Pieces(
+        data["tokens"],
+        data["scores"],
+        space_first=data["space_first"],
+        whole=data.get("whole", ()),  # none in what earlier versions compiled
+    )

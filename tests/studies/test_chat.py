@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tilewright.base.errors import CommandError
-from tilewright.golden.llm.chat import Chat, chat_of_folder, chat_of_gguf
+from tilewright.golden.llm.model import Chat
+from tilewright.golden.llm.start import chat_of_folder, chat_of_gguf
 from tilewright.golden.llm.tokenizer import BytePairs
 from tilewright.studies.chat import chat_tokens
 

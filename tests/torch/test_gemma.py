@@ -62,7 +62,9 @@ def ours(theirs):
         query_norm="head",
     )
     readers = {
-        name: (lambda v=value, one=value.ndim == 1: v.detach().numpy() + np.float32(one))
+        name: (
+            lambda rows, v=value, one=value.ndim == 1: v.detach().numpy()[rows] + np.float32(one)
+        )
         for name, value in theirs.state_dict().items()
         if name != "lm_head.weight"
     }

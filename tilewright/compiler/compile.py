@@ -33,7 +33,7 @@ from tilewright.compiler.sizes import Step
 from tilewright.golden.formats import NumberFormat
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Model, ModelError
-from tilewright.golden.llm.tokenizer_file import tokenizer_data
+from tilewright.golden.llm.tokenizer import tokenizer_data
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.llm import LlmShape
 

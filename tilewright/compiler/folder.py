@@ -21,9 +21,8 @@ from tilewright.base.errors import CommandError
 from tilewright.compiler.image import Lines
 from tilewright.compiler.machine import Machine, machine_of
 from tilewright.compiler.plan import Plan
-from tilewright.golden.llm.chat import Chat
-from tilewright.golden.llm.tokenizer import Tokenizer
-from tilewright.golden.llm.tokenizer_file import tokenizer_of
+from tilewright.golden.llm.model import Chat
+from tilewright.golden.llm.tokenizer import Tokenizer, tokenizer_of
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.resolve import resolve

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.bits import decode, encode
 from tilewright.golden.formats import NumberFormat
-from tilewright.golden.llm.lazy import LazyLayers
-from tilewright.golden.llm.model import Layer, Model
+from tilewright.golden.llm.model import Layer, LazyLayers, Model
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, IntFormat
 from tilewright.golden.weights import Weights, dequantise, quantise

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tilewright.base.errors import CommandError
 from tilewright.compiler.text import prompt_tokens
-from tilewright.golden.llm.chat import Chat
+from tilewright.golden.llm.model import Chat
 from tilewright.golden.llm.tokenizer import Tokenizer
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright.golden import bfp
-from tilewright.golden.llm.blockfloat import truncate
+from tilewright.golden.llm.formats import truncate
 from tilewright.golden.params.formats import BlockFormat
 
 

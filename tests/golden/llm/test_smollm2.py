@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.naive_llm import perplexity
 from tests.support.smollm2 import smollm2_or_skip
-from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.llm.engine import Session
+from tilewright.golden.llm.formats import truncate
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.sites import Format
 

@@ -11,8 +11,14 @@ from tests.golden.llm.test_files import llama_folder, write_gguf
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import ModelError
 from tilewright.golden.llm.tiny import tiny_model
-from tilewright.golden.llm.tokenizer import PATTERNS, BytePairs, Pieces, split
-from tilewright.golden.llm.tokenizer_file import tokenizer_data, tokenizer_of
+from tilewright.golden.llm.tokenizer import (
+    PATTERNS,
+    BytePairs,
+    Pieces,
+    split,
+    tokenizer_data,
+    tokenizer_of,
+)
 
 BYTES = [chr(k) for k in [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]]
 BYTES += [chr(0x100 + k) for k in range(68)]  # bytes that do not print; a space is \u0120
