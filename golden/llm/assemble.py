@@ -99,7 +99,6 @@ def _part(layer: Callable[[int], Layer], number: int, part: str) -> Linear | Nor
 
 
 def _parts(layer: Layer) -> dict[str, Linear | Norm]:
-    """Projections and norms of a layer by the fields of :class:`Names`."""
     found: dict[str, Linear | Norm] = {**layer.linears}
     found |= {"attention_norm": layer.attention_norm, "feed_norm": layer.feed_norm}
     if layer.gemma is not None:
@@ -164,10 +163,9 @@ def assemble(
     position_offset: int = 0,
     lazy: bool = False,
 ) -> Model:
-    """The model; ``tied``: without a head of its own it uses the embedding.
+    """The model; ``tied``: its head is the embedding; ``lazy``: parts are read on every access.
 
-    The first ``position_offset`` rows of the learned positions are unused. ``lazy``: layers, and
-    rows of embedding and head, are read on every access.
+    The first ``position_offset`` rows of the learned positions are unused.
     """
     width, inner, keys = config.hidden_size, config.query_width, config.kv_width
 

@@ -43,8 +43,6 @@ class Attention:
 
 
 class _Recorder(Format):
-    """Records the inputs of one layer as fp16 patterns."""
-
     def __init__(self, layer: int):
         self._layer = layer
         self.seen: dict[Site, NDArray[np.uint16]] = {}
@@ -66,10 +64,7 @@ class _Recorder(Format):
 def captured(
     model: Model, tokens: ArrayLike, layer: int, count: int
 ) -> tuple[dict[str, Module], Attention]:
-    """The modules of ``layer`` for the last ``count`` of the tokens, and its attention for all.
-
-    The tokens also calibrate the weights.
-    """
+    """The modules of ``layer`` for the last ``count`` tokens; attention, and weights, for all."""
     ids = np.asarray(tokens)
     layers = len(model.layers)
     require(0 <= layer < layers, f"layer must be 0..{layers - 1}, not {layer!r}")

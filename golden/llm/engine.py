@@ -28,10 +28,7 @@ def losses(scores: NDArray, tokens: ArrayLike) -> NDArray[np.float64]:
 
 
 class Session:
-    """One sequence with the keys and values of its tokens so far.
-
-    ``feed`` takes any number of tokens at a time: all at once is prefill, one is decode.
-    """
+    """One sequence with the keys and values of its tokens so far: its prefill, then its decode."""
 
     def __init__(self, model: Model, fmt: Format = PLAIN):
         self.model = model
@@ -56,7 +53,6 @@ class Session:
 
 
 def _embed(model: Model, tokens: NDArray[np.int64], first: int) -> Floats:
-    """The first layer's input, for tokens at positions ``first`` on."""
     x = model.embedding[tokens]
     if model.config.model_type == "gemma3_text":
         x *= np.float32(np.sqrt(model.config.hidden_size))
@@ -95,7 +91,6 @@ def _layer(
     cache: _Cache,
     fmt: Format,
 ) -> Floats:
-    """The result of layer ``index``; ``x`` is not changed."""
     layer = model.layers[index]
     normed = fmt.activation(Site.A_QKV, index, _normed(model, x, layer.attention_norm))
     q, k, v = (

@@ -211,7 +211,6 @@ def shards(path: Path) -> list[Path]:
 
 
 def _tokenizer(path: Path) -> Tokenizer | None:
-    """The tokenizer of tokenizer.json, or of GPT-2's vocab.json and merges.txt, or None."""
     if (path / "tokenizer.json").is_file():
         return _from_tokenizer_json(path)
     if (path / "vocab.json").is_file() and (path / "merges.txt").is_file():

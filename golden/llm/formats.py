@@ -49,10 +49,7 @@ def _halves(values: Floats) -> Floats:
 
 
 class AndaFormat(Format):
-    """Anda: the inputs of the four linear modules; attention stays as it is.
-
-    With ``head_bits``, as the accelerator has it, the head's inputs too.
-    """
+    """Anda: inputs of the four linear modules and, with ``head_bits``, of the head."""
 
     MODULES: ClassVar = ("qkv", "o", "u", "d")
 

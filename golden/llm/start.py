@@ -36,10 +36,7 @@ class Start:
 
 
 def begun(ids: NDArray[np.int64], start: int | None, window: int) -> NDArray[np.int64]:
-    """Consecutive windows of ``window`` tokens, each beginning with ``start``.
-
-    Tokens that fill no window are left out. Without a start the tokens are unchanged.
-    """
+    """Consecutive full windows of ``window`` tokens, each beginning with ``start``, if any."""
     if start is None:
         return ids
     step = window - 1
@@ -80,7 +77,6 @@ def start_of_folder(path: Path) -> Start:
 
 
 def _first_of(processor: Any) -> int | None:
-    """The token that a post-processor puts before a text."""
     if not isinstance(processor, dict):
         return None
     if processor.get("type") == "Sequence":
@@ -161,7 +157,6 @@ def _template(path: Path, settings: Mapping[str, Any]) -> str | None:
 
 
 def _object(path: Path, name: str) -> dict[str, Any]:
-    """The object of a JSON file; empty if the file is missing."""
     return json_object(path, name) if (path / name).is_file() else {}
 
 

@@ -24,10 +24,7 @@ SHAPES = {"llama": _LLAMA, "opt": _OPT}
 
 
 def tiny_model(family: str = "llama", seed: int = 0, config: LlmShape | None = None) -> Model:
-    """A model of ``SHAPES[family]``, or of ``config``; embeddings are tied.
-
-    A few channels of the norms are large, as the outliers of trained models are.
-    """
+    """A model of ``SHAPES[family]`` or ``config``: tied embeddings, outliers in its norms."""
     shape = config or SHAPES[family]
     rng = np.random.default_rng(seed)
     with_bias = shape.biased

@@ -55,7 +55,6 @@ class Tokenizer(ABC):
         """The bytes of a token."""
 
     def _number(self, token: str) -> int:
-        """The number of a token that the text needs."""
         require(token in self.numbers, f"the tokenizer has no token for {token!r} of this text")
         return self.numbers[token]
 
@@ -149,7 +148,6 @@ class Pieces(Tokenizer):
         return np.array([*ids, *self._encoded(marked[end:])], np.int64)
 
     def _found(self, text: str) -> Iterator[tuple[int, str]]:
-        """Places of user-defined tokens."""
         place = 0
         while self._lengths and place < len(text):
             sizes = self._lengths.get(text[place], ())

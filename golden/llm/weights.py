@@ -49,8 +49,6 @@ def mean_squares(model: Model, tokens: NDArray) -> dict[tuple[int, Site], NDArra
 
 
 class _Squares(Format):
-    """Changes nothing, adds up the squares of every channel."""
-
     def __init__(self) -> None:
         self.totals: dict[tuple[int, Site], NDArray[np.float64]] = defaultdict(lambda: np.zeros(1))
 

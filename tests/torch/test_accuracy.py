@@ -176,7 +176,7 @@ def test_search_result_adds_up(subject):
     shape = subject.shape
     lengths = dict(zip(("qkv", "o", "u", "d"), best.lengths, strict=True))
     assert anda.saving_of(best) == pytest.approx(saving(shape, lengths), rel=1e-12)
-    assert judged.perplexity == anda.measure(subject, best.lengths, validation=True)
+    assert judged["perplexity"] == anda.measure(subject, best.lengths, validation=True)
     optimum = anda.brute_forced(subject, 0.2, best.lengths)
     assert optimum.best.cost <= best.cost
 

@@ -121,10 +121,7 @@ def deca_energy_record(
     *,
     gating: bool = True,
 ) -> dict[str, Any]:
-    """Measure power and energy of the PE ``spec`` in every case, and idle.
-
-    ``tick`` is told each run that is done; ``gating``: with clock gates.
-    """
+    """Measure power and energy of the PE ``spec`` in every case, and idle."""
     params = resolve_as(DecaParams, spec)
     rtlil = to_rtlil(params, memory_macros=True)
     result = synthesise(rtlil, params.slug, technology, GOAL, gating=gating)

@@ -85,11 +85,9 @@ def design(
 ) -> Design:
     """Take a block through every step and collect its figures.
 
-    A step that cannot be made, for a missing tool or because it does not apply, leaves a figure
-    with the reason. ``folder`` is where the Verilog and its interface are written. Area and clock
-    of an accelerator are predicted from the record of the published size; ``full`` maps and times
-    the whole, which takes minutes to an hour. ``mapping`` is called with each module that Yosys
-    maps.
+    A step that cannot be made leaves a figure with the reason. ``folder`` is where the Verilog is
+    written. Area and clock of an accelerator are predicted from the record of the published size;
+    ``full`` maps and times the whole. ``mapping`` is called with each module that Yosys maps.
     """
     params, cells = resolve(block), load_technology(technology)
     verilog = cache(lambda: block_verilog(block))  # of an accelerator it takes seconds

@@ -46,7 +46,6 @@ def _codes(prefix: str, codes: Iterable[IntEnum]) -> Iterator[str]:
 
 
 def _size(prefix: str, params: BlockParams) -> Iterator[str]:
-    """Every parameter that is a number."""
     for field, value in params.as_dict().items():
         if isinstance(value, int) and not isinstance(value, bool):
             yield f"#define {prefix}_{field.upper()} {value}"

@@ -43,8 +43,6 @@ WITH_EXPERTS = ("mixtral", "phimoe", "qwen3_moe")  # architectures that LLMServi
 
 @dataclass(frozen=True)
 class _Chosen(Experts):
-    """Experts of which so many are chosen, whatever the tokens."""
-
     distinct: int = 1
 
     def expected_distinct(self, tokens: int) -> float:
@@ -54,10 +52,7 @@ class _Chosen(Experts):
 def serving_sim_files(
     target: Target, model: LlmShape, *, scheme: str | None = None, kv: str | None = None
 ) -> dict[str, str]:
-    """Return the files of a bundle by their path below ``profiler/perf``.
-
-    Times of accelerators are those of the formula: thousands of points would be as many programs.
-    """
+    """Return the files of a bundle by path; an accelerator's times are those of the formula."""
     _check(model)
     target = replace(target, formula=target.server is None)
 
@@ -105,7 +100,6 @@ def serving_sim_files(
 
 
 def _check(model: LlmShape) -> None:
-    """Refuse models without an architecture in LLMServingSim."""
     e = model.experts
     require(
         model.latent is None,

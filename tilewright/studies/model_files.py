@@ -169,10 +169,7 @@ SPREAD = 0.02  # standard deviation, as in the linear layers of a language model
 
 
 def _synthetic(text: str) -> Tensors:
-    """A matrix ``weight``, normally distributed, and a vector ``norm``.
-
-    Rows are made when they are read, so the size costs neither memory nor disk.
-    """
+    """A random matrix, whose rows are made when they are read, and a vector of ones."""
     parsed = re.fullmatch(r"synthetic:(\d+)x(\d+)(?::(\d+))?", text)
     if parsed is None:
         raise CommandError(f"{text}: expected synthetic:ROWSxCOLUMNS[:SEED]")

@@ -92,7 +92,6 @@ def settle(figures: Figures, progress: Callable[[str], None] = lambda text: None
 
 
 def _move(figures: Figures, name: str, step: float) -> bool:
-    """Take one step of a constant where it helps."""
     before = constant(name)
     steps = (
         (before + 1, max(1.0, before - 1))

@@ -86,10 +86,7 @@ def predicted_cycles(context: int, phase: str, on: str = "harmonia") -> int:
 
 
 def generation(on: str) -> Record:
-    """A question and its answer, with costs, the layers of a step and one on the clock.
-
-    All options are the defaults of ``tilewright run --chat``.
-    """
+    """The answer of ``tilewright run --chat``, its costs, and one layer on the clock."""
     folder = open_folder(compiled_folder(MODEL, Options(target=on)), check=False)
     runner = Runner(folder)
     encode = partial(chat_tokens, folder.chat, folder.tokenizer)
@@ -111,7 +108,6 @@ def generation(on: str) -> Record:
 
 
 def _by_part(time: LayerTime) -> Record:
-    """A layer's cycles, with operations added up to the parts that ``tilewright llm`` has."""
     found = {part: 0 for part in PARTS if part != "head"}
     for operation, count in time.by_part.items():
         found[_PART_OF.get(operation, "projections")] += count
@@ -170,7 +166,6 @@ def cycles(on: str) -> Record:
 
 
 def _counted_prompt(folder: ModelFolder, tokens: int) -> int:
-    """Cycles of all programs of a prompt, every layer among them."""
     lines, machine = folder.lines, folder.plan.machine
     steps = prompt_steps(folder.plan, tokens)
     tile = len(machine.tiles(steps[-1])) - 1
@@ -283,10 +278,7 @@ def _nudged(model: Model, seed: int) -> Model:
 
 
 def larger(on: str) -> Record:
-    """Text and perplexity of a model whose layers stream through the chip, with 4-bit weights.
-
-    The machine and the engine run in processes of their own: each has a copy of all weights.
-    """
+    """Text and perplexity of a model whose layers stream through the chip, with 4-bit weights."""
     path = str(model_path(LARGER))
     options = Options(
         target=on, context=LARGER_SCORED + LARGER_TOKENS, weight_bits=4, head_bits=8, group=GROUP

@@ -303,7 +303,6 @@ class CpuSession:
 
 
 def _schemes_of(matrices: dict[str, CompressedMatrix], params: DecaParams) -> tuple[str, str]:
-    """Schemes of the layers and of the head, as ``tilewright llm`` writes them."""
     found = []
     for some in ([m for name, m in matrices.items() if name != HEAD], [matrices[HEAD]]):
         config, name = some[0].scheme.config, some[0].scheme.name

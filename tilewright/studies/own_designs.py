@@ -119,5 +119,4 @@ def _pes(path: Path) -> list[dict[str, Any]]:
 
 
 def _once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out a PE that two designs name."""
     return list({row["spec"]: row for row in rows}.values())

@@ -150,11 +150,7 @@ def _size(tensor: PackedTensor) -> PackedSize:
 
 @dataclass(frozen=True)
 class UnpackedTensor:
-    """One tensor of a packed file, and its errors from packing.
-
-    Errors are None without a reference and for a tensor that was not compressed; ``snr_db`` is also
-    None where nothing was lost.
-    """
+    """One tensor of a packed file; its errors, where there is a reference and it was compressed."""
 
     name: str
     shape: tuple[int, ...]
@@ -176,11 +172,7 @@ class UnpackedFile:
 def unpack_model(
     packed: Path, *, output: Path | None = None, reference: str | None = None
 ) -> UnpackedFile:
-    """Check the file ``packed``, restore it to ``output`` and compare it with ``reference``.
-
-    ``output`` ends in .safetensors; ``reference`` is the model that was packed. Without either,
-    only the checksums are checked.
-    """
+    """Check ``packed``, restore it to ``output``, compare it with the model ``reference``."""
     for source in (packed, reference):
         if output is not None and source is not None and _are_same(output, source):
             raise CommandError(f"{output}: the output cannot take the place of what is read")
@@ -212,7 +204,6 @@ def unpack_model(
 
 @contextmanager
 def _created(path: Path, tensors: Iterable[tuple[str, int]]) -> Iterator[TensorFileWriter]:
-    """Create ``path`` when the block ends well; ``tensors`` are names and numbers of dimensions."""
     if path.suffix != ".safetensors":
         raise CommandError(f"{path}: a model is written to .safetensors")
     with open_atomic(path) as file:
@@ -253,7 +244,6 @@ class ErrorMeter:
 def _restored(
     model: PackedModel, tensor: PackedTensor, original: Tensor | None, meter: ErrorMeter
 ) -> Iterator[NDArray]:
-    """A tensor's content in pieces, compared with the original on the way."""
     if tensor.scheme is None:
         yield from model.kept(tensor.name)
         return
@@ -270,7 +260,6 @@ def _restored(
 
 
 def _dtype(tensor: PackedTensor) -> str:
-    """The type of a restored tensor, as safetensors names it."""
     if tensor.scheme is None:
         return tensor.dtype
     return "F32" if tensor.scheme.config.int8 else "BF16"

@@ -84,7 +84,6 @@ def read_recipe(path: Path, block: str = "harmonia") -> Recipe:
 
 
 def _target(target: str, recipe: Recipe, path: Path) -> str:
-    """The accelerator with the windows and offsets of a recipe, as it is named."""
     config = recipe.config
     assert isinstance(config, HarmoniaConfig | AndaConfig)
     params: Any = resolve_block(target, config.method, "compile")
@@ -98,7 +97,6 @@ def _target(target: str, recipe: Recipe, path: Path) -> str:
 
 
 def _mantissas(recipe: Recipe) -> str | None:
-    """Lengths of the activations before the four kinds of projections, where a recipe has them."""
     config = recipe.config
     if not isinstance(config, AndaConfig):
         return None

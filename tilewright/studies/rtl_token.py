@@ -31,11 +31,9 @@ from tilewright.verify.simulators import require_simulator
 
 
 class RtlRunner(Runner):
-    """Every program also runs on the emitted Verilog, from the same external memory.
+    """Every program also runs on the emitted Verilog, reset before it, from the same memory.
 
-    Memory, counters, cycles and events must be those of the golden accelerator; ``CheckError``
-    names any that differ. The Verilog is reset before a program: it depends on external memory
-    alone.
+    Memory, counters, cycles and events must be golden's; ``CheckError`` names any that differ.
     """
 
     def __init__(
@@ -94,11 +92,7 @@ def case_folder(target: str) -> Path:
 
 
 def run_tokens(folder: Path, prompt: str, tokens: int) -> dict[str, Any]:
-    """Run a compiled model on golden and on the Verilog of its block.
-
-    A difference between the two raises ``CheckError``. Everything in the record but the simulator,
-    its cycles and its seconds is golden's too.
-    """
+    """Run a compiled model on golden and on the Verilog of its block, which must be equal."""
     compiled = open_folder(folder)
     runner = RtlRunner(compiled, latency=FAR)
     before = sha256(runner.memory)

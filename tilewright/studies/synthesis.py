@@ -42,7 +42,6 @@ def prove_or_bench(job: Job, synthesis: Synthesis) -> Equivalence:
 
 
 def _ran(bench: BenchResult) -> str:
-    """Return what a bench did, in the same words on every run."""
     tests = [f"{len(bench.tests)} tests"] if len(bench.tests) > 1 else []
     counts = (f"{n} {what}" for what, n in bench.numbers.items() if what in COUNTED)
     return ", ".join([*tests, *counts])
@@ -68,11 +67,7 @@ def store_deviation(technology: str, result: dict[str, Any]) -> None:
 
 
 def energies_of(layout: Layout) -> tuple[float, float] | None:
-    """Return fJ per multiply-add on real data, before and after layout; None if it is no PE.
-
-    At the clock of the comparison of PEs. Before, every sink has a wire of average length; after,
-    the netlist that was laid out is simulated, and must give the same results.
-    """
+    """Return fJ per multiply-add on real data, before and after layout; None if it is no PE."""
     try:
         bench = pe_bench(layout.params)
     except CommandError:

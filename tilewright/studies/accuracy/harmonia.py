@@ -88,8 +88,7 @@ def smallest(
 ) -> tuple[str, HarmoniaConfig, bool] | None:
     """Name, format and factors of the smallest cache whose loss is within ``tolerance``.
 
-    Only caches with windows and offsets count, which the accelerator has; ``wanted`` are the
-    variants of ``result``.
+    Caches without windows or offsets, which the accelerator has, are left out.
     """
     plain = result.variants[0].perplexity
     kept = [
@@ -126,11 +125,7 @@ def measure(
     validation: bool = True,
     suffix: str = "",
 ) -> float:
-    """Perplexity of one variant.
-
-    ``factors`` gives those of the keys, for variants that want them; ``suffix`` names factors that
-    were learned in another way than by default.
-    """
+    """Perplexity of one variant; ``suffix`` names factors learned in another way than usual."""
     if variant.fmt is None:
         return subject.measure("plain", None, validation=validation)
     name = f"harmonia: {variant.name}{suffix}"
@@ -147,10 +142,7 @@ def compare_caches(
     suffix: str = "",
     tick: Callable[[str], None] = lambda _: None,
 ) -> CacheResult:
-    """Perplexity on the validation text and size of the variants ``wanted``.
-
-    ``tick`` receives the name of the next; other arguments as of ``measure``.
-    """
+    """Perplexity on the validation text and size of each variant; ``tick`` receives its name."""
     require(len(subject.validation) > 0, "the text has one window only: none is for validation")
     rows = []
     for variant in wanted:
@@ -161,10 +153,7 @@ def compare_caches(
 
 
 def cache_bytes(config: LlmShape, fmt: HarmoniaConfig | None, tokens: int = CACHE_TOKENS) -> float:
-    """Bytes of the keys and values of one sequence of ``tokens`` in all layers.
-
-    Layers that look back a window of tokens keep those alone.
-    """
+    """Bytes of keys and values of one sequence in all layers, those of windows in theirs alone."""
     kept = {tokens: config.num_hidden_layers}
     if config.sliding_window is not None:
         kept = {tokens: config.num_hidden_layers - config.sliding_layers}

@@ -6,7 +6,8 @@ makes it again. Every perplexity in it is also in the log that the command write
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ TOKENS = 2048
 FACTS = 12
 
 
+@dataclass(frozen=True)
 class Quiz:
     """Facts placed early and asked for late, in one sequence: does a shortened cache find them?
 
@@ -42,10 +44,8 @@ class Quiz:
     likelihood, and how often they are its first choice, shows what the cache still holds.
     """
 
-    def __init__(self, tokens: NDArray[np.int64], answers: NDArray[np.bool_], count: int):
-        self.tokens = tokens
-        self.answers = answers  # of each token but the first: is it part of an answer?
-        self.count = count
+    tokens: NDArray[np.int64]
+    answers: NDArray[np.bool_]  # of each token but the first: is it part of an answer?
 
     def score(
         self, subject: Subject, config: Config | None, factors: Smoothing | None = None
@@ -86,10 +86,8 @@ def make_quiz(
         return pieces
 
     early, late = facts(np.arange(FACTS)), facts(rng.permutation(FACTS))
-    head, tail = (
-        encode("Every guest was given a number."),
-        encode("\n\nHere are the numbers again."),
-    )
+    head = encode("Every guest was given a number.")
+    tail = encode("\n\nHere are the numbers again.")
     if start is not None:  # once, before all, and not where prose had it before a window
         head, filler = np.insert(head, 0, start), filler[filler != start]
     used = sum(len(piece) for piece, _ in (*early, *late)) + len(head) + len(tail)
@@ -105,7 +103,7 @@ def make_quiz(
     ]
     sequence = np.concatenate([piece for piece, _ in parts])
     answers = np.concatenate([np.full(len(piece), is_answer) for piece, is_answer in parts])
-    return Quiz(sequence, answers[1:], FACTS)
+    return Quiz(sequence, answers[1:])
 
 
 LENGTHS = range(3, 11)
@@ -116,15 +114,11 @@ def by_module(
     subject: Subject, lengths: Iterable[int] = LENGTHS, tick: Tick = lambda _: None
 ) -> list[dict[str, Any]]:
     """Perplexities with one of Anda's modules at a length, the others in full precision."""
-    return [
-        {
-            "module": site.value,
-            "length": length,
-            "perplexity": _measured(subject, [site], length, ANDA_GROUP, tick),
-        }
-        for site in LINEAR_SITES
-        for length in lengths
-    ]
+    rows: list[dict[str, Any]] = []
+    for site, length in product(LINEAR_SITES, lengths):
+        found = _measured(subject, [site], length, ANDA_GROUP, tick)
+        rows.append({"module": site.value, "length": length, "perplexity": found})
+    return rows
 
 
 def by_group(
@@ -138,13 +132,9 @@ def by_group(
     """Perplexities with the linear modules at one length, or all sites, by group size."""
     sites = tuple(Site) if everywhere else LINEAR_SITES
     return [
-        {
-            "group": group,
-            "length": length,
-            "perplexity": _measured(subject, sites, length, group, tick),
-        }
+        {"group": group, "length": m, "perplexity": _measured(subject, sites, m, group, tick)}
         for group in groups
-        for length in lengths
+        for m in lengths
     ]
 
 
@@ -216,13 +206,15 @@ def search_record(subject: Subject, tick: Tick) -> dict[str, Any]:
             entry["brute_force"] = anda.search_record(nearby)
         searches.append(entry)
     file = subject.reopened("file")
-    full = {
-        "calibration": anda.reference(file),
-        "validation": anda.reference(file, validation=True),
+    return {
+        # So that what the lengths mean on a machine can be computed without the model.
+        "shape": asdict(subject.shape),
+        "weights_of_file": {
+            "calibration": anda.reference(file),
+            "validation": anda.reference(file, validation=True),
+        },
+        "searches": searches,
     }
-    # The shape, so that what the lengths mean on a machine can be computed without the model.
-    shape = asdict(subject.shape)
-    return {"shape": shape, "weights_of_file": full, "searches": searches}
 
 
 def sensitivity_record(subject: Subject, tick: Tick) -> dict[str, Any]:
@@ -249,7 +241,6 @@ def kv_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 
 
 def _factors(subject: Subject, tick: Tick) -> tuple[dict[str, Any], Callable[[], Smoothing]]:
-    """How learning went, and the factors, which all records share."""
     if LEARNED not in subject.shared:
         subject.shared[LEARNED] = harmonia.learned(
             subject, seed=SEED, progress=lambda k, n: tick(f"factors {k}/{n}")
@@ -266,13 +257,12 @@ def _factors(subject: Subject, tick: Tick) -> tuple[dict[str, Any], Callable[[],
 
 def _window_sizes(subject: Subject, tick: Tick) -> list[dict[str, Any]]:
     rows = []
-    for initial in WINDOWS["initial"]:
-        for local in WINDOWS["local"]:
-            fmt = replace(harmonia.WHOLE, initial=initial, local=local, offset_channels=0)
-            name = f"windows {initial} and {local}"
-            tick(name)
-            perplexity = subject.measure(name, fmt, validation=True)
-            rows.append({"initial": initial, "local": local, "perplexity": perplexity})
+    for initial, local in product(WINDOWS["initial"], WINDOWS["local"]):
+        fmt = replace(harmonia.WHOLE, initial=initial, local=local, offset_channels=0)
+        name = f"windows {initial} and {local}"
+        tick(name)
+        perplexity = subject.measure(name, fmt, validation=True)
+        rows.append({"initial": initial, "local": local, "perplexity": perplexity})
     return rows
 
 
@@ -292,11 +282,7 @@ def _retrieval(
         given = factors() if variant.smooth else None
         scores = [quiz.score(subject, variant.fmt, given) for quiz in quizzes]
         rows.append(
-            {
-                "name": variant.name,
-                "likelihood": sum(s["likelihood"] for s in scores) / len(scores),
-                "first_choice": sum(s["first_choice"] for s in scores) / len(scores),
-            }
+            {"name": variant.name} | {k: sum(s[k] for s in scores) / len(scores) for k in scores[0]}
         )
     return rows
 
@@ -304,8 +290,8 @@ def _retrieval(
 def frontier_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """The search over all eight sites, as good as Harmonia and within 1%, for three goals.
 
-    Once with one length whatever a token's age, once within Harmonia's windows; there also down
-    from Harmonia's own lengths, for what can be had without giving anything up.
+    With one length whatever a token's age, and within Harmonia's windows, there also down from its
+    lengths.
     """
     _, factors = _factors(subject, tick)
     fixed = frontier.fixed_points(
@@ -350,8 +336,7 @@ def search_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 
 def kv_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Variants of the cache with the file's own weights."""
-    _, factors = _factors(subject, tick)
-    rows = _cache_rows(subject, factors, tick)
+    rows = _cache_rows(subject, _factors(subject, tick)[1], tick)
     return {"cache_tokens": harmonia.CACHE_TOKENS, "variants": rows}
 
 

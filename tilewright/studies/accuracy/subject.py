@@ -138,11 +138,7 @@ class Subject:
         factors: Callable[[], Smoothing] | None = None,
         skip: Collection[str] = (),
     ) -> float:
-        """Perplexity in a format, whose ``name`` is unique to it.
-
-        ``factors`` gives those of the keys; modules whose names end with one of ``skip`` stay as
-        they are.
-        """
+        """Perplexity in the format ``name``; modules whose names end with one of ``skip`` stay."""
         part = "validation" if validation else "calibration"
         sequences = self.validation if validation else self.calibration
         if not len(sequences):
@@ -201,8 +197,7 @@ def open_subject(
 ) -> Subject:
     """A model by name or path, with ``tokens`` of text for calibration and as many to validate.
 
-    Windows begin with the token that the model's tokenizer adds, if it adds one; with ``begin``
-    also with one that it does not add.
+    Windows begin with the token that the tokenizer adds or, with ``begin``, could add.
     """
     if weights not in WEIGHTS:
         raise ValueError(unknown("weights", weights, WEIGHTS))
@@ -261,10 +256,7 @@ def open_subject(
 
 
 def windows_of(length: int, tokens: int, window: int) -> tuple[int, int]:
-    """How many windows of a text of ``length`` tokens calibrate, and how many of the rest validate.
-
-    Each part has ``tokens`` tokens at most; of a shorter text both have half.
-    """
+    """How many windows calibrate and how many validate: ``tokens`` each, half of a short text."""
     windows = length // window
     require(windows >= 1, f"the text has {length} tokens, fewer than a window of {window}")
     first = min(tokens // window, -(-windows // 2))
@@ -272,7 +264,6 @@ def windows_of(length: int, tokens: int, window: int) -> tuple[int, int]:
 
 
 def _opened(source: str, device: str) -> tuple[Any, Encoding, LlmShape]:
-    """The model of a name, a folder or a file, how it encodes a text, and its shape."""
     path = None if source in TINY else model_path(source)
     if path is not None and not path.exists():
         more = "or the path of a GGUF file or of a Hugging Face folder"
@@ -332,7 +323,6 @@ def _quantise(model: Any, text: NDArray[np.int64] | None) -> None:
 def _mean_squares(
     model: Any, modules: Mapping[str, Any], text: NDArray[np.int64]
 ) -> dict[str, NDArray[np.float64]]:
-    """The mean square of each input of the modules over a text."""
     import torch
 
     from tilewright.torch.modules import device_of

@@ -52,11 +52,7 @@ def measure_model(
     noise: Collection[str] = NOISE_FORMATS,
     tick: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Perplexity in each format, and the noise floor, on the calibration text.
-
-    The noise floor is how far a perplexity moves when the embeddings alone are changed by at most
-    2^-22 of themselves, at random.
-    """
+    """Perplexity in each format on the calibration text, and its change by disturbed embeddings."""
 
     def perplexity(name: str, how: str = "") -> float:
         tick(f"{name}{how}")
@@ -201,10 +197,9 @@ def measure_tasks(
     together: int | None = None,
     tick: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Accuracy in each format and its change from plain, both with 95% intervals.
+    """Accuracy in each format and its change from plain, with 95% intervals.
 
-    The noise is the number of questions that a format decides otherwise when the embeddings alone
-    are changed by at most 2^-22 of themselves. ``together`` is that of ``loglikelihoods``.
+    The noise is the number of questions decided otherwise with disturbed embeddings.
     """
     encode = cache(subject.encode)  # every format asks the same
     formats = list(dict.fromkeys(["plain", *formats]))
@@ -238,7 +233,6 @@ def _answers(
     task: Task,
     together: int | None,
 ) -> list[bool]:
-    """Which questions of a task a format answers right."""
     from tilewright.torch import loglikelihoods
 
     pairs = [

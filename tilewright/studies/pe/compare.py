@@ -155,8 +155,7 @@ def compare(
 ) -> PEComparison:
     """Compare all PEs, and ``further`` blocks and the user's ``own``, in every technology.
 
-    A missing record of the former is an error that names its command. A block of ``further`` that
-    has no up-to-date record is synthesised and simulated now; nothing is written.
+    A block of ``further`` that has no up-to-date record is measured now; nothing is written.
     """
     comparisons = tuple(compare_in(technology, further, own) for technology in technologies)
     wires = {
@@ -169,7 +168,6 @@ def compare(
 def compare_in(
     technology: Technology, further: Sequence[str] = (), own: Sequence[OwnPE] = ()
 ) -> Comparison:
-    """Compare all PEs, and ``further`` blocks and the user's ``own``, in one technology."""
     records = {name: _recorded(spec, technology) for name, spec in PES.items()}
     records |= {spec: _measured(spec, technology) for spec in further if spec not in PES.values()}
     records |= {pe.top: measure_own(pe, technology) for pe in own}
@@ -182,10 +180,7 @@ def compare_in(
 
 
 def with_wires(comparison: Comparison) -> tuple[Comparison, Comparison] | None:
-    """Compare the PEs that are laid out, without wires and by dies and energies of their layouts.
-
-    Statements are those about such PEs alone. None where fewer than two are laid out.
-    """
+    """Compare the PEs that are laid out before and after that; None where fewer than two are."""
     before = [pe for pe in comparison.pes if pe.die_um2 is not None]
     if len(before) < 2:
         return None
@@ -241,7 +236,6 @@ def _recorded(spec: str, technology: Technology) -> dict[str, Any]:
 
 
 def _laid_out(pe: Measured, technology: str) -> Measured:
-    """The PE with the figures of its layout record, if it has one."""
     record = _layout_records().get((resolve(pe.spec).slug, technology))
     if record is None:
         return pe
@@ -294,7 +288,6 @@ def _rows(name: str, record: dict[str, Any]) -> Iterator[Measured]:
 
 
 def _wired(pe: Measured) -> Measured:
-    """The PE with the area of its die, and delay and energy with wires."""
     assert pe.die_um2 is not None and pe.layout_ps is not None and pe.layout_fj_per_mac is not None
     return replace(
         pe,
@@ -360,10 +353,7 @@ _RANKED = {  # after synthesis and after layout
 
 
 def orders_table(technologies: Sequence[Technology]) -> str:
-    """Ranks of the laid-out PEs after synthesis and after layout, as the table of docs/physical.md.
-
-    A PE that has several modes counts with its first.
-    """
+    """Ranks of the laid-out PEs, in their first mode, as the table of docs/physical.md."""
     columns: dict[str, dict[str, str]] = {}
     for technology in technologies:
         pes = {p.spec: p for p in reversed(compare_in(technology).pes) if p.die_um2 is not None}

@@ -160,10 +160,7 @@ def energy_record(record: dict[str, Any], result: Synthesis) -> dict[str, Any]:
 def record_jobs(
     specs: Sequence[str], technologies: Sequence[Technology], *, only_stale: bool = False
 ) -> list[tuple[str, Technology, bool]]:
-    """List the jobs of :func:`update_records`; ``specs`` are by default all PEs compared.
-
-    Every PE with clock gates and without; a block that is no PE is refused.
-    """
+    """List the jobs of :func:`update_records`, with clock gates and without; by default all PEs."""
     for spec in specs:
         pe_bench(resolve(spec))
     return [
@@ -190,7 +187,6 @@ def update_records(jobs: Sequence[tuple[str, Technology, bool]]) -> Iterator[str
 
 
 def _runs(params: BlockParams, result: Synthesis) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Measure each kind of data and, on real data, each variant; yields name and figures."""
     bench = pe_bench(params)
     for kind in KINDS:
         for variant in bench.variants if kind == "real" else (bench.usual_variant,):

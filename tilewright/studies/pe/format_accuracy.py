@@ -26,10 +26,7 @@ class FormatAccuracy:
 
 
 def real_operands() -> tuple[NDArray, NDArray]:
-    """Return activations (streams, dots, length) and weights (streams, length) as real numbers.
-
-    Weights are those of the samples, int4 with a scale for 128: no format is better than they are.
-    """
+    """Return activations (streams, dots, length) and int4 weights (streams, length) as numbers."""
     found = samples()
     activations = decode(FP16, found["activation"])
     scales = np.repeat(decode(FP16, found["scale"]), WEIGHT_GROUP, axis=-1)

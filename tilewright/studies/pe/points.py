@@ -75,11 +75,7 @@ def point_specs() -> Iterator[tuple[str, BlockParams, str]]:
 
 
 def renew_points(**options: Any) -> tuple[Failure, ...]:
-    """Measure every point and write the record; return those that failed.
-
-    ``options`` are those of :func:`tilewright.studies.sweeps.sweep.run_jobs`; results of
-    earlier runs on the same sources are reused. A wrong result on a netlist is a failure.
-    """
+    """Measure every point, with options of ``run_jobs``, and write the record; return failures."""
     wanted = [(name, Job(spec, TECHNOLOGY, energy=True)) for name, _, spec in point_specs()]
     jobs = [job for _, job in wanted]
     outcomes = run_jobs(jobs, **options)

@@ -88,10 +88,7 @@ class FrontierPoint:
 
 
 def _weights_per_cycle(params: DecaParams, metrics: dict[str, float]) -> float:
-    """Weights that DECA gives per cycle once data has arrived, over the paper's twelve schemes.
-
-    The mean over the schemes is the geometric one.
-    """
+    """Weights a cycle once data has arrived: the geometric mean over the paper's twelve schemes."""
     from tilewright.golden.deca.cycles import expected_cycles
     from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
 
@@ -113,7 +110,6 @@ def _results_per_ns(params: BlockParams, metrics: dict[str, float]) -> float:
 
 
 def _all(block: str, *axes: str) -> tuple[str, ...]:
-    """Specs of every combination of values that the block accepts."""
     return expand(block, [parse_axis(text) for text in axes]).specs
 
 
@@ -215,10 +211,7 @@ def update_frontier(
     cluster: str | None = None,
     out: Path | None = None,
 ) -> tuple[Failure, ...]:
-    """Work out all designs of a frontier again and return those that failed.
-
-    A technology's record is written only if every design of it got through.
-    """
+    """Work out all designs again and write complete records; return designs that failed."""
     jobs = [job for job in jobs_of(frontier) if job.technology in technologies]
     outcomes = run_jobs(jobs, workers=workers, cluster=cluster, out=out)
     for technology in technologies:

@@ -192,9 +192,7 @@ def run_sweep(
     """Synthesise every combination of values on ``axes`` that ``block`` accepts.
 
     Each is mapped for ``goal`` (area by default), or to the smallest netlist that meets a clock of
-    ``clock_ps``. With ``simulate_cases``, its bench runs that many cases on its Verilog; with
-    ``energy``, a PE's netlist computes dot products of a language model, and its energy for a
-    multiply-add is known. The rest is as of :func:`run_jobs`.
+    ``clock_ps``. The rest is as of :class:`Job` and :func:`run_jobs`.
     """
     if clock_ps is not None and goal is not None:
         raise CommandError("--clock chooses the goal itself: leave out --goal")
@@ -248,7 +246,6 @@ def run_jobs(
 
 
 def _run(jobs: Sequence[Job], workers: int, cluster: str | None) -> Iterator[tuple[Job, Outcome]]:
-    """Every job with its outcome, in the order in which they end."""
     if cluster is None and min(workers, len(jobs)) <= 1:
         yield from ((job, work_out(job)) for job in jobs)
         return
@@ -275,7 +272,6 @@ def _processes(workers: int) -> Iterator[Executor]:
 
 @contextmanager
 def _on_dask(address: str) -> Iterator[Executor]:
-    """The workers of the scheduler at ``address``, which must have these sources."""
     try:
         from distributed import Client
     except ImportError:
@@ -352,7 +348,6 @@ def _result(job: Job) -> Result:
 
 
 def _simulate(job: Job) -> dict[str, Any]:
-    """The block's own bench on its Verilog; a failure is the variant's."""
     numbers = DEFAULT.run(job.spec, cocotb_tests(resolve(job.spec)), cases=job.simulate)
     counted = {name: numbers.get(name) for name in ("cases", "cycles")}
     return {"simulator": default_simulator(), **counted}
