@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilewright.api.blocks import Block, block, blocks
     from tilewright.api.comparison import compare
-    from tilewright.api.files import load
-    from tilewright.api.models import compile, llm, models, systems
+    from tilewright.api.models import compile, llm, load, models, systems
     from tilewright.api.weights import compress
 
 __version__ = "0.3.0"  # here and not in the package's metadata: a checkout alone has none
@@ -35,7 +34,7 @@ _HOME = {
     "compile": "models",
     "compress": "weights",
     "llm": "models",
-    "load": "files",
+    "load": "models",
     "models": "models",
     "systems": "models",
 }

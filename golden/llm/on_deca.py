@@ -143,7 +143,7 @@ class DecaFormat(Format):
         self._head = tile_product(matrices[HEAD])
 
     def multiply(self, site: Site, layer: int, values: Floats, linear: Linear) -> Floats:
-        result = times(self._products[id(linear)], values)
+        result = self._product(linear, values)
         if linear.bias is not None:
             result += linear.bias
         return result
@@ -151,6 +151,9 @@ class DecaFormat(Format):
     def head(self, values: Floats, weights: Floats) -> Floats:
         """Logits (1, vocabulary) of the last token alone."""
         return times(self._head, values[-1:])
+
+    def _product(self, linear: Linear, values: Floats) -> Floats:
+        return times(self._products[id(linear)], values)
 
 
 def tile_product(matrix: CompressedMatrix) -> TileProduct:

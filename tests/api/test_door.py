@@ -13,7 +13,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import api
-from tilewright.api.files import load
+from tilewright.api.models import load
 from tilewright.base.table import Reported
 
 MODULES = [f"tilewright.api.{module.name}" for module in pkgutil.iter_modules(api.__path__)]

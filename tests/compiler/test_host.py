@@ -16,7 +16,7 @@ from tilewright.compiler.folder import open_folder
 from tilewright.compiler.generate import Session
 from tilewright.compiler.host import Runner
 from tilewright.compiler.timing import layer_times
-from tilewright.studies.accelerators import accelerator_of
+from tilewright.studies.sessions import accelerator_of
 
 SMALL = ("anda:small", "harmonia:small")
 # Steps of several tokens, as at the published size.

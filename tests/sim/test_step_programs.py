@@ -26,7 +26,7 @@ from tilewright.sim.serving import Question, ask
 from tilewright.sim.step_programs import attention_time, step_time
 from tilewright.sim.sweep import points_of, sweep
 from tilewright.sim.workload import Batch, Pass
-from tilewright.studies.accelerators import accelerator_of
+from tilewright.studies.sessions import accelerator_of
 
 SMOLLM2, LLAMA = resolve_model("smollm2-135m"), resolve_model("llama-2-7b")
 PARTS = ["projections", "attention", "feed-forward", "head"]

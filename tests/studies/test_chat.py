@@ -8,7 +8,7 @@ from tilewright.base.errors import CommandError
 from tilewright.golden.llm.model import Chat
 from tilewright.golden.llm.start import chat_of_folder, chat_of_gguf
 from tilewright.golden.llm.tokenizer import BytePairs
-from tilewright.studies.chat import chat_tokens
+from tilewright.studies.sessions import chat_tokens
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content']"

@@ -23,7 +23,7 @@ from tilewright.studies.sweeps.frontiers import (
     load_frontier_record,
     pareto,
 )
-from tilewright.studies.sweeps.sweep import Failure, Metric, Result
+from tilewright.studies.sweeps.sweep import Failure, Result
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.record import flow_sha256, sha256, store_record, table_path, tool_versions
@@ -33,7 +33,7 @@ RECORDED = [(name, t) for name, f in FRONTIERS.items() for t in f.technologies]
 
 
 def design(area, throughput):
-    return Design(f"popcount,width={area}", "area", area, throughput, None, "")
+    return Design(f"popcount,width={area}", "area", area, None, throughput, "")
 
 
 def test_best_designs():
@@ -73,7 +73,7 @@ def result_of(job, area, delay):
         technology=job.technology,
         goal=job.goal,
         parameters={},
-        metrics={"area": Metric(area, "um2"), "delay": Metric(delay, "ps")},
+        metrics={"area": {"value": area}, "delay": {"value": delay}},
         rtlil_sha256=sha256(job.spec),
     )
 

@@ -11,9 +11,9 @@ from tilewright.compiler.compile import Options, compile_model
 from tilewright.compiler.folder import open_folder
 from tilewright.compiler.generate import Session
 from tilewright.compiler.host import Runner
-from tilewright.studies.accelerators import accelerator_of
 from tilewright.studies.measured import load_measured
 from tilewright.studies.rtl_token import CASES, case_folder, main, record_name, run_tokens
+from tilewright.studies.sessions import accelerator_of
 
 HARMONIA, ANDA = (load_measured(record_name(name)) for name in ("harmonia", "anda"))
 DOCS = Path(__file__).parents[2] / "docs"

@@ -12,11 +12,13 @@ from tilewright.base.console import progress
 from tilewright.base.table import Reported, Table
 
 if TYPE_CHECKING:
+    from tilewright.api.weights import PackedWeights
     from tilewright.compiler.compile import Recipe
     from tilewright.compiler.folder import ModelFolder
     from tilewright.compiler.generate import Cost, Generation
     from tilewright.sim.llm import LlmResult
     from tilewright.sim.serving import GenerationResult
+    from tilewright.torch.recipe import Recipe as TorchRecipe
 
 
 def llm(
@@ -234,7 +236,7 @@ class CompiledLLM(Reported):
             Called with each piece of the text of the first sequence, such as ``print``.
         """
         from tilewright.compiler.text import Text
-        from tilewright.studies.accelerators import session_of
+        from tilewright.studies.sessions import session_of
 
         session = session_of(self.folder, prompt, latency=latency, rtl=rtl, chat=chat)
         ends = () if ignore_end else self.folder.chat.ends
@@ -329,4 +331,35 @@ def _row(phase: str, cost: Cost) -> tuple[str, ...]:
         f"{cost.bytes_read / 1e6:.3f}",
         f"{sum(cost.millijoules.values()):.4f}",
         cost.bound,
+    )
+
+
+def load(path: str | Path) -> CompiledLLM | PackedWeights | TorchRecipe:
+    """Open a compiled model's folder, a packed ``.safetensors`` file or a ``.toml`` recipe.
+
+    Examples
+    --------
+    >>> import tilewright as tw
+    >>> tiny = tw.compile("tiny-llama", on="harmonia:small", context=32)
+    >>> tw.load(tiny.folder.path).folder.manifest["target"]
+    'harmonia:small'
+    """
+    path = Path(path)
+    if (path / "manifest.json").is_file():
+        from tilewright.compiler.folder import open_folder
+
+        return CompiledLLM(open_folder(path))
+    if path.suffix == ".safetensors":
+        from tilewright.api.weights import PackedWeights
+        from tilewright.golden.deca.packed import PackedModel
+
+        return PackedWeights(path, PackedModel(path))
+    if path.suffix == ".toml":
+        from tilewright.torch.recipe import Recipe
+
+        return Recipe.load(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist")
+    raise ValueError(
+        f"{path} is no folder of tilewright compile, packed .safetensors file or .toml recipe"
     )

@@ -47,11 +47,10 @@ from tilewright.golden.weights import Weights
 from tilewright.sim.models import resolve_model
 from tilewright.sim.step_programs import step_time
 from tilewright.sim.workload import Batch, Pass
-from tilewright.studies.accelerators import accelerator_of
 from tilewright.studies.accuracy.checkpoints import model_path
-from tilewright.studies.chat import chat_tokens
 from tilewright.studies.measured import load_measured, write_measured
 from tilewright.studies.rtl_token import FAR, MODEL
+from tilewright.studies.sessions import accelerator_of, chat_tokens
 
 NAMES = {"harmonia": "model_on_harmonia", "anda": "model_on_anda"}  # of records
 COMMAND = "python -m tilewright.studies.model_record"
@@ -87,7 +86,7 @@ def predicted_cycles(context: int, phase: str, on: str = "harmonia") -> int:
 
 def generation(on: str) -> Record:
     """The answer of ``tilewright run --chat``, its costs, and one layer on the clock."""
-    folder = open_folder(compiled_folder(MODEL, Options(target=on)), check=False)
+    folder = _compiled(MODEL, Options(target=on))
     runner = Runner(folder)
     encode = partial(chat_tokens, folder.chat, folder.tokenizer)
     session = Session(runner, QUESTION, accelerator_of(runner.machine), encode=encode)
@@ -105,6 +104,10 @@ def generation(on: str) -> Record:
         "layers": [_by_part(layer) for layer in timing.layers],
         "timeline": _one_layer(timing),
     }
+
+
+def _compiled(model: str, options: Options) -> ModelFolder:
+    return open_folder(compiled_folder(model, options), check=False)
 
 
 def _by_part(time: LayerTime) -> Record:
@@ -193,8 +196,7 @@ def agreement(on: str) -> Record:
     """Tokens, logits and perplexity of the machine and of the engine, which models no machine."""
     model = load_model(MODEL)
     assert model.tokenizer is not None
-    options = Options(target=on, context=SCORED + 16)
-    folder = open_folder(compiled_folder(MODEL, options), check=False)
+    folder = _compiled(MODEL, Options(target=on, context=SCORED + 16))
     plan = folder.plan
     quantised, _ = _quantised(model, plan)
     tokens = [int(k) for k in model.tokenizer.encode(PROMPT)]
@@ -214,7 +216,7 @@ def agreement(on: str) -> Record:
                 "machine": [other, float(got[other]), float(got[tokens[0]])],
             }
         )
-    text = [int(k) for k in model.tokenizer.encode(default_text()[:8000])[:SCORED]]
+    text = _scored_text(model, SCORED)
     scores = Runner(folder, latency=FAR).score(text)
     formats = {
         "full precision": plain_logits(model, text),
@@ -239,13 +241,11 @@ def agreement(on: str) -> Record:
 def rounding(on: str) -> Record:
     """On Anda: an engine that rounds where the machine rounds, and the effect of rounding alone."""
     require(on == "anda", f"no engine rounds as {on} does: that section is Anda's")
-    model = load_model(MODEL)
-    assert model.tokenizer is not None
-    folder = open_folder(compiled_folder(MODEL, Options(target=on)), check=False)
+    model, folder = load_model(MODEL), _compiled(MODEL, Options(target=on))
     machine = folder.plan.machine
     assert isinstance(machine, AndaMachine)
     quantised, head = _quantised(model, folder.plan)
-    text = [int(k) for k in model.tokenizer.encode(default_text()[:8000])[:SCORED]]
+    text = _scored_text(model, SCORED)
     exact = RoundedModel(machine.params, machine.mantissas, quantised, head).feed(text)
     # Token by token: the formulas add in the order of decode steps, not in that of a prompt's.
     runner = Runner(folder, latency=FAR)
@@ -295,28 +295,28 @@ def _in_a_process(part: Callable[[str, Options], Record], path: str, options: Op
 
 
 def _larger_text(path: str, options: Options) -> Record:
-    runner = Runner(open_folder(compiled_folder(path, options), check=False), latency=FAR)
+    runner = Runner(_compiled(path, options), latency=FAR)
     (done,) = Session(runner, PROMPT, accelerator_of(runner.machine)).generate(LARGER_TOKENS)
     cycles = [run.cycles for run in done.programs if run.kind == "decode"]
     return {"text_of_prompt": PROMPT, "text": done.text, "decode_cycles": cycles}
 
 
-def _scored_text(path: str) -> list[int]:
-    tokenizer = load_model(path).tokenizer
-    assert tokenizer is not None
-    return [int(k) for k in tokenizer.encode(default_text()[:8000])[:LARGER_SCORED]]
+def _scored_text(model: Model, tokens: int) -> list[int]:
+    assert model.tokenizer is not None
+    return [int(k) for k in model.tokenizer.encode(default_text()[:8000])[:tokens]]
 
 
 def _larger_machine(path: str, options: Options) -> Record:
-    text = _scored_text(path)
-    runner = Runner(open_folder(compiled_folder(path, options), check=False), latency=FAR)
+    text = _scored_text(load_model(path, lazy=True), LARGER_SCORED)
+    runner = Runner(_compiled(path, options), latency=FAR)
     return {"machine": perplexity(runner.score(text), text)}
 
 
 def _larger_engine(path: str, options: Options) -> Record:
-    text, model = _scored_text(path), load_model(path)
+    model = load_model(path)
+    text = _scored_text(model, LARGER_SCORED)
     full = perplexity(plain_logits(model, text), text)
-    plan = open_folder(compiled_folder(path, options), check=False).plan
+    plan = _compiled(path, options).plan
     quantised, _ = _quantised(model, plan)
     del model
     engine = perplexity(_reference(plan, quantised, len(text)).feed(text), text)

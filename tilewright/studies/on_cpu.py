@@ -25,11 +25,11 @@ from tilewright.sim.deca_stream import Integration
 from tilewright.sim.on_server import steps_on_server
 from tilewright.sim.scheme import scheme_and_density
 from tilewright.sim.system import Server
-from tilewright.sim.target import Target, resolve_target
+from tilewright.sim.target import resolve_target
 from tilewright.sim.workload import Batch, Pass, Step
-from tilewright.studies.chat import encoder
 from tilewright.studies.runs.deca_gemm import run_matrix
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
+from tilewright.studies.sessions import encoder
 
 FOLLOWED = 160  # tiles of a matrix that the stream model follows
 
@@ -51,14 +51,10 @@ class MatrixTiles:
 
 
 def matrix_tiles(
-    params: DecaParams,
-    machine: Server,
-    name: str,
-    matrices: list[CompressedMatrix],
-    integration: Integration | None = None,
+    params: DecaParams, machine: Server, name: str, matrices: list[CompressedMatrix]
 ) -> MatrixTiles:
     """Follow the first tiles of the first of these matrices, as one core of ``machine`` does."""
-    how = integration or Integration()
+    how = Integration()
     first = matrices[0].tiles.first(FOLLOWED)
     times = stream_by_tepls(
         params,
@@ -160,7 +156,9 @@ class CpuSession:
     ):
         params = resolve_as(DecaParams, options.block)
         self.params, self.block = params, options.block
-        self.target = _server(options, params)
+        self.target = resolve_target(options.system, block=params)
+        if self.target.server is None:
+            raise CommandError(f"--system of a DECA is a server, not {options.system}")
         tick("reading")
         packed = Path(source).suffix == PACKED
         if packed:
@@ -229,17 +227,14 @@ class CpuSession:
         """
         self.check(tokens)
         check_temperature(temperature)
-        logits = self.session.feed(self.prompt)[-1]
         found: list[int] = []
-        while True:
+        while len(found) < tokens:
+            logits = self.session.feed(found[-1:] or self.prompt)[-1]
             found.append(chosen(logits, temperature, np.random.default_rng((seed, len(found)))))
-            ended = found[-1] in ends
-            if not ended:
-                tell(found[-1])
-            if ended or len(found) == tokens:
-                break
-            logits = self.session.feed(found[-1:])[-1]
-        return self._result(found, found[: -1 if ended else None], rtl)
+            if found[-1] in ends:
+                return self._result(found, found[:-1], rtl)
+            tell(found[-1])
+        return self._result(found, found, rtl)
 
     def _result(
         self, found: list[int], shown: list[int], rtl: list[RtlTiles] | None
@@ -248,9 +243,13 @@ class CpuSession:
         assert machine is not None
         prompt = len(self.prompt)
         kinds = list(self._kinds())
-        first, remarks = self._cost([Pass(Batch(((1, prompt),)), None)], prompt)
-        passes = [Pass(Batch(((1, prompt + k),))) for k in range(1, len(found))]
-        decode = self._cost(passes, len(passes)) if passes else None
+        steps = [
+            step_on_server(self.model.config, self.target, self.scheme, one, None)
+            for one in (
+                Pass(Batch(((1, prompt),)), None),
+                *(Pass(Batch(((1, prompt + k),))) for k in range(1, len(found))),
+            )
+        ]
         return CpuGeneration(
             model=self.model.name,
             block=self.params.slug,
@@ -263,30 +262,26 @@ class CpuSession:
             text=decoded(self.model.tokenizer, shown),
             matrices=kinds,
             core_cycles_per_token=round(sum(m.tiles * m.cycles_per_tile for m in kinds)),
-            prefill=first,
-            decode=None if decode is None else decode[0],
+            prefill=self._cost(steps[:1], prompt),
+            decode=self._cost(steps[1:], len(steps) - 1) if len(steps) > 1 else None,
             rtl=rtl,
-            remarks=decode[1] if decode is not None else remarks,
+            remarks=steps[-1].remarks,
         )
 
     def _kinds(self) -> Iterator[MatrixTiles]:
         assert self.target.server is not None
-        names = [*self.model.layers[0].linears, HEAD]
-        for name in names:
-            matrices = [
-                self.matrices[name if name == HEAD else f"layers.{number}.{name}"]
-                for number in range(1 if name == HEAD else len(self.model.layers))
-            ]
+        layers = range(len(self.model.layers))
+        for name in self.model.layers[0].linears:
+            matrices = [self.matrices[f"layers.{number}.{name}"] for number in layers]
             yield matrix_tiles(self.params, self.target.server, name, matrices)
+        yield matrix_tiles(self.params, self.target.server, HEAD, [self.matrices[HEAD]])
 
-    def _cost(self, passes: list[Pass], tokens: int) -> tuple[CpuCost, tuple[str, ...]]:
-        steps = [self._step(one) for one in passes]
+    def _cost(self, steps: list[Step], tokens: int) -> CpuCost:
         weights = sum(matrix.size for matrix in self.matrices.values())
         joules: dict[str, float] = {}
-        for step in steps:
-            for name, value in step.joules_by_part.items():
-                joules[name] = joules.get(name, 0.0) + value
-        cost = CpuCost(
+        for name, value in (part for step in steps for part in step.joules_by_part.items()):
+            joules[name] = joules.get(name, 0.0) + value
+        return CpuCost(
             tokens=tokens,
             milliseconds=1e3 * sum(step.seconds for step in steps),
             milliseconds_of_products=sum(
@@ -296,10 +291,6 @@ class CpuSession:
             joules=joules,
             bound=steps[-1].bound,
         )
-        return cost, steps[-1].remarks
-
-    def _step(self, one: Pass) -> Step:
-        return steps_on_server(self.model.config, self.target, self.scheme, [one], None)[0]
 
 
 def _schemes_of(matrices: dict[str, CompressedMatrix], params: DecaParams) -> tuple[str, str]:
@@ -316,13 +307,6 @@ def _schemes_of(matrices: dict[str, CompressedMatrix], params: DecaParams) -> tu
             name = f"{name}_{share:.4g}%"
         found.append(name)
     return found[0], found[1]
-
-
-def _server(options: CpuOptions, params: DecaParams) -> Target:
-    target = resolve_target(options.system, block=params)
-    if target.server is None:
-        raise CommandError(f"--system of a DECA is a server, not {options.system}")
-    return target
 
 
 def _storage(text: str, params: DecaParams) -> Storage:

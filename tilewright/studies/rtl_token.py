@@ -23,10 +23,10 @@ from tilewright.compiler.host import LATENCY, Runner
 from tilewright.compiler.program import Program
 from tilewright.compiler.sizes import Step
 from tilewright.golden.params.block import require
-from tilewright.studies.accelerators import accelerator_of
 from tilewright.studies.measured import write_measured
 from tilewright.studies.runs.program import simulate_program
 from tilewright.studies.runs.simulation import NATIVE, Simulation
+from tilewright.studies.sessions import accelerator_of
 from tilewright.verify.simulators import require_simulator
 
 

@@ -151,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
         args.prompt = prompts[0]
         return _run_on_cpu(args)
     _refuse_cpu_options(args)
-    from tilewright.studies.accelerators import session_of
+    from tilewright.studies.sessions import session_of
 
     folder = _folder(args, prompts)
     _remark_on(folder.tokenizer)
@@ -239,7 +239,7 @@ def _folder(args: argparse.Namespace, prompts: list[str]) -> "ModelFolder":
     from tilewright.compiler.folder import open_folder
     from tilewright.compiler.text import check_context
     from tilewright.golden.llm.load import load_model
-    from tilewright.studies.chat import encoder
+    from tilewright.studies.sessions import encoder
 
     path = Path(args.model)
     if (path / "manifest.json").is_file():

@@ -116,7 +116,7 @@ def _print_sweep(found: "Sweep", varied: Sequence[str], *, as_json: bool) -> Non
     header += ["CASES", "CYCLES"] if simulated else []
     rows = []
     for result in found.results:
-        metrics = {name: metric.value for name, metric in result.metrics.items()}
+        metrics = {name: metric["value"] for name, metric in result.metrics.items()}
         row = [result.parameters[name] for name in varied]
         row += [result.technology, result.goal, f"{metrics['area']:.2f}", metrics["cells"]]
         row += [metrics["register_bits"], f"{metrics['delay']:.1f}"]

@@ -105,9 +105,9 @@ def _point(name: str, result: Result) -> Point:
         adder=fields["adder"],
         bounded=fields.get("bounded", False),
         spec=result.spec,
-        area_um2=metrics["area"].value,
-        delay_ps=metrics["delay"].value,
-        fj_per_mac=metrics["energy"].value,
+        area_um2=metrics["area"]["value"],
+        delay_ps=metrics["delay"]["value"],
+        fj_per_mac=metrics["energy"]["value"],
         rtlil_sha256=result.rtlil_sha256,
     )
 

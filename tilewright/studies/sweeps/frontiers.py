@@ -5,7 +5,7 @@ throughput and the hash of its RTLIL; which of them are best is worked out from 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +67,8 @@ class Design:
     spec: str
     goal: str
     area: float  # um2
-    throughput: float
     delay: float | None  # ps
+    throughput: float
     rtlil_sha256: str
 
 
@@ -110,7 +110,7 @@ def _results_per_ns(params: BlockParams, metrics: dict[str, float]) -> float:
 
 
 def _all(block: str, *axes: str) -> tuple[str, ...]:
-    return expand(block, [parse_axis(text) for text in axes]).specs
+    return expand(block, [parse_axis(text) for text in axes])[0]
 
 
 FRONTIER = "frontier"  # the kind of record
@@ -179,18 +179,11 @@ def frontier_record(
     """The record that ``tilewright sweep --frontier NAME --update-records`` writes."""
     designs = []
     for result in results:
-        metrics = {name: metric.value for name, metric in result.metrics.items()}
-        rate = frontier.throughput(resolve(result.spec), metrics)
-        designs.append(
-            {
-                "spec": result.spec,
-                "goal": result.goal,
-                "area": round(metrics["area"], 3),
-                "delay": metrics.get("delay"),
-                "throughput": round(rate, 4),
-                "rtlil_sha256": result.rtlil_sha256,
-            }
-        )
+        metrics = {name: metric["value"] for name, metric in result.metrics.items()}
+        rate = round(frontier.throughput(resolve(result.spec), metrics), 4)
+        area, delay = round(metrics["area"], 3), metrics.get("delay")
+        design = Design(result.spec, result.goal, area, delay, rate, result.rtlil_sha256)
+        designs.append(asdict(design))
     return {
         "frontier": frontier.name,
         "technology": technology,
@@ -252,15 +245,15 @@ def frontier_points(frontier: Frontier, technologies: Sequence[str]) -> list[Fro
             claim = papers.get(resolve(design.spec))
             points.append(
                 FrontierPoint(
-                    technology,
-                    design.spec,
-                    design.goal,
-                    design.area,
-                    design.delay,
-                    design.throughput,
-                    frontier.unit,
-                    design in best,
-                    f"{claim.paper}, {claim.where}" if claim else None,
+                    technology=technology,
+                    spec=design.spec,
+                    goal=design.goal,
+                    area_um2=design.area,
+                    delay_ps=design.delay,
+                    throughput=design.throughput,
+                    throughput_unit=frontier.unit,
+                    pareto=design in best,
+                    paper=f"{claim.paper}, {claim.where}" if claim else None,
                 )
             )
     return points

@@ -47,14 +47,6 @@ class Job:
     energy: bool = False  # of a PE's multiply-add on real data
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A number with its unit."""
-
-    value: float
-    unit: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """A variant that got through synthesis, and through simulation if that was asked for."""
@@ -63,7 +55,7 @@ class Result:
     technology: str
     goal: str
     parameters: Mapping[str, Any]  # of the block: whole numbers, truth values and names
-    metrics: Mapping[str, Metric]
+    metrics: Mapping[str, Mapping[str, Any]]  # value and unit of each
     rtlil_sha256: str
     longest_path: Mapping[str, Any] | None = None  # start, end and cells in order
     simulation: Mapping[str, Any] | None = None  # simulator, cases and cycles of a passed bench
@@ -91,11 +83,11 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Variants:
-    """Variants of a block, and those that its parameters refuse."""
+class LeftOut:
+    """A combination of values that the block's parameters refuse, and why."""
 
-    specs: tuple[str, ...]
-    left_out: dict[str, str]  # spec -> why
+    spec: str
+    reason: str
 
 
 CONNECT_SECONDS = 20  # for a scheduler to answer, and for its first worker
@@ -126,8 +118,8 @@ def _range(text: str) -> list[str]:
     return [str(k) for k in range(int(low), int(high) + 1)]
 
 
-def expand(block: str, axes: Sequence[Axis]) -> Variants:
-    """Every combination that the block's parameters accept.
+def expand(block: str, axes: Sequence[Axis]) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
+    """Every combination that the block's parameters accept, and those that they refuse.
 
     A name that does not exist is refused, and so is a value that no combination accepts; a
     combination that is refused although its values occur in others is left out.
@@ -156,15 +148,7 @@ def expand(block: str, axes: Sequence[Axis]) -> Variants:
                     why for spec, why in left_out.items() if f",{axis.name}={value}" in f"{spec},"
                 )
                 raise CommandError(f"--vary {axis.name}={value}: {reason}")
-    return Variants(tuple(specs), left_out)
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """A combination of values that the block's parameters refuse, and why."""
-
-    spec: str
-    reason: str
+    return tuple(specs), tuple(LeftOut(spec, why) for spec, why in left_out.items())
 
 
 @dataclass(frozen=True)
@@ -196,7 +180,7 @@ def run_sweep(
     """
     if clock_ps is not None and goal is not None:
         raise CommandError("--clock chooses the goal itself: leave out --goal")
-    variants = expand(block, axes)
+    specs, left_out = expand(block, axes)
     jobs = [
         Job(
             spec,
@@ -206,13 +190,13 @@ def run_sweep(
             simulate=simulate_cases,
             energy=energy,
         )
-        for spec in variants.specs
+        for spec in specs
         for technology in technologies
     ]
     outcomes = run_jobs(jobs, workers=workers, cluster=cluster, out=out)
     return Sweep(
         results=results_of(jobs, outcomes),
-        left_out=tuple(LeftOut(spec, why) for spec, why in variants.left_out.items()),
+        left_out=left_out,
         failures=failures_of(jobs, outcomes),
     )
 
@@ -320,8 +304,8 @@ def _result(job: Job) -> Result:
     if job.by_modules:
         area = area_by_modules(rtlil, params.slug, technology)
         metrics = {
-            "area": Metric(round(area.total, 3), "um2"),
-            "memory_area": Metric(round(area.memory, 3), "um2"),
+            "area": {"value": round(area.total, 3), "unit": "um2"},
+            "memory_area": {"value": round(area.memory, 3), "unit": "um2"},
         }
     else:
         if job.clock is None:
@@ -330,11 +314,14 @@ def _result(job: Job) -> Result:
             netlist = synthesise_for_clock(rtlil, params.slug, technology, job.clock)
         record = block_record(job.spec, params, rtlil, netlist)
         goal, path = netlist.goal.value, record["longest_path"]
-        metrics = {n: Metric(m["value"], m["unit"]) for n, m in record["metrics"].items()}
+        metrics = {
+            n: {"value": m["value"], "unit": m["unit"]} for n, m in record["metrics"].items()
+        }
         if job.clock is not None:
-            metrics["slack"] = Metric(round(job.clock - netlist.delay, 1), "ps")
+            metrics["slack"] = {"value": round(job.clock - netlist.delay, 1), "unit": "ps"}
         if job.energy:
-            metrics["energy"] = Metric(measure_run(params, netlist, "real", "")["total"], "fJ")
+            found = measure_run(params, netlist, "real", "")
+            metrics["energy"] = {"value": found["total"], "unit": "fJ"}
     return Result(
         spec=job.spec,
         technology=job.technology,
@@ -368,11 +355,9 @@ def _file_name(job: Job) -> str:
 
 def results_of(jobs: Sequence[Job], outcomes: dict[Job, Outcome]) -> tuple[Result, ...]:
     """Return the results among the outcomes, in the order of ``jobs``."""
-    found = (outcomes[job] for job in jobs)
-    return tuple(outcome for outcome in found if isinstance(outcome, Result))
+    return tuple(found for job in jobs if isinstance(found := outcomes[job], Result))
 
 
 def failures_of(jobs: Sequence[Job], outcomes: dict[Job, Outcome]) -> tuple[Failure, ...]:
     """Return the failures among the outcomes, in the order of ``jobs``."""
-    found = (outcomes[job] for job in jobs)
-    return tuple(outcome for outcome in found if isinstance(outcome, Failure))
+    return tuple(found for job in jobs if isinstance(found := outcomes[job], Failure))
