@@ -44,21 +44,16 @@ class Session:
     def hidden(self, tokens: ArrayLike) -> Floats:
         """The last layer's result (tokens, width), before the final norm and the head."""
         ids = _checked(self.model, tokens, self.position)
-        x = _embed(self.model, ids, self.position)
+        x = self.model.embedding[ids]
+        if self.model.config.model_type == "gemma3_text":
+            x *= np.float32(np.sqrt(self.model.config.hidden_size))
+        if self.model.positions is not None:
+            x = x + self.model.positions[self.position : self.position + len(ids)]
         rotations = _rotations(self.model, self.position, len(ids))
         for index, cache in enumerate(self._caches):
             x = _layer(self.model, index, x, rotations[index], cache, self.fmt)
         self.position += len(ids)
         return x
-
-
-def _embed(model: Model, tokens: NDArray[np.int64], first: int) -> Floats:
-    x = model.embedding[tokens]
-    if model.config.model_type == "gemma3_text":
-        x *= np.float32(np.sqrt(model.config.hidden_size))
-    if model.positions is not None:
-        x = x + model.positions[first : first + len(tokens)]
-    return x
 
 
 class _Cache:

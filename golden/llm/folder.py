@@ -72,20 +72,16 @@ def read_folder(path: str | Path, *, lazy: bool = False) -> Model:
     path = Path(path)
     content = json_object(path, "config.json")
     readers = _readers(path)
+    kind, factors = content.get("model_type"), None
     try:
-        return _model(path, content, readers, lazy=lazy)
+        if kind in ("llama", "mistral", "qwen2"):
+            config, factors = _llama(path, content)
+        elif kind == "opt":
+            config = _opt(path, content)
+        else:
+            raise ModelError(f"{path}: architecture {kind!r} is not supported; {KNOWN} are")
     except KeyError as error:
         raise ModelError(f"{path}: config.json has no {error}") from None
-
-
-def _model(path: Path, content: dict[str, Any], readers: dict[str, Reader], *, lazy: bool) -> Model:
-    kind, factors = content.get("model_type"), None
-    if kind in ("llama", "mistral", "qwen2"):
-        config, factors = _llama(path, content)
-    elif kind == "opt":
-        config = _opt(path, content)
-    else:
-        raise ModelError(f"{path}: architecture {kind!r} is not supported; {KNOWN} are")
     names = names_of(config.model_type)
     return assemble(
         config,

@@ -32,7 +32,9 @@ def truncate(values: Floats, group: int, mantissa_bits: int) -> Floats:
     require(values.ndim >= 1, "block floating point groups along the last axis; a scalar has none")
     *axes, length = values.shape
     padding = [*[(0, 0)] * len(axes), (0, -length % group)]
-    groups = np.pad(_halves(values), padding).reshape(*axes, -(-length // group), group)
+    # The nearest fp16 values; beyond fp16, and NaN, its largest magnitude with the sign.
+    halves = np.copysign(np.fmin(np.abs(values), _LARGEST), values).astype(np.float16)
+    groups = np.pad(halves.astype(np.float32), padding).reshape(*axes, -(-length // group), group)
     largest = np.abs(groups).max(axis=-1, keepdims=True, initial=0)
     step = np.maximum((largest.view(np.uint32) & _EXPONENT).view(np.float32), _SMALLEST_NORMAL)
     step *= np.float32(2.0 ** (1 - mantissa_bits))  # the worth of a mantissa's last bit
@@ -40,12 +42,6 @@ def truncate(values: Floats, group: int, mantissa_bits: int) -> Floats:
     np.trunc(groups, out=groups)
     groups *= step
     return groups.reshape(*axes, groups.shape[-2] * group)[..., :length]
-
-
-def _halves(values: Floats) -> Floats:
-    """The nearest fp16 values; beyond fp16, and NaN, its largest magnitude with the sign."""
-    saturated = np.copysign(np.fmin(np.abs(values), _LARGEST), values)
-    return saturated.astype(np.float16).astype(np.float32)
 
 
 class AndaFormat(Format):

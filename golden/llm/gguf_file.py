@@ -122,6 +122,10 @@ def _config(path: Path, kind: str, fields: dict[str, Any], tensors: dict[str, An
     embedding = tensors.get(f"{NAMES.embedding}.weight")
     if embedding is None:
         raise ModelError(f"{path}: tensor {NAMES.embedding}.weight is missing")
+    gemma: dict[str, Any] = {}
+    if kind == "gemma3":
+        gemma = {"sliding_window": number("attention.sliding_window"), "layer_norms": 4}
+        gemma |= {"sliding_layers": layers - layers // GEMMA_PERIOD, "query_norm": "head"}
     return LlmShape(
         model_type=ARCHITECTURES[kind],
         num_hidden_layers=layers,
@@ -135,13 +139,8 @@ def _config(path: Path, kind: str, fields: dict[str, Any], tensors: dict[str, An
         norm_eps=number("attention.layer_norm_rms_epsilon"),
         rope_theta=number("rope.freq_base", 10000.0),
         query_bias=kind == "qwen2",
-        **(_gemma(number("attention.sliding_window"), layers) if kind == "gemma3" else {}),
+        **gemma,
     )
-
-
-def _gemma(window: int, layers: int) -> dict[str, Any]:
-    sliding = {"sliding_window": window, "sliding_layers": layers - layers // GEMMA_PERIOD}
-    return {**sliding, "layer_norms": 4, "query_norm": "head"}
 
 
 def _reader(path: Path, tensor: Any, config: LlmShape) -> Reader:

@@ -164,17 +164,21 @@ def compile(
     """
     from tilewright.compiler.compile import Options, compile_model, compiled_folder
     from tilewright.compiler.folder import open_folder
+    from tilewright.golden.formats import resolve_format
 
     chosen: Recipe | None = None
     if recipe is not None:
         from tilewright.studies.recipes import RecipeFile
 
         chosen = cast("Recipe", RecipeFile(Path(recipe)))
+    stored: dict[str, Any] = {"weight_bits": weights}
+    if isinstance(weights, str):
+        stored = {"weight_format": resolve_format(weights)}
     options = Options(
         target=on,
         context=context,
         sequences=sequences,
-        **({"weight_bits": weights} if isinstance(weights, int) else _own(weights)),
+        **stored,
         head_bits=head,
         mantissas=mantissas,
         recipe=chosen,
@@ -186,12 +190,6 @@ def compile(
             folder = Path(to)
             compile_model(str(model), folder, options, lambda doing: tick(doing, steps=0))
     return CompiledLLM(open_folder(folder))
-
-
-def _own(weights: str) -> dict[str, Any]:
-    from tilewright.golden.formats import resolve_format
-
-    return {"weight_format": resolve_format(weights)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,39 +297,36 @@ class Generated(Reported):
     def metrics(self) -> dict[str, float]:
         """Figures to compare with those of another accelerator."""
         figures = {}
-        for phase, cost in (("prefill", self._prefill), ("decode", self.sequences[0].decode)):
-            if cost is not None:
-                figures[f"{phase} cycles"] = float(cost.cycles)
-                figures[f"{phase} tokens/s"] = cost.tokens_per_second
-                figures[f"{phase} mJ"] = sum(cost.millijoules.values())
+        for phase, cost in self._phases.items():
+            figures[f"{phase} cycles"] = float(cost.cycles)
+            figures[f"{phase} tokens/s"] = cost.tokens_per_second
+            figures[f"{phase} mJ"] = sum(cost.millijoules.values())
         return figures
 
     @property
     def report(self) -> Table:
         """Tokens, cycles, rate, traffic and energy of the prompt and of the tokens after it."""
-        rows = []
-        for phase, cost in (("prefill", self._prefill), ("decode", self.sequences[0].decode)):
-            if cost is not None:
-                rows.append(_row(phase, cost))
+        rows = [
+            (
+                phase,
+                f"{cost.tokens}",
+                f"{cost.cycles:,}",
+                f"{cost.milliseconds:.3f}",
+                f"{cost.tokens_per_second:.1f}",
+                f"{cost.bytes_read / 1e6:.3f}",
+                f"{sum(cost.millijoules.values()):.4f}",
+                cost.bound,
+            )
+            for phase, cost in self._phases.items()
+        ]
         header = ("PHASE", "TOKENS", "CYCLES", "MS", "TOKENS/S", "MB READ", "MJ", "BOUND BY")
         return Table(header, rows, self.title)
 
     @property
-    def _prefill(self) -> Cost | None:
-        return self.sequences[0].prefill
-
-
-def _row(phase: str, cost: Cost) -> tuple[str, ...]:
-    return (
-        phase,
-        f"{cost.tokens}",
-        f"{cost.cycles:,}",
-        f"{cost.milliseconds:.3f}",
-        f"{cost.tokens_per_second:.1f}",
-        f"{cost.bytes_read / 1e6:.3f}",
-        f"{sum(cost.millijoules.values()):.4f}",
-        cost.bound,
-    )
+    def _phases(self) -> dict[str, Cost]:
+        first = self.sequences[0]
+        phases = {"prefill": first.prefill, "decode": first.decode}
+        return {name: cost for name, cost in phases.items() if cost is not None}
 
 
 def load(path: str | Path) -> CompiledLLM | PackedWeights | TorchRecipe:

@@ -18,7 +18,6 @@ import sys
 from collections.abc import Callable, Collection, Iterable
 from copy import copy
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from statistics import fmean
 
@@ -141,13 +140,6 @@ def leave_one_out(only: Collection[str] = ()) -> list[LeftOut]:
 def _deviation(claim: Claim) -> float:
     off = answer_number(claim) - claim.number
     return round(off if claim.compare is Compare.ABSOLUTE else off / claim.number, 4)
-
-
-@cache
-def left_out_record() -> tuple[LeftOut, ...]:
-    """Return the results of the last run of ``--leave-one-out``."""
-    rows = json.loads(RECORD.read_text(encoding="utf-8"))["figures"]
-    return tuple(LeftOut(**{**row, "rests_on_it": tuple(row["rests_on_it"])}) for row in rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """A prompt and its continuation on a CPU with AMX and a DECA at every core."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -242,7 +242,12 @@ class CpuSession:
         machine = self.target.server
         assert machine is not None
         prompt = len(self.prompt)
-        kinds = list(self._kinds())
+        layers = range(len(self.model.layers))
+        matrices = {
+            name: [self.matrices[f"layers.{number}.{name}"] for number in layers]
+            for name in self.model.layers[0].linears
+        } | {HEAD: [self.matrices[HEAD]]}
+        kinds = [matrix_tiles(self.params, machine, *some) for some in matrices.items()]
         steps = [
             step_on_server(self.model.config, self.target, self.scheme, one, None)
             for one in (
@@ -267,14 +272,6 @@ class CpuSession:
             rtl=rtl,
             remarks=steps[-1].remarks,
         )
-
-    def _kinds(self) -> Iterator[MatrixTiles]:
-        assert self.target.server is not None
-        layers = range(len(self.model.layers))
-        for name in self.model.layers[0].linears:
-            matrices = [self.matrices[f"layers.{number}.{name}"] for number in layers]
-            yield matrix_tiles(self.params, self.target.server, name, matrices)
-        yield matrix_tiles(self.params, self.target.server, HEAD, [self.matrices[HEAD]])
 
     def _cost(self, steps: list[Step], tokens: int) -> CpuCost:
         weights = sum(matrix.size for matrix in self.matrices.values())

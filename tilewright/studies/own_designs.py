@@ -103,8 +103,9 @@ def read_designs(names: Sequence[str]) -> OwnDesigns:
                 f'{name} is no accelerator, whose file begins with kind = "accelerator",'
                 " no FILE.py:CLASS and no FILE.json"
             )
+    once = {row["spec"]: row for row in pes}  # two designs may name one PE
     return OwnDesigns(
-        accelerators=tuple(accelerators), formats=tuple(formats), pes=tuple(_once(pes))
+        accelerators=tuple(accelerators), formats=tuple(formats), pes=tuple(once.values())
     )
 
 
@@ -116,7 +117,3 @@ def _pes(path: Path) -> list[dict[str, Any]]:
         return [row for row in found["pes"] if ".v:" in row["spec"]]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError):
         raise CommandError(f"{path} is not what `compare pe --json` prints") from None
-
-
-def _once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list({row["spec"]: row for row in rows}.values())

@@ -191,12 +191,14 @@ def unpack_model(
         for name, tensor in model.tensors.items():
             tick(name, 0)
             meter = ErrorMeter()
-            region = writer and writer.region(name, _dtype(tensor), tensor.shape)
+            region = None
+            if writer is not None:
+                region = writer.region(name, _dtype(tensor), tensor.shape)
             for piece in _restored(model, tensor, originals.get(name), meter):
                 if region is not None:
                     region.write(piece)
             errors = (meter.largest, meter.rms, meter.snr_db) if meter.count else ()
-            scheme = tensor.scheme and tensor.scheme.name
+            scheme = None if tensor.scheme is None else tensor.scheme.name
             rows.append(UnpackedTensor(name, tensor.shape, scheme, *errors))
             tick(name)
     return UnpackedFile(packed, output, tuple(rows))

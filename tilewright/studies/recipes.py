@@ -48,7 +48,11 @@ class RecipeFile:
         return replace(
             options,
             target=_target(options.target, recipe, self.path),
-            mantissas=_mantissas(recipe),
+            mantissas=(
+                f"{config.qkv},{config.o},{config.u},{config.d}"
+                if isinstance(config, AndaConfig)
+                else None
+            ),
             weight_bits=config.weight_bits or options.weight_bits,
             group=config.weight_group if config.weight_bits else options.group,
         )
@@ -94,13 +98,6 @@ def _target(target: str, recipe: Recipe, path: Path) -> str:
     wanted = {"initial": config.initial, "local": config.local, "offsets": config.offset_channels}
     changes = [f"{n}={v}" for n, v in wanted.items() if getattr(params, n) != v]
     return ",".join([target, *changes])
-
-
-def _mantissas(recipe: Recipe) -> str | None:
-    config = recipe.config
-    if not isinstance(config, AndaConfig):
-        return None
-    return f"{config.qkv},{config.o},{config.u},{config.d}"
 
 
 def smoothed_model(model: Model, recipe: Recipe, path: Path) -> Model:

@@ -53,19 +53,15 @@ def system_rdl(params: BlockParams) -> str:
     if not registers:
         raise ValueError(f"{params.block} has no registers; anda, harmonia and deca have")
     lines = [f"// Registers of {params.slug}."]
-    for register in _each(registers):
-        lines += _codes(register)
+    for entry in registers:
+        for register in entry.registers if isinstance(entry, RegisterGroup) else (entry,):
+            lines += _codes(register)
     lines += [f"addrmap {params.block} {{", f"    name = {json.dumps(params.summary)};"]
     bits = 8 * REGISTER_BYTES
     lines.append(f"    default regwidth = {bits}; default accesswidth = {bits};")
     for entry in registers:
         lines += [f"    {line}" for line in _component(entry)]
     return "\n".join([*lines, "};", ""])
-
-
-def _each(entries: Iterable[Register | RegisterGroup]) -> Iterator[Register]:
-    for entry in entries:
-        yield from entry.registers if isinstance(entry, RegisterGroup) else (entry,)
 
 
 def _codes(register: Register) -> Iterator[str]:

@@ -63,7 +63,9 @@ def run(args: argparse.Namespace) -> int:
     check_tolerance(tolerance)
     subject = open_from(args)
     wanted = harmonia.variants(args.lengths)
-    if not harmonia.takes_factors(subject):
+    from tilewright.torch.smoothing import factors_fit
+
+    if not factors_fit(subject.model):
         remark("tilewright: no factors pass the norms of queries and keys; their rows are left out")
         wanted = [variant for variant in wanted if not variant.smooth]
     with progress("cache", len(wanted) + subject.shape.num_hidden_layers) as tick:

@@ -76,13 +76,6 @@ def variants(lengths: Sequence[int] = range(ACTIVATION_BITS, 0, -1)) -> list[Var
     ]
 
 
-def takes_factors(subject: Subject) -> bool:
-    """Whether factors fit the model's attention: none pass the norm of a query or a key."""
-    from tilewright.torch.smoothing import factors_fit
-
-    return factors_fit(subject.model)
-
-
 def smallest(
     result: CacheResult, wanted: Sequence[Variant], tolerance: float
 ) -> tuple[str, HarmoniaConfig, bool] | None:

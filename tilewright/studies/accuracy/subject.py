@@ -205,6 +205,8 @@ def open_subject(
         raise CommandError(f"--device must be {' or '.join(DEVICES)}, not {device!r}")
     require(window >= 2, f"window must be at least 2 tokens, not {window}")
     require(tokens >= window, f"{tokens} tokens are fewer than a window of {window}")
+    options: dict[str, Any] = {"text": text, "tokens": tokens, "window": window}
+    options |= {"device": device, "begin": begin}
     words = default_text() if text is None else read_text(text)
     model, encoding, shape = _opened(source, device)
     start = encoding.start.token if begin else encoding.start.before_text
@@ -243,15 +245,7 @@ def open_subject(
             validation_tokens=second * window,
             start=start,
         ),
-        reopened=lambda other: open_subject(
-            source,
-            text=text,
-            tokens=tokens,
-            window=window,
-            weights=other,
-            device=device,
-            begin=begin,
-        ),
+        reopened=lambda other: open_subject(source, **options, weights=other),
     )
 
 

@@ -140,6 +140,7 @@ TASK_FORMATS = (
 )
 TASK_NOISE = ("plain", "Anda 6/6/6/6")  # formats that are measured with disturbed embeddings too
 SCORES = {"acc_raw": "raw", "acc_per_char": "per character", "logits_per_byte": "greedy"}
+NOISE_FIELDS = ("task", "format", "questions", "gained", "lost", "change")
 SEED = 0
 
 
@@ -222,7 +223,8 @@ def measure_tasks(
             for name in formats:
                 if name in noise:
                     right = answers(task, name, ", disturbed")
-                    result["noise"].append(_noise_row(task, name, right, found[name]))
+                    row = _row(task, name, right, found[name])
+                    result["noise"].append({key: row[key] for key in NOISE_FIELDS})
     return result
 
 
@@ -259,10 +261,10 @@ def _right(score: str, question: Question, found: list[Any]) -> bool:
     return scores.index(max(scores)) == question.gold
 
 
-def _row(task: Task, name: str, right: list[bool], plain: list[bool]) -> dict[str, Any]:
+def _row(task: Task, name: str, right: list[bool], before: list[bool]) -> dict[str, Any]:
     count = len(right)
     low, high = interval(sum(right), count)
-    gained, lost = _turned(right, plain)
+    gained, lost = _turned(right, before)
     change_low, change_high = changed_interval(gained, lost, count)
     return {
         "task": task.name,
@@ -279,18 +281,6 @@ def _row(task: Task, name: str, right: list[bool], plain: list[bool]) -> dict[st
         "change": (gained - lost) / count,
         "change_low": change_low,
         "change_high": change_high,
-    }
-
-
-def _noise_row(task: Task, name: str, right: list[bool], before: list[bool]) -> dict[str, Any]:
-    gained, lost = _turned(right, before)
-    return {
-        "task": task.name,
-        "format": name,
-        "questions": len(right),
-        "gained": gained,
-        "lost": lost,
-        "change": (gained - lost) / len(right),
     }
 
 

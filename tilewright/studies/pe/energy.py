@@ -121,6 +121,8 @@ def make_records(
     rtlil = to_rtlil(params, memory_macros=True)
     result = synthesise(rtlil, params.slug, technology, gating=gating)
     record = block_record(spec, params, rtlil, result)
+    bench = pe_bench(params)
+    variants = {kind: (bench.usual_variant,) for kind in KINDS} | {"real": bench.variants}
     return record, {
         **energy_record(record, result),
         "clock_mhz": CLOCK_MHZ,
@@ -134,7 +136,11 @@ def make_records(
             "clock_gates": "cells",
             "energy": "fJ per MAC",
         },
-        "runs": dict(_runs(params, result)),
+        "runs": {
+            f"{kind} {variant}".strip(): measure_run(params, result, kind, variant)
+            for kind in KINDS
+            for variant in variants[kind]
+        },
     }
 
 
@@ -184,13 +190,6 @@ def update_records(jobs: Sequence[tuple[str, Technology, bool]]) -> Iterator[str
             store_record(ENERGY, technology.name, name, energy)
             store_synthesis(record)
             yield f"{spec} {technology.name}"
-
-
-def _runs(params: BlockParams, result: Synthesis) -> Iterator[tuple[str, dict[str, Any]]]:
-    bench = pe_bench(params)
-    for kind in KINDS:
-        for variant in bench.variants if kind == "real" else (bench.usual_variant,):
-            yield f"{kind} {variant}".strip(), measure_run(params, result, kind, variant)
 
 
 def measure_run(params: BlockParams, result: Synthesis, kind: str, variant: str) -> dict[str, Any]:

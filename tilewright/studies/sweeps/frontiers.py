@@ -14,7 +14,7 @@ from tilewright.base.records import load_table
 from tilewright.claims import Claim, claims_of_study
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.deca import DecaParams
-from tilewright.golden.params.harmonia import HarmoniaPeParams, Mode
+from tilewright.golden.params.harmonia import Mode
 from tilewright.golden.params.names import unknown
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.sweeps.sweep import (
@@ -100,10 +100,6 @@ def _weights_per_cycle(params: DecaParams, metrics: dict[str, float]) -> float:
     return float(product ** (1 / len(PAPER_SCHEMES)))
 
 
-def _macs_per_cycle(params: HarmoniaPeParams, metrics: dict[str, float]) -> float:
-    return float(params.macs_per_cycle(Mode.M8W4))
-
-
 def _results_per_ns(params: BlockParams, metrics: dict[str, float]) -> float:
     """A result per clock period, or per longest path where there is no register."""
     return 1000 / metrics["delay"]
@@ -133,7 +129,7 @@ FRONTIERS = {
             name="harmonia",
             title="Harmonia's PE: fold and sub-PEs per accumulator",
             specs=_all("harmonia_pe", "group=16,32", "sub_elements=1,2,4", "fold=1,2,4"),
-            throughput=_macs_per_cycle,
+            throughput=lambda params, _: float(params.macs_per_cycle(Mode.M8W4)),
             unit="MAC/cycle",
         ),
         Frontier(

@@ -224,7 +224,9 @@ def run_jobs(
                 failed += 1
             elif out is not None:
                 text = json.dumps(asdict(outcome), indent=2) + "\n"
-                write_atomic(out / f"{_file_name(job)}.json", text)
+                tail = f"{job.clock:g}ps" if job.clock is not None else job.goal
+                name = f"{resolve(job.spec).slug}.{job.technology}.{tail}.json"
+                write_atomic(out / name, text)
             tick(f"{job.spec} {job.technology}" + (f", {failed} failed" if failed else ""))
     return outcomes
 
@@ -322,6 +324,11 @@ def _result(job: Job) -> Result:
         if job.energy:
             found = measure_run(params, netlist, "real", "")
             metrics["energy"] = {"value": found["total"], "unit": "fJ"}
+    simulation = None
+    if job.simulate:  # a failure of the bench is the variant's
+        numbers = DEFAULT.run(job.spec, cocotb_tests(params), cases=job.simulate)
+        counted = {name: numbers.get(name) for name in ("cases", "cycles")}
+        simulation = {"simulator": default_simulator(), **counted}
     return Result(
         spec=job.spec,
         technology=job.technology,
@@ -330,14 +337,8 @@ def _result(job: Job) -> Result:
         metrics=metrics,
         rtlil_sha256=sha256(rtlil),
         longest_path=path,
-        simulation=_simulate(job) if job.simulate else None,
+        simulation=simulation,
     )
-
-
-def _simulate(job: Job) -> dict[str, Any]:
-    numbers = DEFAULT.run(job.spec, cocotb_tests(resolve(job.spec)), cases=job.simulate)
-    counted = {name: numbers.get(name) for name in ("cases", "cycles")}
-    return {"simulator": default_simulator(), **counted}
 
 
 def known_technologies(chosen: str | None) -> tuple[str, ...]:
@@ -346,11 +347,6 @@ def known_technologies(chosen: str | None) -> tuple[str, ...]:
         return tuple(TECHNOLOGIES)
     load_technology(chosen)
     return (chosen,)
-
-
-def _file_name(job: Job) -> str:
-    tail = f"{job.clock:g}ps" if job.clock is not None else job.goal
-    return f"{resolve(job.spec).slug}.{job.technology}.{tail}"
 
 
 def results_of(jobs: Sequence[Job], outcomes: dict[Job, Outcome]) -> tuple[Result, ...]:
