@@ -51,6 +51,10 @@ OPT = Names(
     up="fc1",
     down="fc2",
 )
+SIZES = (  # that every configuration has, under these names
+    *("num_hidden_layers", "hidden_size", "num_attention_heads"),
+    *("vocab_size", "max_position_embeddings"),
+)
 KNOWN = "llama, mistral, qwen2 and opt"
 FLOATS: dict[str, Callable[[NDArray[np.uint8]], NDArray]] = {  # of bytes, by a tensor's type
     "F64": lambda raw: raw.view("<f8"),
@@ -108,15 +112,11 @@ def _llama(path: Path, content: dict[str, Any]) -> tuple[LlmShape, NDArray[np.fl
     config = LlmShape(
         model_type="qwen2" if qwen else "llama",
         query_bias=qwen,
-        num_hidden_layers=content["num_hidden_layers"],
-        hidden_size=content["hidden_size"],
+        **{name: content[name] for name in SIZES},
         intermediate_size=content["intermediate_size"],
-        num_attention_heads=content["num_attention_heads"],
         num_key_value_heads=content.get("num_key_value_heads") or content["num_attention_heads"],
         head_dim=content.get("head_dim")
         or content["hidden_size"] // content["num_attention_heads"],
-        vocab_size=content["vocab_size"],
-        max_position_embeddings=content["max_position_embeddings"],
         norm_eps=content["rms_norm_eps"],
         rope_theta=content.get("rope_theta") or rope.get("rope_theta", 10000.0),
     )
@@ -150,14 +150,10 @@ def _opt(path: Path, content: dict[str, Any]) -> LlmShape:
     heads = content["num_attention_heads"]
     return LlmShape(
         model_type="opt",
-        num_hidden_layers=content["num_hidden_layers"],
-        hidden_size=width,
+        **{name: content[name] for name in SIZES},
         intermediate_size=content["ffn_dim"],
-        num_attention_heads=heads,
         num_key_value_heads=heads,
         head_dim=width // heads,
-        vocab_size=content["vocab_size"],
-        max_position_embeddings=content["max_position_embeddings"],
     )
 
 

@@ -15,17 +15,7 @@ CHATML = (
     " + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}"
     "{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-LETTERS = [
-    *"abcdefghijklmnopqrstuvwxyz",
-    "Ċ",
-    "Ġ",
-    "<",
-    "|",
-    ">",
-    "_",
-    "<|im_start|>",
-    "<|im_end|>",
-]
+LETTERS = [*"abcdefghijklmnopqrstuvwxyzĊĠ<|>_", "<|im_start|>", "<|im_end|>"]
 WORDS = BytePairs(LETTERS, [], "gpt-2")
 START, END = LETTERS.index("<|im_start|>"), LETTERS.index("<|im_end|>")
 CHAT = Chat((END,), CHATML, {"<|im_start|>": START, "<|im_end|>": END})

@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import yaml
@@ -16,12 +17,13 @@ from tilewright.studies.exports import serving_sim_files, zigzag_files
 
 MODEL = resolve_model("llama-3.2-1b")
 MACHINES = [anda(), harmonia(), baseline("fp-fp")]
+bundle = cache(lambda system: serving_sim_files(resolve_target(system), MODEL))
 
 
 @pytest.mark.parametrize("system", ["spr-hbm", "harmonia"])
 def test_a_bundle_adds_up_to_a_step(system):
     """As LLMServingSim reads it: layers times their kernels, and the head."""
-    files = serving_sim_files(resolve_target(system), MODEL)
+    files = bundle(system)
     folder = f"{system}/llama-3.2-1b/bf16"
     tables = {
         name: list(csv.DictReader(files[f"{folder}/tp1/{name}.csv"].splitlines()))
@@ -67,7 +69,7 @@ def test_experts_of_a_bundle_are_a_table_by_how_many_were_chosen():
 
 
 def test_prompts_of_a_bundle_are_those_of_passes():
-    files = serving_sim_files(resolve_target("spr-hbm"), MODEL)
+    files = bundle("spr-hbm")
     rows = csv.DictReader(files["spr-hbm/llama-3.2-1b/bf16/tp1/attention.csv"].splitlines())
     (time,) = (
         float(row["time_us"])

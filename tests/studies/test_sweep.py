@@ -147,17 +147,15 @@ def test_variants_are_simulated_and_meet_a_clock(capsys):
     assert slack["unit"] == delay["unit"] == "ps"
 
 
-def test_dask_is_asked_for_where_it_is_missing(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    code, _, err = sweep(capsys, *ARGV, "--dask", "tcp://127.0.0.1:1")
-    assert (code, err) == (2, "tilewright: --dask needs Dask: pip install 'tilewright[dask]'\n")
-
-
-def test_no_scheduler(capsys, monkeypatch):
+def test_what_dask_needs_is_said(capsys, monkeypatch):
+    words = (*ARGV, "--dask", "tcp://127.0.0.1:1")
     monkeypatch.setattr(sweeps, "CONNECT_SECONDS", 0.3)
-    code, _, err = sweep(capsys, *ARGV, "--dask", "tcp://127.0.0.1:1")
+    code, _, err = sweep(capsys, *words)
     assert code == 2
     assert err.startswith("tilewright: no Dask scheduler answers at tcp://127.0.0.1:1: ")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    missing = "tilewright: --dask needs Dask: pip install 'tilewright[dask]'\n"
+    assert sweep(capsys, *words)[::2] == (2, missing)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The models once more, in float64 and scalar by scalar where that is bearable."""
 
-from math import cos, exp, log, sin, sqrt
+from math import cos, exp, sin, sqrt
 
 import numpy as np
 
@@ -25,15 +25,6 @@ def naive_logits(model, tokens):
         x = [row + a for row, a in zip(x, attention(model, layer, x), strict=True)]
         x = [row + feed_forward(model, layer, row) for row in x]
     return np.array([model.head.astype(float) @ norm(model, model.final_norm, row) for row in x])
-
-
-def naive_perplexity(model, tokens, window):
-    losses = []
-    for start in range(0, len(tokens) - window + 1, window):
-        piece = tokens[start : start + window]
-        for row, target in zip(naive_logits(model, piece)[:-1], piece[1:], strict=True):
-            losses.append(log(sum(exp(v - row[target]) for v in row)))
-    return exp(sum(losses) / len(losses))
 
 
 def norm(model, n, row):

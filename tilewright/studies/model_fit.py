@@ -185,10 +185,8 @@ def _rounded(value: float | None) -> str:
 
 
 def _residual(name: str, rows: list[Result]) -> Residual:
-    fitted, others = (
-        [abs(r.deviation) for r in rows if r.fitted is fit and r.deviation is not None]
-        for fit in (True, False)
-    )
+    off = [(r.fitted, abs(r.deviation)) for r in rows if r.deviation is not None]
+    fitted, others = ([size for fit, size in off if fit is wanted] for wanted in (True, False))
     (unit,) = {r.deviation_unit for r in rows}
     return Residual(
         table=name,
@@ -197,8 +195,7 @@ def _residual(name: str, rows: list[Result]) -> Residual:
         others=len(others),
         others_mean=fmean(others) if others else None,
         largest=max(fitted + others),
-        # The distance of two percentages is in points.
-        unit="points" if unit == "%" else unit,
+        unit="points" if unit == "%" else unit,  # the distance of two percentages
     )
 
 

@@ -31,38 +31,18 @@ def byte_pairs(splitting="gpt-2"):
     return BytePairs(TOKENS, MERGES, splitting)
 
 
-def test_words_of_gpt2():
-    text = "We're 12 cats,  aren't\n\n we? é3x"
-    words = [
-        "We",
-        "'re",
-        " 12",
-        " cats",
-        ",",
-        " ",
-        " aren",
-        "'t",
-        "\n\n",
-        " we",
-        "?",
-        " é",
-        "3",
-        "x",
-    ]
-    assert list(split("gpt-2", text)) == words
-
-
-def test_words_of_smollm_have_single_digits():
-    assert list(split("smollm", "a  12 b")) == ["a", "  ", "1", "2", " b"]
-    assert list(split("gpt-2", "a  12 b")) == ["a", " ", " 12", " b"]
-
-
-def test_words_of_llama3():
-    text = "I'LL say: 1234\n\nnow!"
-    words = ["I", "'LL", " say", ":", " ", "123", "4", "\n\n", "now", "!"]
-    assert list(split("llama-bpe", text)) == words
-    words[5:7] = ["1", "2", "3", "4"]
-    assert list(split("qwen2", text)) == words
+@pytest.mark.parametrize(
+    ("splitting", "words"),
+    [
+        ("gpt-2", "We|'re| 12| cats|,| | aren|'t|\n\n| we|?| é|3|x"),
+        ("gpt-2", "a| | 12| b"),
+        ("smollm", "a|  |1|2| b"),
+        ("llama-bpe", "I|'LL| say|:| |123|4|\n\n|now|!"),
+        ("qwen2", "I|'LL| say|:| |1|2|3|4|\n\n|now|!"),
+    ],
+)
+def test_words(splitting, words):
+    assert list(split(splitting, words.replace("|", ""))) == words.split("|")
 
 
 @settings(max_examples=30)  # patterns with all letters of Unicode take their time

@@ -1,11 +1,8 @@
 """Weight-only quantisation of tiny models, and the text that ships with Python."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from tilewright.golden.llm.engine import logits
 from tilewright.golden.llm.sites import LINEAR_SITES, Site
 from tilewright.golden.llm.text import default_text, digest, read_text
 from tilewright.golden.llm.tiny import tiny_model
@@ -34,27 +31,9 @@ def test_search_lessens_the_error_that_it_weighs():
         assert (rows[0] <= rows[1] * (1 + 1e-5)).all()
 
 
-def with_weights(model, make):
-    for index, layer in enumerate(model.layers):
-        parts = {
-            name: replace(linear, weight=dequantise(weights).astype(np.float32))
-            for (name, linear), weights in zip(layer.linears.items(), make(index), strict=True)
-        }
-        model = model.with_linears(index, **parts)
-    return model
-
-
-def test_search_keeps_the_model_closer():
-    """Every projection is searched with what it meets."""
+def test_every_projection_is_searched_with_what_it_receives():
     model = tiny_model("llama")
-    want = logits(model, TOKENS)
     searches = [searched_weights(model, k, TOKENS) for k in range(2)]
-    nearest = with_weights(
-        model, lambda k: [quantise(x.weight) for x in model.layers[k].linears.values()]
-    )
-    best = with_weights(model, lambda k: searches[k].values())
-    errors = [np.square(logits(each, TOKENS) - want).mean() for each in (nearest, best)]
-    assert errors[1] < errors[0]
     squares = mean_squares(model, TOKENS)
     for index, site, name in (
         (0, Site.A_O, "output"),

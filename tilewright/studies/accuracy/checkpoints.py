@@ -23,7 +23,7 @@ from tilewright.base.cache import cache_folder
 from tilewright.base.errors import CommandError
 from tilewright.base.files import open_atomic
 from tilewright.golden.llm.assemble import GEMMA_WINDOW_THETA, Names, named_parts
-from tilewright.golden.llm.folder import LLAMA, OPT
+from tilewright.golden.llm.folder import LLAMA, OPT, SIZES
 from tilewright.golden.llm.gguf_file import gguf_tokenizer, read_gguf
 from tilewright.golden.llm.load import SMOLLM2, package_files, smollm2_path
 from tilewright.golden.llm.model import Model, ModelError
@@ -191,25 +191,15 @@ def transformers_model(model: Model) -> Any:
     shape = model.config
     if model.rope_factors is not None:
         raise ModelError(f"{model.name}: rotary factors have no form in Transformers")
-    settings: dict[str, Any] = {
-        name: getattr(shape, name)
-        for name in ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
-    }
-    settings |= {
-        "max_position_embeddings": shape.max_position_embeddings,
-        "tie_word_embeddings": model.head is model.embedding,
-    }
+    same = list(SIZES)
+    settings: dict[str, Any] = {"tie_word_embeddings": model.head is model.embedding}
     if shape.model_type == "opt":
         require(shape.norm_eps == 1e-5, "layer norms of OPT have an epsilon of 1e-5")
         settings |= {"ffn_dim": shape.intermediate_size, "word_embed_proj_dim": shape.hidden_size}
     else:
-        settings |= {
-            "intermediate_size": shape.intermediate_size,
-            "num_key_value_heads": shape.num_key_value_heads,
-            "head_dim": shape.head_dim,
-            "rms_norm_eps": shape.norm_eps,
-            "rope_theta": shape.rope_theta,
-        }
+        same += ["intermediate_size", "num_key_value_heads", "head_dim", "rope_theta"]
+        settings["rms_norm_eps"] = shape.norm_eps
+    settings |= {name: getattr(shape, name) for name in same}
     if shape.model_type == "gemma3_text":
         settings |= {
             "sliding_window": shape.sliding_window,

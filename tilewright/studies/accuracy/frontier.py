@@ -65,26 +65,22 @@ class Prices:
 
 def one_length(lengths: Lengths, group: int = HARMONIA_GROUP) -> HarmoniaConfig:
     """A length for each site, in the order of ``Site``, whatever a token's age."""
-    qkv, o, u, d, query, key, value, weight = lengths
-    return replace(
-        WHOLE,
-        group=group,
-        initial=0,
-        local=0,
-        offset_channels=0,
-        key_bits=(key, key),
-        value_bits=(value, value),
-        site_bits=(qkv, o, u, d, query, weight),
-    )
+    bare = replace(WHOLE, group=group, initial=0, local=0, offset_channels=0)
+    return _with_lengths(bare, lengths, shortest=0)
 
 
 def within_windows(lengths: Lengths) -> HarmoniaConfig:
     """Harmonia with these lengths, in the order of ``Site``, for old tokens; others have 8."""
+    return _with_lengths(WHOLE, lengths, shortest=ACTIVATION_BITS)
+
+
+def _with_lengths(config: HarmoniaConfig, lengths: Lengths, shortest: int) -> HarmoniaConfig:
+    """Keys and values of recent tokens have ``shortest`` bits, unless the old ones have more."""
     qkv, o, u, d, query, key, value, weight = lengths
     return replace(
-        WHOLE,
-        key_bits=(max(ACTIVATION_BITS, key), key),
-        value_bits=(max(ACTIVATION_BITS, value), value),
+        config,
+        key_bits=(max(shortest, key), key),
+        value_bits=(max(shortest, value), value),
         site_bits=(qkv, o, u, d, query, weight),
     )
 

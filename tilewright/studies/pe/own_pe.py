@@ -95,22 +95,16 @@ def _run(
     cycles = 0
     for dot in range(DOTS):
         for at in range(0, LENGTH, lanes):
-            values = dict(quiet)
-            for name in OPERANDS:
-                if name in quiet:
-                    values[name] = _port(codes[name], dot, at, lanes, operands, name)
+            operand = {
+                n: _port(codes[n], dot, at, lanes, operands, n) for n in OPERANDS if n in quiet
+            }
             for cycle in range(held):
-                marks = {
-                    "valid": True,
-                    "start": at < pe.macs,
-                    "first": at % pe.macs == 0 and cycle == 0,
-                }
-                for name, high in marks.items():
-                    if name in quiet:
-                        values[name] = [ones if high else 0]
+                first = at % pe.macs == 0 and cycle == 0
+                high = {"valid": True, "start": at < pe.macs, "first": first}
+                marks = {n: [ones if high[n] else 0] for n in high if n in quiet}
                 counting = dot > 0
                 cycles += counting
-                simulator.step(values, counters if counting else ignored)
+                simulator.step(quiet | operand | marks, counters if counting else ignored)
     activity = simulator.activity(counters, cycles)
     energy = energy_of(netlist, result.technology, activity, 1e6 / CLOCK_MHZ, result.part_of)
     macs = (DOTS - 1) * LENGTH
