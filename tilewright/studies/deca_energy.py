@@ -86,16 +86,10 @@ class Case:
 
 # Those that share a table follow each other.
 CASES = (
-    Case("mxfp4"),
-    Case("mxfp4", data="random"),
-    Case("mxfp4", data="zero"),
+    *(Case("mxfp4", data=data) for data in ("real", "random", "zero")),
     Case("bf8"),
-    Case("bf8", 0.5),
-    Case("bf8", 0.5, "random"),
-    Case("bf8", 0.5, "zero"),
-    Case("bf8", 0.2),
-    Case("bf8", 0.05),
-    Case("bf16", 0.5),
+    *(Case("bf8", 0.5, data) for data in ("real", "random", "zero")),
+    *(Case("bf8", 0.2), Case("bf8", 0.05), Case("bf16", 0.5)),
 )
 
 

@@ -284,21 +284,14 @@ def larger(on: str) -> Record:
         target=on, context=LARGER_SCORED + LARGER_TOKENS, weight_bits=4, head_bits=8, group=GROUP
     )
     found: Record = {"model": LARGER, "weight_bits": 4, "head_bits": 8, "scored": LARGER_SCORED}
-    found |= _in_a_process(_larger_text, path, options)
-    of_machine = _in_a_process(_larger_machine, path, options)
-    return found | {"perplexity": of_machine | _in_a_process(_larger_engine, path, options)}
+    found |= _in_a_process(_larger_machine, path, options)
+    found["perplexity"] |= _in_a_process(_larger_engine, path, options)
+    return found
 
 
 def _in_a_process(part: Callable[[str, Options], Record], path: str, options: Options) -> Record:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(part, path, options).result()
-
-
-def _larger_text(path: str, options: Options) -> Record:
-    runner = Runner(_compiled(path, options), latency=FAR)
-    (done,) = Session(runner, PROMPT, accelerator_of(runner.machine)).generate(LARGER_TOKENS)
-    cycles = [run.cycles for run in done.programs if run.kind == "decode"]
-    return {"text_of_prompt": PROMPT, "text": done.text, "decode_cycles": cycles}
 
 
 def _scored_text(model: Model, tokens: int) -> list[int]:
@@ -307,9 +300,17 @@ def _scored_text(model: Model, tokens: int) -> list[int]:
 
 
 def _larger_machine(path: str, options: Options) -> Record:
-    text = _scored_text(load_model(path, lazy=True), LARGER_SCORED)
-    runner = Runner(_compiled(path, options), latency=FAR)
-    return {"machine": perplexity(runner.score(text), text)}
+    text, folder = (
+        _scored_text(load_model(path, lazy=True), LARGER_SCORED),
+        _compiled(path, options),
+    )
+    runner = Runner(folder, latency=FAR)
+    (done,) = Session(runner, PROMPT, accelerator_of(runner.machine)).generate(LARGER_TOKENS)
+    cycles = [run.cycles for run in done.programs if run.kind == "decode"]
+    del runner  # its memory holds all weights
+    scores = {"machine": perplexity(Runner(folder, latency=FAR).score(text), text)}
+    about = {"text_of_prompt": PROMPT, "text": done.text, "decode_cycles": cycles}
+    return about | {"perplexity": scores}
 
 
 def _larger_engine(path: str, options: Options) -> Record:

@@ -42,17 +42,25 @@ class RecipeFile:
         return sha256(self.path.read_bytes())
 
     def options(self, options: Options) -> Options:
-        recipe = read_recipe(self.path, resolve(options.target).block)
-        config = recipe.config
+        config = read_recipe(self.path, resolve(options.target).block).config
         assert isinstance(config, HarmoniaConfig | AndaConfig)
+        params: Any = resolve_block(options.target, config.method, "compile")
+        if config.group != params.group:
+            raise CommandError(
+                f"{self.path}: group is {config.group}; {params.slug} has {params.group}"
+            )
+        target, mantissas = options.target, None
+        if isinstance(config, AndaConfig):
+            mantissas = f"{config.qkv},{config.o},{config.u},{config.d}"
+        else:
+            wanted = {"initial": config.initial, "local": config.local}
+            wanted["offsets"] = config.offset_channels
+            changes = [f"{n}={v}" for n, v in wanted.items() if getattr(params, n) != v]
+            target = ",".join([target, *changes])
         return replace(
             options,
-            target=_target(options.target, recipe, self.path),
-            mantissas=(
-                f"{config.qkv},{config.o},{config.u},{config.d}"
-                if isinstance(config, AndaConfig)
-                else None
-            ),
+            target=target,
+            mantissas=mantissas,
             weight_bits=config.weight_bits or options.weight_bits,
             group=config.weight_group if config.weight_bits else options.group,
         )
@@ -85,19 +93,6 @@ def read_recipe(path: Path, block: str = "harmonia") -> Recipe:
     if config.weight_bits not in (None, 4, 8):
         raise CommandError(f"{path}: weights have 4 or 8 bits, not {config.weight_bits}")
     return recipe
-
-
-def _target(target: str, recipe: Recipe, path: Path) -> str:
-    config = recipe.config
-    assert isinstance(config, HarmoniaConfig | AndaConfig)
-    params: Any = resolve_block(target, config.method, "compile")
-    if config.group != params.group:
-        raise CommandError(f"{path}: group is {config.group}; {params.slug} has {params.group}")
-    if isinstance(config, AndaConfig):
-        return target
-    wanted = {"initial": config.initial, "local": config.local, "offsets": config.offset_channels}
-    changes = [f"{n}={v}" for n, v in wanted.items() if getattr(params, n) != v]
-    return ",".join([target, *changes])
 
 
 def smoothed_model(model: Model, recipe: Recipe, path: Path) -> Model:

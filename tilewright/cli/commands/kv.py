@@ -1,15 +1,15 @@
 """``tilewright kv``: what shortening the KV cache costs a model."""
 
 import argparse
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.base.console import print_json, print_table, progress, remark
 from tilewright.cli.subject import add_subject_arguments, open_from, save_recipe
 
 if TYPE_CHECKING:
-    from tilewright.studies.accuracy.harmonia import CacheResult
     from tilewright.torch.recipe import Factors
 
 NAME = "kv"
@@ -81,34 +81,36 @@ def run(args: argparse.Namespace) -> int:
             return {name: layer.factors for name, layer in found.items()}
 
         learning = f", steps {args.steps}, seed {args.seed}"
-        result = harmonia.compare_caches(subject, wanted, factors, suffix=learning, tick=tick)
+        rows = harmonia.compare_caches(subject, wanted, factors, suffix=learning, tick=tick)
     if args.recipe is not None:
-        best = harmonia.smallest(result, wanted, tolerance)
+        best = harmonia.smallest(rows, wanted, tolerance)
         name, fmt, smooth = best or ("", None, False)
         save_recipe(args.recipe, subject, fmt, factors() if smooth else None)
         if name:
             remark(f"tilewright: {args.recipe} has {name}")
+    about = asdict(subject.identity)
+    result = {"subject": about, "cache_tokens": harmonia.CACHE_TOKENS, "variants": rows}
     print_json(result) if args.json else _print(result)
     return 0
 
 
-def _print(result: "CacheResult") -> None:
-    subject, first = result.subject, result.variants[0]
+def _print(result: dict[str, Any]) -> None:
+    subject, first = result["subject"], result["variants"][0]
     print(
-        f"{subject.model}, {subject.weights}; {subject.text},"
-        f" {subject.validation_tokens} tokens in windows of {subject.window};"
-        f" cache of {result.cache_tokens} tokens"
+        f"{subject['model']}, {subject['weights']}; {subject['text']},"
+        f" {subject['validation_tokens']} tokens in windows of {subject['window']};"
+        f" cache of {result['cache_tokens']} tokens"
     )
     print_table(
         ("CACHE", "PERPLEXITY", "CHANGE %", "MB", "TIMES SMALLER"),
         [
             (
-                variant.name,
-                f"{variant.perplexity:.4f}",
-                f"{100 * (variant.perplexity / first.perplexity - 1):.2f}",
-                f"{variant.cache_bytes / 1e6:.3f}",
-                f"{first.cache_bytes / variant.cache_bytes:.2f}",
+                variant["name"],
+                f"{variant['perplexity']:.4f}",
+                f"{100 * (variant['perplexity'] / first['perplexity'] - 1):.2f}",
+                f"{variant['cache_bytes'] / 1e6:.3f}",
+                f"{first['cache_bytes'] / variant['cache_bytes']:.2f}",
             )
-            for variant in result.variants
+            for variant in result["variants"]
         ],
     )

@@ -2,13 +2,10 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tilewright.base.console import print_json, print_table, progress, remark
 from tilewright.cli.subject import add_subject_arguments, open_from, save_recipe
-
-if TYPE_CHECKING:
-    from tilewright.studies.accuracy.anda import MachineResult, SearchResult
 
 NAME = "search"
 HELP = "search mantissa lengths within a loss of perplexity, and what they mean on the accelerator"
@@ -51,66 +48,63 @@ def run(args: argparse.Namespace) -> int:
             args.iterations,
             lambda trial: tick(f"{text_of(trial.lengths)}: {trial.perplexity:.3f}"),
         )
-    best = result.outcome.best
-    save_recipe(args.recipe, subject, None if best is None else in_linears(best.lengths))
-    print_json(result.as_record()) if args.json else _print(result)
+    best = result["search"]["best"]
+    save_recipe(args.recipe, subject, None if best is None else in_linears(best["lengths"]))
+    print_json(result) if args.json else _print(result)
     return 0 if best is not None else 1
 
 
-def _print(result: "SearchResult") -> None:
-    subject, search = result.subject, result.outcome
+def _print(result: dict[str, Any]) -> None:
+    subject, search = result["subject"], result["search"]
     text = (
-        f"{subject.text}, {subject.calibration_tokens} tokens to search on,"
-        f" {subject.validation_tokens} to validate, windows of {subject.window}"
+        f"{subject['text']}, {subject['calibration_tokens']} tokens to search on,"
+        f" {subject['validation_tokens']} to validate, windows of {subject['window']}"
     )
     rows = [
-        ("model", f"{subject.model}, {subject.weights}"),
+        ("model", f"{subject['model']}, {subject['weights']}"),
         ("text", text),
-        ("full precision", f"perplexity {search.reference:.4f}"),
-        *_found(result),
+        ("full precision", f"perplexity {search['reference']:.4f}"),
+        *_found(search),
     ]
-    end = "nothing cheaper waits" if search.exhausted else "stopped by --iterations"
-    words = f"{len(search.trials)} combinations, best after {search.found_after}; {end}"
+    exhausted = search["exhausted"]
+    end = "nothing cheaper waits" if exhausted else "stopped by --iterations"
+    words = f"{len(search['trials'])} combinations, best after {search['found_after']}; {end}"
     print_table(("WHAT", "VALUE"), [*rows, ("search", words)])
-    if search.best is None:
-        more = "a larger one" if search.exhausted else "a larger one or more --iterations"
+    if search["best"] is None:
+        more = "a larger one" if exhausted else "a larger one or more --iterations"
         remark(f"tilewright: no combination keeps the tolerance; give {more}")
         return
     print()
     print_table(
         ("MACHINE", "CYCLES", "MS", "SPEED", "MJ", "ENERGY", "MEMORY MB", "MEMORY"),
-        [_machine(machine) for machine in result.machines],
+        [
+            (
+                machine["machine"],
+                f"{machine['cycles']:.0f}",
+                f"{machine['milliseconds']:.3f}",
+                f"{machine['speedup']:.2f}",
+                f"{machine['millijoules']:.3f}",
+                f"{machine['energy_gain']:.2f}",
+                f"{machine['memory_bytes'] / 1e6:.2f}",
+                f"{machine['memory_gain']:.2f}",
+            )
+            for machine in result["machines"]
+        ],
     )
 
 
-def _found(result: "SearchResult") -> list[tuple[str, str]]:
-    from tilewright.studies.accuracy.anda import saving_of
-
-    search, judged = result.outcome, result.validation
-    best = search.best
+def _found(search: dict[str, Any]) -> list[tuple[str, str]]:
+    best, judged = search["best"], search["validation"]
     if best is None:
-        return [("found", f"nothing within {search.tolerance:.2%}")]
+        return [("found", f"nothing within {search['tolerance']:.2%}")]
     rows = [
-        ("lengths", f"{'/'.join(map(str, best.lengths))} (A_qkv/A_o/A_u/A_d)"),
-        ("perplexity", _loss(best.perplexity, search.reference)),
-        ("bit operations", f"{saving_of(best):.2f} times fewer than fp16 by INT4"),
+        ("lengths", f"{'/'.join(map(str, best['lengths']))} (A_qkv/A_o/A_u/A_d)"),
+        ("perplexity", _loss(best["perplexity"], search["reference"])),
+        ("bit operations", f"{best['saving']:.2f} times fewer than fp16 by INT4"),
     ]
     if judged is not None:
         rows.append(("validation", _loss(judged["perplexity"], judged["reference"])))
     return rows
-
-
-def _machine(machine: "MachineResult") -> tuple[str, ...]:
-    return (
-        machine.machine,
-        f"{machine.cycles:.0f}",
-        f"{machine.milliseconds:.3f}",
-        f"{machine.speedup:.2f}",
-        f"{machine.millijoules:.3f}",
-        f"{machine.energy_gain:.2f}",
-        f"{machine.memory_bytes / 1e6:.2f}",
-        f"{machine.memory_gain:.2f}",
-    )
 
 
 def _loss(perplexity: float, reference: float) -> str:

@@ -20,7 +20,7 @@ from tilewright.sim.length_search import (
 from tilewright.sim.pe_units import pe_fj, pe_unit
 from tilewright.sim.records import energy_fj
 from tilewright.sim.workload import linear
-from tilewright.studies.accuracy.subject import Identity, Subject
+from tilewright.studies.accuracy.subject import Subject
 from tilewright.torch.config import AndaConfig
 
 PREFILL = 2048  # tokens, as in the paper's comparison
@@ -42,24 +42,6 @@ class MachineResult:
     speedup: float
     energy_gain: float
     memory_gain: float
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """A search on a subject, and what its lengths are worth on machines; none if none was found."""
-
-    subject: Identity
-    outcome: Outcome
-    validation: dict[str, float] | None  # reference and perplexity on an unseen text
-    machines: tuple[MachineResult, ...]
-
-    def as_record(self) -> dict[str, Any]:
-        """The result as JSON data."""
-        return {
-            "subject": asdict(self.subject),
-            "search": search_record(self.outcome) | {"validation": self.validation},
-            "machines": [asdict(machine) for machine in self.machines],
-        }
 
 
 def search_record(outcome: Outcome, validation: dict[str, float] | None = None) -> dict[str, Any]:
@@ -119,12 +101,16 @@ def cost_of(shape: LlmShape) -> Callable[[Lengths], float]:
 
 def search_lengths(
     subject: Subject, tolerance: float, iterations: int, watch: Watch | None = None
-) -> SearchResult:
+) -> dict[str, Any]:
     """Search lengths that lose at most a share ``tolerance``, and project them onto machines."""
     outcome, validation = searched(subject, tolerance, iterations, watch)
     best = outcome.best
-    machines = () if best is None else compare_machines(subject.shape, best.lengths)
-    return SearchResult(subject.identity, outcome, validation, tuple(machines))
+    machines = [] if best is None else compare_machines(subject.shape, best.lengths)
+    return {
+        "subject": asdict(subject.identity),
+        "search": search_record(outcome) | {"validation": validation},
+        "machines": [asdict(machine) for machine in machines],
+    }
 
 
 def searched(

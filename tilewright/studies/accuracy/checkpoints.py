@@ -128,18 +128,16 @@ class Encoding:
 
 def encoding_of(path: Path, tokenizers: Any) -> Encoding:
     """Open a GGUF file or a folder, if need be with ``AutoTokenizer``, given as ``tokenizers``."""
+    source, options = path, {}
     if path.is_dir():
-        theirs = tokenizers.from_pretrained(path, local_files_only=True)
-        return Encoding(_by(theirs), start_of_folder(path))
-    ours, start = gguf_tokenizer(path)
-    if ours is not None:
-        return Encoding(lambda text: ours.encode(text).tolist(), start)
-    theirs = tokenizers.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
-    return Encoding(_by(theirs), start)
-
-
-def _by(tokenizer: Any) -> Callable[[str], list[int]]:
-    return lambda text: list(tokenizer.encode(text, add_special_tokens=False))
+        start = start_of_folder(path)
+    else:
+        ours, start = gguf_tokenizer(path)
+        if ours is not None:
+            return Encoding(lambda text: ours.encode(text).tolist(), start)
+        source, options = path.parent, {"gguf_file": path.name}
+    theirs = tokenizers.from_pretrained(source, **options, local_files_only=True)
+    return Encoding(lambda text: list(theirs.encode(text, add_special_tokens=False)), start)
 
 
 @contextmanager

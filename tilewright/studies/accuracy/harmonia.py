@@ -9,7 +9,7 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
 from tilewright.golden.params.llm import LlmShape
-from tilewright.studies.accuracy.subject import Identity, Smoothing, Subject
+from tilewright.studies.accuracy.subject import Smoothing, Subject
 from tilewright.torch.config import HarmoniaConfig
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ CACHE_TOKENS = 4096  # for which a cache's size is told, as in the paper
 LEARNING_TOKENS = 256  # of one calibration sequence that factors are learned on
 LEARNING_SEQUENCES = 2
 LEARNING_STEPS = 200
+Row = dict[str, Any]  # of a table of caches: name, perplexity, cache_bytes
 WHOLE = HarmoniaConfig(weight_bits=None, pad=True)  # as published; weights are left as they are
 
 
@@ -29,24 +30,6 @@ class Variant:
     name: str
     fmt: HarmoniaConfig | None
     smooth: bool = False  # with learned factors
-
-
-@dataclass(frozen=True)
-class CacheVariant:
-    """One variant: perplexity on the validation text, and size of the cache."""
-
-    name: str
-    perplexity: float
-    cache_bytes: float
-
-
-@dataclass(frozen=True)
-class CacheResult:
-    """All variants of the cache on one subject; sizes are for ``cache_tokens`` tokens."""
-
-    subject: Identity
-    cache_tokens: int
-    variants: tuple[CacheVariant, ...]
 
 
 def variants(lengths: Sequence[int] = range(ACTIVATION_BITS, 0, -1)) -> list[Variant]:
@@ -77,20 +60,20 @@ def variants(lengths: Sequence[int] = range(ACTIVATION_BITS, 0, -1)) -> list[Var
 
 
 def smallest(
-    result: CacheResult, wanted: Sequence[Variant], tolerance: float
+    rows: Sequence[Row], wanted: Sequence[Variant], tolerance: float
 ) -> tuple[str, HarmoniaConfig, bool] | None:
     """Name, format and factors of the smallest cache whose loss is within ``tolerance``.
 
     Caches without windows or offsets, which the accelerator has, are left out.
     """
-    plain = result.variants[0].perplexity
+    plain = rows[0]["perplexity"]
     kept = [
-        (found.cache_bytes, found.perplexity, number)
-        for number, (found, variant) in enumerate(zip(result.variants, wanted, strict=True))
+        (row["cache_bytes"], row["perplexity"], number)
+        for number, (row, variant) in enumerate(zip(rows, wanted, strict=True))
         if variant.fmt is not None
         and min(variant.fmt.initial, variant.fmt.local) > 0
         and variant.fmt.offset_channels > 0
-        and found.perplexity <= plain * (1 + tolerance)
+        and row["perplexity"] <= plain * (1 + tolerance)
     ]
     best = wanted[min(kept)[2]] if kept else None
     return None if best is None or best.fmt is None else (best.name, best.fmt, best.smooth)
@@ -134,15 +117,16 @@ def compare_caches(
     *,
     suffix: str = "",
     tick: Callable[[str], None] = lambda _: None,
-) -> CacheResult:
+) -> list[Row]:
     """Perplexity on the validation text and size of each variant; ``tick`` receives its name."""
     require(len(subject.validation) > 0, "the text has one window only: none is for validation")
     rows = []
     for variant in wanted:
         tick(variant.name)
         perplexity = measure(subject, variant, factors, suffix=suffix if variant.smooth else "")
-        rows.append(CacheVariant(variant.name, perplexity, cache_bytes(subject.shape, variant.fmt)))
-    return CacheResult(subject.identity, CACHE_TOKENS, tuple(rows))
+        size = cache_bytes(subject.shape, variant.fmt)
+        rows.append({"name": variant.name, "perplexity": perplexity, "cache_bytes": size})
+    return rows
 
 
 def cache_bytes(config: LlmShape, fmt: HarmoniaConfig | None, tokens: int = CACHE_TOKENS) -> float:

@@ -233,7 +233,7 @@ def kv_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     summary, factors = _factors(subject, tick)
     return {
         "cache_tokens": harmonia.CACHE_TOKENS,
-        "variants": _cache_rows(subject, factors, tick),
+        "variants": harmonia.compare_caches(subject, harmonia.variants(), factors, tick=tick),
         "learning": summary,
         "windows": _window_sizes(subject, tick),
         "retrieval": _retrieval(subject, factors, tick),
@@ -336,15 +336,9 @@ def search_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 
 def kv_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Variants of the cache with the file's own weights."""
-    rows = _cache_rows(subject, _factors(subject, tick)[1], tick)
+    _, factors = _factors(subject, tick)
+    rows = harmonia.compare_caches(subject, harmonia.variants(), factors, tick=tick)
     return {"cache_tokens": harmonia.CACHE_TOKENS, "variants": rows}
-
-
-def _cache_rows(
-    subject: Subject, factors: Callable[[], Smoothing], tick: Tick
-) -> list[dict[str, Any]]:
-    found = harmonia.compare_caches(subject, harmonia.variants(), factors, tick=tick)
-    return [asdict(row) for row in found.variants]
 
 
 MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {
