@@ -33,38 +33,19 @@ class Module:
     integers: dict[str, Weights]  # the same as int4
 
 
-@dataclass(frozen=True, eq=False)
-class Attention:
-    """One layer's attention over the text, fp16 patterns (heads, tokens, C); q has 1/sqrt(C)."""
-
-    q: NDArray[np.uint16]
-    k: NDArray[np.uint16]
-    v: NDArray[np.uint16]
-
-
 class _Recorder(Format):
     def __init__(self, layer: int):
         self._layer = layer
         self.seen: dict[Site, NDArray[np.uint16]] = {}
-        self.attention: Attention | None = None
 
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
         if layer == self._layer and site.is_linear:
-            self.seen[site] = _fp16(values)
+            self.seen[site] = values.astype(np.float16).view(np.uint16)
         return values
 
-    def attend(
-        self, layer: int, q: Floats, k: Floats, v: Floats, window: int | None = None
-    ) -> Floats:
-        if layer == self._layer:
-            self.attention = Attention(_fp16(q), _fp16(k), _fp16(v))
-        return super().attend(layer, q, k, v, window)
 
-
-def captured(
-    model: Model, tokens: ArrayLike, layer: int, count: int
-) -> tuple[dict[str, Module], Attention]:
-    """The modules of ``layer`` for the last ``count`` tokens; attention, and weights, for all."""
+def captured(model: Model, tokens: ArrayLike, layer: int, count: int) -> dict[str, Module]:
+    """The modules of ``layer`` for the last ``count`` of the tokens, which calibrate weights."""
     ids = np.asarray(tokens)
     layers = len(model.layers)
     require(0 <= layer < layers, f"layer must be 0..{layers - 1}, not {layer!r}")
@@ -82,8 +63,7 @@ def captured(
             {name: file[name].weight for name in names},
             {name: small[name] for name in names},
         )
-    assert recorder.attention is not None
-    return modules, recorder.attention
+    return modules
 
 
 def layer_alone(model: Model, tokens: ArrayLike, layer: int) -> Model:
@@ -96,7 +76,3 @@ def layer_alone(model: Model, tokens: ArrayLike, layer: int) -> Model:
     return replace(
         model, config=config, layers=(model.layers[layer],), embedding=inputs, head=inputs
     )
-
-
-def _fp16(values: Floats) -> NDArray[np.uint16]:
-    return values.astype(np.float16).view(np.uint16)

@@ -19,11 +19,10 @@ from tilewright.studies.deca_energy import (
     SAMPLES,
     Case,
     case_tiles,
-    is_fresh_deca_energy,
     run_cases,
     sampled,
 )
-from tilewright.studies.pe.energy import load_energy
+from tilewright.studies.pe.energy import is_measured_now, load_energy
 from tilewright.synth.activity import measure
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import Goal, synthesise
@@ -137,7 +136,8 @@ def test_data_differ_in_nothing_but_codes(scheme, density):
 
 def test_the_record_is_of_the_present_element():
     """That the synthesis record is fresh is another test."""
-    assert is_fresh_deca_energy(RECORD), "tilewright synth deca --energy --update-records"
+    fresh = is_measured_now(RECORD, deca_energy._workload())
+    assert fresh, "tilewright synth deca --energy --update-records"
     synthesis = load_records()["deca.asap7.fastest"]
     for key in ("parameters", "rtlil_sha256", "goal", "flow_sha256"):
         assert RECORD[key] == synthesis[key], key

@@ -32,7 +32,7 @@ from tilewright.golden.deca import (
 )
 from tilewright.golden.params.deca import DecaParams, Register, TileError
 from tilewright.golden.params.resolve import resolve_as
-from tilewright.studies.pe.energy import energy_record, is_measured_now
+from tilewright.studies.pe.energy import energy_record
 from tilewright.synth.activity import Activity
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.energy import COMPONENTS, Energy, energy_of
@@ -137,11 +137,6 @@ def deca_energy_record(
         "units": {"power": "mW", "pj_per_tile": "pJ", "fj_per_weight": "fJ"},
         "runs": runs,
     }
-
-
-def is_fresh_deca_energy(record: dict[str, Any]) -> bool:
-    """Say whether flow, energies and workload are still those of the record; not the PE itself."""
-    return is_measured_now(record, _workload())
 
 
 def _workload() -> dict[str, Any]:

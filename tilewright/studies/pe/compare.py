@@ -21,10 +21,7 @@ from tilewright.synth.layout.record import LAYOUT, period_of
 from tilewright.synth.record import find_record, load_kind
 from tilewright.synth.technology import Technology
 
-HARMONIA_BASELINES = (
-    *("FP-FP", "FP-INT", "FIGNA", "FIGNA-C"),
-    *("Anda m4", "Anda m6", "Anda m8"),
-)
+HARMONIA_BASELINES = (*("FP-FP", "FP-INT", "FIGNA", "FIGNA-C"), *("Anda m4", "Anda m6", "Anda m8"))
 DECOMPRESSOR = "deca:paper"
 
 
@@ -218,8 +215,7 @@ def surviving_orders(comparisons: Sequence[Comparison], quantity: str) -> tuple[
     values = {c.technology: {p.name: getattr(p, attribute) for p in c.pes} for c in comparisons}
     return tuple(
         Conclusion(
-            f"{a} better than {b}",
-            {technology: of[a] > of[b] for technology, of in values.items()},
+            f"{a} better than {b}", {technology: of[a] > of[b] for technology, of in values.items()}
         )
         for a, b in combinations([pe.name for pe in comparisons[0].pes], 2)
     )
@@ -290,10 +286,7 @@ def _rows(name: str, record: dict[str, Any]) -> Iterator[Measured]:
 def _wired(pe: Measured) -> Measured:
     assert pe.die_um2 is not None and pe.layout_ps is not None and pe.layout_fj_per_mac is not None
     return replace(
-        pe,
-        area_um2=pe.die_um2,
-        delay_ps=pe.layout_ps,
-        energy_fj_per_mac=pe.layout_fj_per_mac,
+        pe, area_um2=pe.die_um2, delay_ps=pe.layout_ps, energy_fj_per_mac=pe.layout_fj_per_mac
     )
 
 

@@ -55,7 +55,7 @@ def sampled() -> NDArray:
     model = load_model(MODEL)
     assert model.tokenizer is not None
     tokens = model.tokenizer.encode(default_text()[: 16 * TOKENS])[:TOKENS]
-    modules, _ = captured(model, tokens, LAYER, TOKENS)
+    modules = captured(model, tokens, LAYER, TOKENS)
     rng = np.random.default_rng(SEED)
     streams = np.zeros(STREAMS, _KIND)
     for stream, module in zip(np.split(streams, len(modules)), modules.values(), strict=True):

@@ -17,7 +17,7 @@ from tilewright.base.errors import CommandError
 from tilewright.compiler.machine import machine_of
 from tilewright.compiler.plan import Plan, step_sizes
 from tilewright.compiler.sizes import Step
-from tilewright.golden.llm.block import Attention, Module, captured, layer_alone
+from tilewright.golden.llm.block import Module, captured, layer_alone
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.text import default_text
@@ -34,12 +34,8 @@ Part = TypeVar("Part")
 
 def read_layer(
     model: str, layer: int, count: int, *, tokens: int = CALIBRATION_TOKENS, seed: int = 1
-) -> tuple[dict[str, Module], Attention]:
-    """Return the operands of a decoder layer on real text.
-
-    They are its linear modules for the last ``count`` of ``tokens`` tokens, and its attention for
-    all of them.
-    """
+) -> dict[str, Module]:
+    """Return a decoder layer's linear modules for the last ``count`` tokens of a real text."""
     loaded, ids = read_text(model, tokens=tokens, seed=seed)
     return captured(loaded, ids, layer, count)
 

@@ -195,9 +195,7 @@ def run_sweep(
     ]
     outcomes = run_jobs(jobs, workers=workers, cluster=cluster, out=out)
     return Sweep(
-        results=results_of(jobs, outcomes),
-        left_out=left_out,
-        failures=failures_of(jobs, outcomes),
+        results=results_of(jobs, outcomes), left_out=left_out, failures=failures_of(jobs, outcomes)
     )
 
 
