@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.smollm2 import smollm2_or_skip
-from tilewright.compiler.compile import Options, compile_model
+from tilewright.compiler.compile import Options, compile_model, compiled_folder
 from tilewright.compiler.folder import open_folder
 from tilewright.compiler.generate import Session
 from tilewright.compiler.host import Runner
 from tilewright.studies.measured import load_measured
-from tilewright.studies.rtl_token import CASES, case_folder, main, record_name, run_tokens
+from tilewright.studies.rtl_token import CASES, MODEL, main, run_tokens
 from tilewright.studies.sessions import accelerator_of
 
-HARMONIA, ANDA = (load_measured(record_name(name)) for name in ("harmonia", "anda"))
+HARMONIA, ANDA = (load_measured(f"{name}_token") for name in ("harmonia", "anda"))
 DOCS = Path(__file__).parents[2] / "docs"
 OF_THE_RUN = {"command", "seconds", "simulator"}  # not the same everywhere
 
@@ -63,12 +63,12 @@ def test_the_record_has_a_token_on_anda():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("target", [t for t in CASES if load_measured(record_name(t))])
+@pytest.mark.parametrize("target", CASES)
 def test_the_record_on_the_verilog(target):
     smollm2_or_skip()
-    record = load_measured(record_name(target))
-    prompt, _ = CASES[target]
-    found = run_tokens(case_folder(target), prompt, len(record["programs"]) // 2)
+    record = load_measured(f"{target}_token")
+    prompt, folder = CASES[target][0], compiled_folder(MODEL, Options(target=target))
+    found = run_tokens(folder, prompt, len(record["programs"]) // 2)
     found = json.loads(json.dumps(found))  # tuples as the record has them
     same = {key: value for key, value in record.items() if key not in OF_THE_RUN}
     assert {key: found[key] for key in same} == same

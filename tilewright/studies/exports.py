@@ -76,26 +76,19 @@ def serving_sim_files(
     rows = {rows: run(rows, 1, 1) for rows in _doubling(1, MOST_TOKENS)}
     few = [count for count in rows if count <= MOST_SEQUENCES]
     parts = PROJECTIONS | (FEED_FORWARD if model.experts is None else {})
-    files = {
-        f"{folder}/meta.yaml": json.dumps(meta, indent=2) + "\n",
-        f"{folder}/tp1/dense.csv": _csv(
-            ("layer", "tokens", "time_us"), _dense(rows.items(), layers, parts)
-        ),
-        f"{folder}/tp1/per_sequence.csv": _csv(
-            ("layer", "sequences", "time_us"),
-            [
-                *(("lm_head", count, _us(rows[count], ("head",))) for count in few),
-                *(("sampler", count, 0.0) for count in few),
-            ],
-        ),
-        f"{folder}/tp1/attention.csv": _csv(
-            ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"),
-            _attention(run, layers),
-        ),
-    }
+    files = {f"{folder}/meta.yaml": json.dumps(meta, indent=2) + "\n"}
+
+    def add(name: str, header: str, found: Iterable[Sequence[object]]) -> None:
+        files[f"{folder}/tp1/{name}.csv"] = _csv(header.split(), found)
+
+    add("dense", "layer tokens time_us", _dense(rows.items(), layers, parts))
+    heads = [("lm_head", count, _us(rows[count], ("head",))) for count in few]
+    samplers = [("sampler", count, 0.0) for count in few]
+    add("per_sequence", "layer sequences time_us", [*heads, *samplers])
+    header = "prefill_chunk kv_prefill n_decode kv_decode time_us"
+    add("attention", header, _attention(run, layers))
     if model.experts is not None:
-        header = ("tokens", "activated_experts", "time_us")
-        files[f"{folder}/tp1/moe.csv"] = _csv(header, _experts(run, model, model.experts))
+        add("moe", "tokens activated_experts time_us", _experts(run, model, model.experts))
     return files
 
 

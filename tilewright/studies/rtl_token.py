@@ -86,11 +86,6 @@ FAR = 100  # cycles of the memory's latency
 CASES = {"harmonia": ("The capital of France is", 2), "anda": ("The", 1)}
 
 
-def case_folder(target: str) -> Path:
-    """The compiled model."""
-    return compiled_folder(MODEL, Options(target=target))
-
-
 def run_tokens(folder: Path, prompt: str, tokens: int) -> dict[str, Any]:
     """Run a compiled model on golden and on the Verilog of its block, which must be equal."""
     compiled = open_folder(folder)
@@ -116,17 +111,14 @@ def run_tokens(folder: Path, prompt: str, tokens: int) -> dict[str, Any]:
     }
 
 
-def record_name(target: str) -> str:
-    return f"{target}_token"
-
-
 def main(targets: Sequence[str]) -> None:
     for target in targets:
         require(target in CASES, f"an accelerator is one of {', '.join(CASES)}, not {target!r}")
     for target in targets or CASES:
-        found = run_tokens(case_folder(target), *CASES[target])
+        folder = compiled_folder(MODEL, Options(target=target))
+        found = run_tokens(folder, *CASES[target])
         command = f"python -m tilewright.studies.rtl_token {target}"
-        write_measured(record_name(target), {"command": command, **found})
+        write_measured(f"{target}_token", {"command": command, **found})
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tilewright.base.errors import CommandError
 from tilewright.compiler.folder import ModelFolder
@@ -15,7 +15,7 @@ from tilewright.compiler.generate import Session
 from tilewright.compiler.host import LATENCY, Runner
 from tilewright.compiler.machine import Machine
 from tilewright.compiler.text import prompt_tokens
-from tilewright.golden.llm.model import Chat
+from tilewright.golden.llm.model import Chat, Model
 from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.sim.accelerator import Accelerator, anda, harmonia
 
@@ -51,23 +51,9 @@ def session_of(
     return Session(runner, prompts, accelerator_of(runner.machine), encode=encode, state=state)
 
 
-class Speaker(Protocol):
-    """A model, or its compiled folder."""
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer of its files."""
-
-    @property
-    def start(self) -> int | None:
-        """The token before every text."""
-
-    @property
-    def chat(self) -> Chat:
-        """How a conversation is laid out."""
-
-
-def encoder(model: Speaker, vocabulary: int, *, chat: bool) -> Callable[[str], list[int]]:
+def encoder(
+    model: Model | ModelFolder, vocabulary: int, *, chat: bool
+) -> Callable[[str], list[int]]:
     """Return the function that turns a prompt, or with ``chat`` a message, into tokens."""
     if chat:
         return partial(chat_tokens, model.chat, model.tokenizer)

@@ -138,15 +138,13 @@ def brute_forced(
     subject: Subject,
     tolerance: float,
     centre: Lengths,
-    below: int = 1,
-    above: int = 1,
     watch: Watch | None = None,
 ) -> Outcome:
-    """Every combination within ``below`` and ``above`` bits of ``centre``, cheapest first."""
+    """Every combination within a bit of ``centre``, cheapest first."""
     return brute_force(
         lambda lengths: measure(subject, lengths),
         cost_of(subject.shape),
-        [range(max(1, m - below), m + above + 1) for m in centre],
+        [range(max(1, m - 1), m + 2) for m in centre],
         reference=reference(subject),
         tolerance=tolerance,
         progress=watch,

@@ -273,7 +273,9 @@ def _opened(source: str, device: str) -> tuple[Any, Encoding, LlmShape]:
         raise CommandError("--device cuda: PyTorch finds no CUDA device here")
     if path is None:
         tiny = tiny_model(TINY[source])
-        return transformers_model(tiny).to(device), Encoding(_characters, Start()), tiny.config
+        # Tiny models have no tokenizer: a token is a character, 127 whatever is not ASCII.
+        encoding = Encoding(lambda text: [min(ord(letter), 127) for letter in text], Start())
+        return transformers_model(tiny).to(device), encoding, tiny.config
     if path.is_dir():
         shape = replace(resolve_model(str(path)), name=path.name)  # refused before weights are read
         return read_model(path, device), encoding_of(path, AutoTokenizer), shape
@@ -281,11 +283,6 @@ def _opened(source: str, device: str) -> tuple[Any, Encoding, LlmShape]:
     fields = json.loads(model.config.to_json_string())  # what a folder's file would have
     public = {name: value for name, value in fields.items() if not name.startswith("_")}
     return model, encoding, replace(shape_of(str(path), public), name=path.stem)
-
-
-def _characters(text: str) -> list[int]:
-    """Tiny models have no tokenizer: a token is a character, 127 whatever is not ASCII."""
-    return [min(ord(character), 127) for character in text]
 
 
 def _quantise(model: Any, text: NDArray[np.int64] | None) -> None:
