@@ -3,6 +3,7 @@
 import json
 import re
 import textwrap
+from itertools import product
 from pathlib import Path
 
 import ml_dtypes
@@ -91,29 +92,18 @@ def test_the_look_up_pe_computes_dot_products():
 def test_the_microscaling_pe_computes_dot_products():
     rng = np.random.default_rng(2)
     a, b = rng.normal(size=(2, 3, 64))
-    codes = [FORMATS[name].encode(x) for name, x in (("mxfp8_e4m3", a), ("mxfp4", b))]
-    exact = [
-        FORMATS[name].decode(*code)
-        for name, code in zip(("mxfp8_e4m3", "mxfp4"), codes, strict=True)
-    ]
+    wide, narrow = FORMATS["mxfp8_e4m3"], FORMATS["mxfp4"]
+    (x, x_scales), (w, w_scales) = wide.encode(a), narrow.encode(b)
     steps = []
-    for dot in range(3):
-        for at in range(0, 64, 8):
-            block, beat = at // 32, slice(at, at + 8)
-            steps.append(
-                {
-                    "a": packed(codes[0][0][dot, beat], 8),
-                    "b": packed(codes[1][0][dot, beat], 4),
-                    "a_scale": int(codes[0][1][dot, block]),
-                    "b_scale": int(codes[1][1][dot, block]),
-                    "first": at % 32 == 0,
-                    "start": block == 0,
-                }
-            )
+    for dot, at in product(range(3), range(0, 64, 8)):
+        block, beat = at // 32, slice(at, at + 8)
+        step = {"a": packed(x[dot, beat], 8), "b": packed(w[dot, beat], 4)}
+        step |= {"a_scale": int(x_scales[dot, block]), "b_scale": int(w_scales[dot, block])}
+        steps.append(step | {"first": at % 32 == 0, "start": block == 0})
     pe = OwnPE(path=DESIGNS / "mx_pe.v", top="mx_pe", macs=32, cycles=4, formats="mxfp8_e4m3xmxfp4")
     found = outputs(pe, [*steps, {"first": 1, "start": 1}, {}])
     # The sum of the last block is added when the next one begins; units are 2^-10, scales 2^-30.
-    want = (exact[0] * exact[1]).sum(-1) * 2.0**40
+    want = (wide.decode(x, x_scales) * narrow.decode(w, w_scales)).sum(-1) * 2.0**40
     assert found[-1] == want[-1]
 
 

@@ -385,12 +385,13 @@ def test_folders_that_are_incomplete(tmp_path):
     weights.write_bytes(content[:-9])
     refused(path, r"model-0\.safetensors: truncated: 9 bytes are missing$")
     weights.write_bytes(content)
-    (path / "config.json").write_text('{"model_type": "llama"}')
-    refused(path, "m: config.json has no 'num_hidden_layers'$")
-    (path / "config.json").write_text("{")
-    refused(path, "m: config.json is no JSON: ")
-    (path / "config.json").write_text("[]")
-    refused(path, "m: config.json holds no object$")
+    for config, complaint in (
+        ('{"model_type": "llama"}', "config.json has no 'num_hidden_layers'$"),
+        ("{", "config.json is no JSON: "),
+        ("[]", "config.json holds no object$"),
+    ):
+        (path / "config.json").write_text(config)
+        refused(path, f"m: {complaint}")
     (path / "config.json").unlink()
     refused(path, "m: no Hugging Face folder: config.json is missing$")
     (path / "config.json").write_text("{}")
