@@ -105,8 +105,9 @@ def machines() -> Table:
     shape = LlmShape(**_record("search")["shape"])
     rows = [
         (
-            *(f"{found['tolerance']:.1%}", row.machine, row.milliseconds, row.speedup),
-            *(row.millijoules, row.energy_gain, row.memory_bytes / 1e6, row.memory_gain),
+            *(f"{found['tolerance']:.1%}", row["machine"], row["milliseconds"], row["speedup"]),
+            *(row["millijoules"], row["energy_gain"]),
+            *(row["memory_bytes"] / 1e6, row["memory_gain"]),
         )
         for found in _found()
         for row in compare_machines(shape, tuple(found["best"]["lengths"]))

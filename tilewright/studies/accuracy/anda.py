@@ -1,7 +1,7 @@
 """Anda's search on a subject, and the effect of its lengths on the accelerator."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from tilewright.golden.params.llm import LlmShape
@@ -25,23 +25,9 @@ from tilewright.torch.config import AndaConfig
 
 PREFILL = 2048  # tokens, as in the paper's comparison
 MACHINES = ("fp-fp", "figna")  # of Anda's peak throughput, their PEs by the scoreboard's one rule
+GAINS = {"speedup": "cycles", "energy_gain": "millijoules", "memory_gain": "memory_bytes"}
 
 Watch = Callable[[Trial], None]
-
-
-@dataclass(frozen=True)
-class MachineResult:
-    """A prefill on one machine; factors are over the first machine of the comparison."""
-
-    machine: str
-    cycles: float
-    milliseconds: float
-    energy_joules: Mapping[str, float]  # by part of the machine
-    millijoules: float
-    memory_bytes: float
-    speedup: float
-    energy_gain: float
-    memory_gain: float
 
 
 def search_record(outcome: Outcome, validation: dict[str, float] | None = None) -> dict[str, Any]:
@@ -109,7 +95,7 @@ def search_lengths(
     return {
         "subject": asdict(subject.identity),
         "search": search_record(outcome) | {"validation": validation},
-        "machines": [asdict(machine) for machine in machines],
+        "machines": machines,
     }
 
 
@@ -151,40 +137,33 @@ def brute_forced(
     )
 
 
-def compare_machines(
-    shape: LlmShape, lengths: Lengths, tokens: int = PREFILL
-) -> list[MachineResult]:
+def compare_machines(shape: LlmShape, lengths: Lengths) -> list[dict[str, Any]]:
     """Projections of a prefill on machines of equal peak throughput and equal buffers.
 
-    The others' PEs have Anda's published energy, scaled by the ratio of our records.
+    Gains are over the first. The others' PEs have Anda's published energy, scaled by the ratio of
+    our records.
     """
-    gemms = linear(shape, tokens)
+    gemms = linear(shape, PREFILL)
     by_module = dict(zip(MODULES, lengths, strict=True))
     shares = module_shares(shape)
     pe = sum(shares[name] * energy_fj(pe_unit("anda"), by_module[name]) for name in MODULES)
     anda = acc.anda(by_module)
     compute = acc.energy(anda, acc.run(anda, gemms))["compute"] / pe
-    rows: list[MachineResult] = []
+    rows: list[dict[str, Any]] = []
     for machine in (*map(acc.baseline, MACHINES), anda):
         times = acc.run(machine, gemms)
         joules = acc.energy(machine, times)
         if machine is not anda:
             joules["compute"] = compute * pe_fj(machine.name)
         cycles = sum(time.cycles for time in times)
-        millijoules = 1e3 * sum(joules.values())
-        memory_bytes = sum(time.memory_bits for time in times) / 8
-        first = rows[0] if rows else None
-        rows.append(
-            MachineResult(
-                machine=machine.name,
-                cycles=cycles,
-                milliseconds=1e3 * cycles / machine.clock,
-                energy_joules=joules,
-                millijoules=millijoules,
-                memory_bytes=memory_bytes,
-                speedup=first.cycles / cycles if first else 1.0,
-                energy_gain=first.millijoules / millijoules if first else 1.0,
-                memory_gain=first.memory_bytes / memory_bytes if first else 1.0,
-            )
-        )
+        row: dict[str, Any] = {
+            "machine": machine.name,
+            "cycles": cycles,
+            "milliseconds": 1e3 * cycles / machine.clock,
+            "energy_joules": joules,  # by part of the machine
+            "millijoules": 1e3 * sum(joules.values()),
+            "memory_bytes": sum(time.memory_bits for time in times) / 8,
+        }
+        first = rows[0] if rows else row
+        rows.append(row | {gain: first[name] / row[name] for gain, name in GAINS.items()})
     return rows

@@ -9,12 +9,9 @@ PEs and outside.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
 
-from tilewright.base.errors import CommandError
 from tilewright.base.records import write_record
 from tilewright.golden.params.arith import AdderTreeStyle
 from tilewright.golden.params.block import BlockParams
@@ -24,6 +21,7 @@ from tilewright.studies.sweeps.sweep import Failure, Job, Result, failures_of, r
 from tilewright.synth.record import RECORDS, table_path
 
 TECHNOLOGY = "asap7"
+POINTS = table_path("pe_points", TECHNOLOGY, RECORDS)
 # Each baseline: its block with the parameters that select it, and its possible stages.
 BASELINES = {
     "FP-FP": ("pe_fp_fp", range(1, 5)),
@@ -51,16 +49,6 @@ class Point:
     fj_per_mac: float  # on real data
     rtlil_sha256: str
 
-    @property
-    def meets_the_clock(self) -> bool:
-        """Whether the longest path fits the papers' clock."""
-        return self.delay_ps <= 1e6 / CLOCK_MHZ
-
-    @property
-    def cost(self) -> float:
-        """The quantity that the rule minimises: square micrometres times femtojoules."""
-        return self.area_um2 * self.fj_per_mac
-
 
 def point_specs() -> Iterator[tuple[str, BlockParams, str]]:
     """Every point: the baseline's name, its parameters, and how to spell them."""
@@ -74,11 +62,11 @@ def point_specs() -> Iterator[tuple[str, BlockParams, str]]:
                         yield name, resolve(spec), spec
 
 
-def renew_points(**options: Any) -> tuple[Failure, ...]:
-    """Measure every point, with options of ``run_jobs``, and write the record; return failures."""
+def renew_points() -> tuple[Failure, ...]:
+    """Measure every point and write the record; return those that failed."""
     wanted = [(name, Job(spec, TECHNOLOGY, energy=True)) for name, _, spec in point_specs()]
     jobs = [job for _, job in wanted]
-    outcomes = run_jobs(jobs, **options)
+    outcomes = run_jobs(jobs)
     failures = failures_of(jobs, outcomes)
     if not failures:
         points = [
@@ -92,7 +80,7 @@ def renew_points(**options: Any) -> tuple[Failure, ...]:
             "units": {"area_um2": "um2", "delay_ps": "ps", "fj_per_mac": "fJ"},
             "points": [asdict(point) for point in points],
         }
-        write_record(points_path(), record)
+        write_record(POINTS, record)
     return failures
 
 
@@ -112,28 +100,16 @@ def _point(name: str, result: Result) -> Point:
     )
 
 
-def points_path(folder: Path = RECORDS) -> Path:
-    """Where the record of all points lies."""
-    return table_path("pe_points", TECHNOLOGY, folder)
-
-
-def load_points(folder: Path = RECORDS) -> list[Point]:
+def load_points() -> list[Point]:
     """The points that are on record, which need not be all."""
-    path = points_path(folder)
-    if not path.exists():
-        raise CommandError(
-            "no record of the baselines' points; make it with"
-            " `python -m tilewright.studies.pe.points`"
-        )
-    return [Point(**point) for point in json.loads(path.read_text())["points"]]
+    return [Point(**point) for point in json.loads(POINTS.read_text())["points"]]
 
 
-def taken_point(points: Sequence[Point], pe: str, *, registered: bool) -> Point:
-    """The point of a baseline that the rule takes."""
-    able = [p for p in points if p.pe == pe and p.registered is registered and p.meets_the_clock]
-    if not able:
-        raise CommandError(f"no point of {pe} meets {CLOCK_MHZ} MHz in {TECHNOLOGY}")
-    return min(able, key=lambda p: (p.cost, p.stages))
+def taken_point(points: Iterable[Point], pe: str, *, registered: bool) -> Point:
+    """The point of a baseline that the rule takes among those that meet the papers' clock."""
+    able = (p for p in points if p.pe == pe and p.registered is registered)
+    on_time = [p for p in able if p.delay_ps <= 1e6 / CLOCK_MHZ]
+    return min(on_time, key=lambda p: (p.area_um2 * p.fj_per_mac, p.stages))
 
 
 if __name__ == "__main__":
