@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.design import Contents, design
+from tilewright.studies.design import contents, design
 from tilewright.synth.system import load_system
 from tilewright.synth.whole_timing import load_clock
 
@@ -11,11 +11,11 @@ from tilewright.synth.whole_timing import load_clock
 def test_contents_count_each_module_as_often_as_it_occurs():
     units = []
     for columns in (2, 1):
-        parts = Contents.of(resolve(f"anda_mxu:small,columns={columns}")).parts
+        parts, _ = contents(resolve(f"anda_mxu:small,columns={columns}"))
         units += [bits for name, bits in parts.items() if name.endswith("apu")]
     whole, half = units
     assert whole == 2 * half > 0
-    assert Contents.of(resolve("harmonia_array:small")).macros == {"sram_8x41_1r1w": 3}
+    assert contents(resolve("harmonia_array:small"))[1] == {"sram_8x41_1r1w": 3}
 
 
 def test_the_published_size_has_its_record(monkeypatch):

@@ -167,16 +167,15 @@ def _like_the_record(params: MachineParams, technology: Technology) -> Iterator[
         yield _area(area, f"record, {technology.name}")
         kind = f"record, {technology.name}"
     else:
-        here, there = (Contents.of(p) for p in (params, published))
+        (here, macros), (there, _) = contents(params), contents(published)
         logic = sum(
-            part["logic"] * here.parts[name] / there.parts[name]
+            part["logic"] * here[name] / there[name]
             for name, part in record["parts"].items()
-            if there.parts[name]
+            if there[name]
         )
         kind = f"predicted from the record of {params.block}, {technology.name}"
         memory = sum(
-            count * macro_cell(parse_macro(name), technology).area
-            for name, count in here.macros.items()
+            count * macro_cell(parse_macro(name), technology).area for name, count in macros.items()
         )
         yield _area(Area(logic, memory), kind)
     clock = load_clock(params.block, technology.name)
@@ -184,39 +183,34 @@ def _like_the_record(params: MachineParams, technology: Technology) -> Iterator[
         yield _clock(clock["period_ps"], kind)
 
 
-@dataclass(frozen=True)
-class Contents:
-    """Bits of registers and operations of each part of an accelerator, and its memories."""
+def contents(params: BlockParams) -> tuple[Counter[str], Counter[str]]:
+    """Bits of registers and operations of each part of an accelerator, and its memories.
 
-    parts: Counter[str]
-    macros: Counter[str]
+    A module of the RTL counts as often as it occurs.
+    """
+    own: dict[str, int] = {}
+    cells: dict[str, Counter[str]] = {}
+    for module, body in _MODULE.findall(to_rtlil(params, memory_macros=True)):
+        cells[module] = Counter(_CELL.findall(body))
+        own[module] = sum(map(int, _BITS.findall(body)))
 
-    @classmethod
-    def of(cls, params: BlockParams) -> "Contents":
-        """Count the RTL of a block, each module as often as it occurs."""
-        own: dict[str, int] = {}
-        cells: dict[str, Counter[str]] = {}
-        for module, body in _MODULE.findall(to_rtlil(params, memory_macros=True)):
-            cells[module] = Counter(_CELL.findall(body))
-            own[module] = sum(map(int, _BITS.findall(body)))
+    @cache
+    def bits(module: str) -> int:
+        inside = cells.get(module, Counter())
+        return own.get(module, 0) + sum(n * bits(kind) for kind, n in inside.items())
 
-        @cache
-        def bits(module: str) -> int:
-            inside = cells.get(module, Counter())
-            return own.get(module, 0) + sum(n * bits(kind) for kind, n in inside.items())
+    @cache
+    def macros(module: str) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for kind, count in cells.get(module, Counter()).items():
+            each = Counter({kind: 1}) if kind.startswith("sram_") else macros(kind)
+            found.update({name: count * n for name, n in each.items()})
+        return found
 
-        @cache
-        def macros(module: str) -> Counter[str]:
-            found: Counter[str] = Counter()
-            for kind, count in cells.get(module, Counter()).items():
-                each = Counter({kind: 1}) if kind.startswith("sram_") else macros(kind)
-                found.update({name: count * n for name, n in each.items()})
-            return found
-
-        parts = Counter({"": own[params.slug]})
-        for kind, count in cells[params.slug].items():
-            parts[re.sub(r"\$\d+$", "", kind.removeprefix(f"{params.slug}."))] += count * bits(kind)
-        return cls(parts, macros(params.slug))
+    parts = Counter({"": own[params.slug]})
+    for kind, count in cells[params.slug].items():
+        parts[re.sub(r"\$\d+$", "", kind.removeprefix(f"{params.slug}."))] += count * bits(kind)
+    return parts, macros(params.slug)
 
 
 _MODULE = re.compile(r"^module \\(\S+)$(.*?)^end$", re.MULTILINE | re.DOTALL)

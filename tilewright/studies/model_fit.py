@@ -20,6 +20,7 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from tilewright.base.table import Column, Table
 from tilewright.claims import Claim, Compare, papers
@@ -142,17 +143,7 @@ def _deviation(claim: Claim) -> float:
     return round(off if claim.compare is Compare.ABSOLUTE else off / claim.number, 4)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Residual:
-    """How far the figures of one table are off, those that constants were fitted to apart."""
-
-    table: str
-    fitted: int  # figures that constants were fitted to
-    fitted_mean: float | None  # of the magnitudes of their deviations
-    others: int
-    others_mean: float | None
-    largest: float
-    unit: str
+Residual = dict[str, Any]  # of a table: how far figures are off, those fitted and the others
 
 
 def residuals(results: dict[str, list[Result]]) -> list[Residual]:
@@ -169,13 +160,13 @@ def residuals(results: dict[str, list[Result]]) -> list[Residual]:
 def residual_table(rows: Iterable[Residual]) -> Table:
     """A row for each table of the papers."""
     columns: dict[str, Column] = {
-        "Table": "table",
-        "Fitted": "fitted",
-        "Mean": lambda r: _rounded(r.fitted_mean),
-        "Others": "others",
-        "Mean of others": lambda r: _rounded(r.others_mean),
-        "Largest": lambda r: _rounded(r.largest),
-        "Unit": lambda r: r.unit.replace("percent", "%"),
+        "Table": lambda r: r["table"],
+        "Fitted": lambda r: r["fitted"],
+        "Mean": lambda r: _rounded(r["fitted_mean"]),
+        "Others": lambda r: r["others"],
+        "Mean of others": lambda r: _rounded(r["others_mean"]),
+        "Largest": lambda r: _rounded(r["largest"]),
+        "Unit": lambda r: r["unit"].replace("percent", "%"),
     }
     return Table.of(rows, columns)
 
@@ -188,15 +179,15 @@ def _residual(name: str, rows: list[Result]) -> Residual:
     off = [(r.fitted, abs(r.deviation)) for r in rows if r.deviation is not None]
     fitted, others = ([size for fit, size in off if fit is wanted] for wanted in (True, False))
     (unit,) = {r.deviation_unit for r in rows}
-    return Residual(
-        table=name,
-        fitted=len(fitted),
-        fitted_mean=fmean(fitted) if fitted else None,
-        others=len(others),
-        others_mean=fmean(others) if others else None,
-        largest=max(fitted + others),
-        unit="points" if unit == "%" else unit,  # the distance of two percentages
-    )
+    return {
+        "table": name,
+        "fitted": len(fitted),
+        "fitted_mean": fmean(fitted) if fitted else None,
+        "others": len(others),
+        "others_mean": fmean(others) if others else None,
+        "largest": max(fitted + others),
+        "unit": "points" if unit == "%" else unit,  # the distance of two percentages
+    }
 
 
 def main(arguments: list[str]) -> None:
