@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import log10, prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,26 +30,13 @@ from tilewright.studies.model_files import Tensor, Tensors, known_model, open_mo
 
 
 @dataclass(frozen=True)
-class PackedSize:
-    """One tensor of a packed file; ``scheme`` and ``density`` are None if it was left as it is."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str  # of the model, as safetensors names it
-    scheme: str | None
-    density: float | None  # share of its weights that are stored
-    bytes: int
-    bits_per_weight: float
-
-
-@dataclass(frozen=True)
 class PackedFile:
     """The output of :func:`pack_model`."""
 
     output: Path
     bytes: int
     runs: bool  # it has what tilewright run needs: the model's shape and tokenizer
-    tensors: tuple[PackedSize, ...]
+    tensors: tuple[dict[str, Any], ...]  # of each its scheme and density, or None, and its size
 
 
 def pack_model(
@@ -135,29 +123,17 @@ def _compress(
         ) from None
 
 
-def _size(tensor: PackedTensor) -> PackedSize:
+def _size(tensor: PackedTensor) -> dict[str, Any]:
     weights = prod(tensor.shape)
-    return PackedSize(
-        name=tensor.name,
-        shape=tensor.shape,
-        dtype=tensor.dtype,
-        scheme=tensor.scheme.name if tensor.scheme else None,
-        density=tensor.nonzeros / weights if tensor.scheme else None,
-        bytes=tensor.size,
-        bits_per_weight=8 * tensor.size / weights if weights else 0.0,
-    )
-
-
-@dataclass(frozen=True)
-class UnpackedTensor:
-    """One tensor of a packed file; its errors, where there is a reference and it was compressed."""
-
-    name: str
-    shape: tuple[int, ...]
-    scheme: str | None
-    max_error: float | None = None
-    rms_error: float | None = None
-    snr_db: float | None = None
+    return {
+        "name": tensor.name,
+        "shape": tensor.shape,
+        "dtype": tensor.dtype,  # of the model, as safetensors names it
+        "scheme": tensor.scheme.name if tensor.scheme else None,
+        "density": tensor.nonzeros / weights if tensor.scheme else None,
+        "bytes": tensor.size,
+        "bits_per_weight": 8 * tensor.size / weights if weights else 0.0,
+    }
 
 
 @dataclass(frozen=True)
@@ -166,7 +142,7 @@ class UnpackedFile:
 
     input: Path
     output: Path | None
-    tensors: tuple[UnpackedTensor, ...]
+    tensors: tuple[dict[str, Any], ...]  # of each its scheme and errors, or None
 
 
 def unpack_model(
@@ -197,9 +173,8 @@ def unpack_model(
             for piece in _restored(model, tensor, originals.get(name), meter):
                 if region is not None:
                     region.write(piece)
-            errors = (meter.largest, meter.rms, meter.snr_db) if meter.count else ()
             scheme = None if tensor.scheme is None else tensor.scheme.name
-            rows.append(UnpackedTensor(name, tensor.shape, scheme, *errors))
+            rows.append({"name": name, "shape": tensor.shape, "scheme": scheme} | meter.errors)
             tick(name)
     return UnpackedFile(packed, output, tuple(rows))
 
@@ -231,16 +206,16 @@ class ErrorMeter:
         self._power += float(np.square(exact).sum())
 
     @property
-    def rms(self) -> float:
-        """Root of the mean square of all errors."""
-        return (self._error_power / self.count) ** 0.5
-
-    @property
-    def snr_db(self) -> float | None:
-        """Ratio of signal to noise in decibel; None where there is no noise, or no signal."""
-        if not (self._error_power and self._power):
-            return None
-        return 10 * log10(self._power / self._error_power)
+    def errors(self) -> dict[str, float | None]:
+        """Figures, None where nothing was shown; without noise or signal there is no ratio."""
+        if not self.count:
+            return dict.fromkeys(("max_error", "rms_error", "snr_db"))
+        heard = self._error_power and self._power
+        return {
+            "max_error": self.largest,
+            "rms_error": (self._error_power / self.count) ** 0.5,
+            "snr_db": 10 * log10(self._power / self._error_power) if heard else None,
+        }
 
 
 def _restored(

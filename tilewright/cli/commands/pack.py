@@ -59,12 +59,12 @@ def _print(packed: "PackedFile") -> None:
         ["TENSOR", "SHAPE", "SCHEME", "DENSITY", "BYTES", "BITS/WEIGHT"],
         [
             (
-                tensor.name,
-                "x".join(map(str, tensor.shape)),
-                tensor.scheme or f"kept as {tensor.dtype}",
-                "" if tensor.density is None else f"{tensor.density:.4f}",
-                tensor.bytes,
-                f"{tensor.bits_per_weight:.3f}",
+                tensor["name"],
+                "x".join(map(str, tensor["shape"])),
+                tensor["scheme"] or f"kept as {tensor['dtype']}",
+                "" if tensor["density"] is None else f"{tensor['density']:.4f}",
+                tensor["bytes"],
+                f"{tensor['bits_per_weight']:.3f}",
             )
             for tensor in packed.tensors
         ],

@@ -3,14 +3,14 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.base.clock import clock_period
 from tilewright.base.console import print_json, print_table, remark
 from tilewright.base.errors import CommandError
 
 if TYPE_CHECKING:
-    from tilewright.studies.sweeps.frontiers import Frontier, FrontierPoint
+    from tilewright.studies.sweeps.frontiers import Frontier
     from tilewright.studies.sweeps.sweep import Failure, Sweep
 
 NAME = "sweep"
@@ -130,7 +130,7 @@ def _print_sweep(found: "Sweep", varied: Sequence[str], *, as_json: bool) -> Non
 
 def _print_frontier(
     frontier: "Frontier",
-    points: "Sequence[FrontierPoint]",
+    points: Sequence[dict[str, Any]],
     failures: "Sequence[Failure]",
     *,
     as_json: bool,
@@ -145,16 +145,16 @@ def _print_frontier(
         ["TECHNOLOGY", "DESIGN", "GOAL", "AREA UM2", "DELAY PS", unit, "", "PAPER"],
         [
             [
-                *(point.technology, point.spec, point.goal, f"{point.area_um2:.2f}"),
-                "" if point.delay_ps is None else f"{point.delay_ps:.1f}",
-                f"{point.throughput:.3f}",
-                "*" if point.pareto else "",
-                point.paper or "",
+                *(point["technology"], point["spec"], point["goal"], f"{point['area_um2']:.2f}"),
+                "" if point["delay_ps"] is None else f"{point['delay_ps']:.1f}",
+                f"{point['throughput']:.3f}",
+                "*" if point["pareto"] else "",
+                point["paper"] or "",
             ]
             for point in points
         ],
     )
-    technologies = {point.technology for point in points}
+    technologies = {point["technology"] for point in points}
     _print_failures(failures, len(frontier.specs) * len(frontier.goals) * len(technologies))
 
 

@@ -49,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
 def _print(unpacked: "UnpackedFile", with_errors: bool) -> None:
     header = ["TENSOR", "SHAPE", "SCHEME"]
     rows = [
-        [tensor.name, "x".join(map(str, tensor.shape)), tensor.scheme or "kept"]
+        [tensor["name"], "x".join(map(str, tensor["shape"])), tensor["scheme"] or "kept"]
         for tensor in unpacked.tensors
     ]
     if with_errors:
         header += ["MAX ERROR", "RMS ERROR", "SNR DB"]
         for row, tensor in zip(rows, unpacked.tensors, strict=True):
-            errors = (tensor.max_error, tensor.rms_error, tensor.snr_db)
+            errors = (tensor[name] for name in ("max_error", "rms_error", "snr_db"))
             row += ["" if error is None else f"{error:.6g}" for error in errors]
     print_table(header, rows)
     remark(f"{unpacked.input}: checksums of {len(rows)} tensors match")

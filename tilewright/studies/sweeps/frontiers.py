@@ -72,21 +72,6 @@ class Design:
     rtlil_sha256: str
 
 
-@dataclass(frozen=True)
-class FrontierPoint:
-    """One design of a frontier and its place in its technology."""
-
-    technology: str
-    spec: str
-    goal: str
-    area_um2: float
-    delay_ps: float | None
-    throughput: float
-    throughput_unit: str
-    pareto: bool  # whether no other design is both smaller and faster
-    paper: str | None  # where a paper names it
-
-
 def _weights_per_cycle(params: DecaParams, metrics: dict[str, float]) -> float:
     """Weights a cycle once data has arrived: the geometric mean over the paper's twelve schemes."""
     from tilewright.golden.deca.cycles import expected_cycles
@@ -225,10 +210,10 @@ def load_frontier(name: str, technology: str, folder: Path = RECORDS) -> list[De
     return None if record is None else [Design(**design) for design in record["designs"]]
 
 
-def frontier_points(frontier: Frontier, technologies: Sequence[str]) -> list[FrontierPoint]:
-    """Every design of the committed records, by technology and area."""
+def frontier_points(frontier: Frontier, technologies: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for every design of the committed records, by technology and area."""
     papers = {resolve(spec): claim for spec, claim in frontier.papers.items()}
-    points = []
+    points: list[dict[str, Any]] = []
     for technology in technologies:
         designs = load_frontier(frontier.name, technology)
         if designs is None:
@@ -240,17 +225,17 @@ def frontier_points(frontier: Frontier, technologies: Sequence[str]) -> list[Fro
         for design in sorted(designs, key=lambda d: d.area):
             claim = papers.get(resolve(design.spec))
             points.append(
-                FrontierPoint(
-                    technology=technology,
-                    spec=design.spec,
-                    goal=design.goal,
-                    area_um2=design.area,
-                    delay_ps=design.delay,
-                    throughput=design.throughput,
-                    throughput_unit=frontier.unit,
-                    pareto=design in best,
-                    paper=f"{claim.paper}, {claim.where}" if claim else None,
-                )
+                {
+                    "technology": technology,
+                    "spec": design.spec,
+                    "goal": design.goal,
+                    "area_um2": design.area,
+                    "delay_ps": design.delay,
+                    "throughput": design.throughput,
+                    "throughput_unit": frontier.unit,
+                    "pareto": design in best,  # no other is both smaller and faster
+                    "paper": f"{claim.paper}, {claim.where}" if claim else None,
+                }
             )
     return points
 
