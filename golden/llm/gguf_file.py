@@ -197,7 +197,7 @@ def _tokenizer(path: Path, fields: dict[str, Any]) -> Tokenizer | None:
         return None
     kind, tokens = entry("model"), entry("tokens")
     if kind == "gpt2":
-        merges = [(a, b) for a, b in (pair.split(" ") for pair in entry("merges"))]
+        merges = [pair.split(" ") for pair in entry("merges")]
         splitting = entry("pre", "gpt-2")
         try:
             return BytePairs(tokens, merges, "gpt-2" if splitting == "default" else splitting)

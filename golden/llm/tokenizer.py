@@ -67,14 +67,14 @@ class Tokenizer(ABC):
 class BytePairs(Tokenizer):
     """``merges`` in the order they are tried; ``splitting`` is a key of ``PATTERNS``."""
 
-    def __init__(self, tokens: Sequence[str], merges: Sequence[tuple[str, str]], splitting: str):
+    def __init__(self, tokens: Sequence[str], merges: Sequence[Sequence[str]], splitting: str):
         super().__init__(tokens)
         if splitting not in PATTERNS:
             known = ", ".join(PATTERNS)
             raise ValueError(f"splitting {splitting!r} of words is not supported; {known} are")
-        self.merges = tuple(merges)
+        self.merges = tuple((first, second) for first, second in merges)
         self.splitting = splitting
-        self._ranks = {pair: k for k, pair in enumerate(merges)}
+        self._ranks = {pair: k for k, pair in enumerate(self.merges)}
         self._words: dict[str, list[int]] = {}  # encoded before
 
     def encode(self, text: str) -> NDArray[np.int64]:
@@ -238,37 +238,23 @@ def _byte_letters() -> tuple[list[str], dict[str, int]]:
     return letters, {letter: k for k, letter in enumerate(letters)}
 
 
+_KINDS: dict[str, tuple[type[Tokenizer], tuple[str, ...]]] = {  # and what each is made of
+    "byte pairs": (BytePairs, ("tokens", "merges", "splitting")),
+    "pieces": (Pieces, ("tokens", "scores", "space_first", "whole")),
+}
+
+
 def tokenizer_data(tokenizer: Tokenizer | None) -> dict[str, Any] | None:
     """JSON data for :func:`tokenizer_of`; None for a model without a tokenizer."""
-    match tokenizer:
-        case BytePairs():
-            return {
-                "kind": "byte pairs",
-                "tokens": list(tokenizer.tokens),
-                "merges": [list(pair) for pair in tokenizer.merges],
-                "splitting": tokenizer.splitting,
-            }
-        case Pieces():
-            return {
-                "kind": "pieces",
-                "tokens": list(tokenizer.tokens),
-                "scores": dict(tokenizer.scores),
-                "space_first": tokenizer.space_first,
-                "whole": list(tokenizer.whole),
-            }
+    for kind, (of, names) in _KINDS.items():
+        if isinstance(tokenizer, of):
+            return {"kind": kind} | {name: getattr(tokenizer, name) for name in names}
     return None
 
 
 def tokenizer_of(data: dict[str, Any] | None) -> Tokenizer | None:
-    """Undo :func:`tokenizer_data`."""
+    """Undo :func:`tokenizer_data`; what earlier versions compiled has no ``whole``."""
     if data is None:
         return None
-    if data["kind"] == "byte pairs":
-        merges = [(first, second) for first, second in data["merges"]]
-        return BytePairs(data["tokens"], merges, data["splitting"])
-    return Pieces(
-        data["tokens"],
-        data["scores"],
-        space_first=data["space_first"],
-        whole=data.get("whole", ()),  # none in what earlier versions compiled
-    )
+    of, names = _KINDS[data["kind"]]
+    return of(**{name: data[name] for name in names if name in data})

@@ -191,15 +191,12 @@ def run_cases(
         if activity.cycles != cycles:
             raise RuntimeError(f"{case}: {activity.cycles} cycles, golden says {cycles}")
         energy = figures["power"]["total"] * activity.cycles * PERIOD * 1e-3 / COUNTED
-        yield (
-            str(case),
-            {
-                "cycles_per_tile": activity.cycles / COUNTED,
-                "pj_per_tile": round(energy, 4),
-                "fj_per_weight": round(1e3 * energy / tiles.config.elements, 4),
-                **figures,
-            },
-        )
+        of_a_tile = {
+            "cycles_per_tile": activity.cycles / COUNTED,
+            "pj_per_tile": round(energy, 4),
+            "fj_per_weight": round(1e3 * energy / tiles.config.elements, 4),
+        }
+        yield str(case), of_a_tile | figures
     clock.count()
     run_program(core.cycles(IDLE_CYCLES))
     yield IDLE, _figures(result, clock.counted())

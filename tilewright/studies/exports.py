@@ -19,6 +19,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from tilewright.golden.params.block import require
@@ -81,7 +82,7 @@ def serving_sim_files(
     def add(name: str, header: str, found: Iterable[Sequence[object]]) -> None:
         files[f"{folder}/tp1/{name}.csv"] = _csv(header.split(), found)
 
-    add("dense", "layer tokens time_us", _dense(rows.items(), layers, parts))
+    add("dense", "layer tokens time_us", _dense(rows, layers, parts))
     heads = [("lm_head", count, _us(rows[count], ("head",))) for count in few]
     samplers = [("sampler", count, 0.0) for count in few]
     add("per_sequence", "layer sequences time_us", [*heads, *samplers])
@@ -124,30 +125,26 @@ def _us(found: LlmResult, parts: Sequence[str]) -> float:
 
 
 def _dense(
-    rows: Iterable[tuple[int, LlmResult]], layers: int, parts_of: Mapping[str, Sequence[str]]
+    rows: Mapping[int, LlmResult], layers: int, parts_of: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, int, float]]:
-    found = list(rows)
     for name in NOTHING:
-        yield from ((name, tokens, 0.0) for tokens, _ in found)
+        yield from ((name, tokens, 0.0) for tokens in rows)
     for name, parts in parts_of.items():
-        yield from ((name, tokens, _us(result, parts) / layers) for tokens, result in found)
+        yield from ((name, tokens, _us(found, parts) / layers) for tokens, found in rows.items())
 
 
 def _attention(run: Callable[..., LlmResult], layers: int) -> Iterator[tuple[int | float, ...]]:
     """Every chunk of a prompt after every history, alone and together with decoding ones."""
     chunks: dict[tuple[int, int], float] = {(0, 0): 0.0}
-    for chunk in _doubling(16, MOST_TOKENS, 4):
-        for history in (0, *_doubling(256, LONGEST, 4)):
-            found = run(1, history + chunk, None if not history else chunk)
-            chunks[chunk, history] = _us(found, ATTENTION) / layers
+    for chunk, history in product(_doubling(16, MOST_TOKENS, 4), (0, *_doubling(256, LONGEST, 4))):
+        found = run(1, history + chunk, None if not history else chunk)
+        chunks[chunk, history] = _us(found, ATTENTION) / layers
     steps: dict[tuple[int, int], float] = {(0, 0): 0.0}
-    for sequences in _doubling(1, MOST_SEQUENCES, 4):
-        for keys in _doubling(16, LONGEST, 4):
-            steps[sequences, keys] = _us(run(sequences, keys, 1), ATTENTION) / layers
-    for (chunk, history), first in chunks.items():
-        for (sequences, keys), second in steps.items():
-            if chunk or sequences:
-                yield chunk, history, sequences, keys, first + second
+    for sequences, keys in product(_doubling(1, MOST_SEQUENCES, 4), _doubling(16, LONGEST, 4)):
+        steps[sequences, keys] = _us(run(sequences, keys, 1), ATTENTION) / layers
+    for (prompt, first), (decode, second) in product(chunks.items(), steps.items()):
+        if prompt[0] or decode[0]:
+            yield *prompt, *decode, first + second
 
 
 def _doubling(low: int, high: int, factor: int = 2) -> list[int]:
@@ -171,32 +168,20 @@ ACCUMULATOR_BITS = 32
 
 def zigzag_hardware(machine: Accelerator) -> dict[str, Any]:
     """Return the content of ``hardware.yaml``."""
-    deep = _sizes(machine)[2]
+    deep, buffer_pj = _sizes(machine)[2], machine.buffer_pj_per_bit
+    activations = machine.rows * deep * machine.activation_bits(machine.lengths["qkv"])
+    weights = machine.columns * deep * machine.weight_bits
+    beat = 8 * machine.bandwidth / machine.clock
+    sizes = (machine.activation_buffer, machine.weight_buffer, machine.capacity)
+    activation_bits, weight_bits, dram_bits = (8 * size for size in sizes)
     return {
         "name": machine.name,
         "memories": {
             "accumulator": _memory(ACCUMULATOR_BITS, 0.0, ACCUMULATOR_BITS, ("O",), ["D3"]),
-            "activation_buffer": _memory(
-                8 * machine.activation_buffer,
-                machine.buffer_pj_per_bit,
-                machine.rows * deep * machine.activation_bits(machine.lengths["qkv"]),
-                ("I1", "O"),
-                ["D1", "D2", "D3"],
-            ),
-            "weight_buffer": _memory(
-                8 * machine.weight_buffer,
-                machine.buffer_pj_per_bit,
-                machine.columns * deep * machine.weight_bits,
-                ("I2",),
-                ["D1", "D2", "D3"],
-            ),
+            "activation_buffer": _memory(activation_bits, buffer_pj, activations, ("I1", "O")),
+            "weight_buffer": _memory(weight_bits, buffer_pj, weights, ("I2",)),
             "dram": _memory(
-                8 * machine.capacity,
-                machine.memory_pj_per_bit,
-                8 * machine.bandwidth / machine.clock,
-                ("I1", "I2", "O"),
-                ["D1", "D2", "D3"],
-                shared=True,
+                dram_bits, machine.memory_pj_per_bit, beat, ("I1", "I2", "O"), shared=True
             ),
         },
         "operational_array": {
@@ -237,7 +222,7 @@ def _memory(
     pj_per_bit: float,
     width: float,
     operands: tuple[str, ...],
-    served: list[str],
+    served: Sequence[str] = ("D1", "D2", "D3"),
     *,
     shared: bool = False,
 ) -> dict[str, Any]:
@@ -267,5 +252,5 @@ def _memory(
             }
             for name, kind, allocation in ports
         ],
-        "served_dimensions": served,
+        "served_dimensions": list(served),
     }

@@ -123,7 +123,7 @@ class Subject:
     shared: dict[str, Any] = field(default_factory=dict)  # what several experiments need
 
     def __post_init__(self) -> None:
-        self.evaluations = Evaluations(None, asdict(self.identity))
+        self.remember(None)
 
     def remember(self, path: Path | None) -> None:
         """Log perplexities in this file from now on, and reuse those in it."""
