@@ -30,9 +30,9 @@ GAINS = {"speedup": "cycles", "energy_gain": "millijoules", "memory_gain": "memo
 Watch = Callable[[Trial], None]
 
 
-def search_record(outcome: Outcome, validation: dict[str, float] | None = None) -> dict[str, Any]:
-    """A search as JSON data; without ``validation`` if there was none."""
-    found = {
+def search_record(outcome: Outcome) -> dict[str, Any]:
+    """A search as JSON data."""
+    return {
         "reference": outcome.reference,
         "tolerance": outcome.tolerance,
         "best": None if outcome.best is None else _trial(outcome.best),
@@ -40,7 +40,6 @@ def search_record(outcome: Outcome, validation: dict[str, float] | None = None) 
         "exhausted": outcome.exhausted,
         "trials": [_trial(trial) for trial in outcome.trials],
     }
-    return found if validation is None else found | {"validation": validation}
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
@@ -89,20 +88,19 @@ def search_lengths(
     subject: Subject, tolerance: float, iterations: int, watch: Watch | None = None
 ) -> dict[str, Any]:
     """Search lengths that lose at most a share ``tolerance``, and project them onto machines."""
-    outcome, validation = searched(subject, tolerance, iterations, watch)
-    best = outcome.best
-    machines = [] if best is None else compare_machines(subject.shape, best.lengths)
+    found = searched(subject, tolerance, iterations, watch)
+    best = found["best"]
     return {
         "subject": asdict(subject.identity),
-        "search": search_record(outcome) | {"validation": validation},
-        "machines": machines,
+        "search": found | {"validation": found.get("validation")},
+        "machines": [] if best is None else compare_machines(subject.shape, best["lengths"]),
     }
 
 
 def searched(
     subject: Subject, tolerance: float, iterations: int, watch: Watch | None = None
-) -> tuple[Outcome, dict[str, float] | None]:
-    """Algorithm 1 on the calibration text, and its result on the validation text, if any."""
+) -> dict[str, Any]:
+    """Algorithm 1 on the calibration text, its best lengths on the validation text, if any."""
     outcome = search(
         lambda lengths: measure(subject, lengths),
         cost_of(subject.shape),
@@ -112,12 +110,13 @@ def searched(
         iterations=iterations,
         progress=watch,
     )
-    if outcome.best is None or not len(subject.validation):
-        return outcome, None
-    return outcome, {
-        "reference": reference(subject, validation=True),
-        "perplexity": measure(subject, outcome.best.lengths, validation=True),
-    }
+    found = search_record(outcome)
+    if outcome.best is not None and len(subject.validation):
+        found["validation"] = {
+            "reference": reference(subject, validation=True),
+            "perplexity": measure(subject, outcome.best.lengths, validation=True),
+        }
+    return found
 
 
 def brute_forced(

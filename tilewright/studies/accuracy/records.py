@@ -192,15 +192,14 @@ def search_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Algorithm 1 at both tolerances of the paper, brute force around its result."""
     searches = []
     for tolerance in TOLERANCES:
-        found, validation = anda.searched(
+        entry = anda.searched(
             subject, tolerance, ITERATIONS, lambda trial: tick(anda.text_of(trial.lengths))
         )
-        entry = anda.search_record(found, validation)
-        if found.best is not None:
+        if entry["best"] is not None:
             nearby = anda.brute_forced(
                 subject,
                 tolerance,
-                found.best.lengths,
+                entry["best"]["lengths"],
                 watch=lambda trial: tick(f"brute force {anda.text_of(trial.lengths)}"),
             )
             entry["brute_force"] = anda.search_record(nearby)
@@ -328,10 +327,9 @@ def frontier_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 
 def search_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Algorithm 1 with the file's own weights, to compare with INT4 weights."""
-    found, validation = anda.searched(
+    return anda.searched(
         subject, TOLERANCES[1], ITERATIONS, lambda trial: tick(anda.text_of(trial.lengths))
     )
-    return anda.search_record(found, validation)
 
 
 def kv_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
