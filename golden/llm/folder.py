@@ -6,6 +6,7 @@ with norms before their modules, all but 350M).
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,14 @@ OPT = Names(
     up="fc1",
     down="fc2",
 )
+GEMMA = replace(
+    LLAMA,
+    feed_norm="pre_feedforward_layernorm",
+    query_norm="self_attn.q_norm",
+    key_norm="self_attn.k_norm",
+    after_attention="post_attention_layernorm",
+    after_feed="post_feedforward_layernorm",
+)
 SIZES = (  # that every configuration has, under these names
     *("num_hidden_layers", "hidden_size", "num_attention_heads"),
     *("vocab_size", "max_position_embeddings"),
@@ -68,7 +77,7 @@ FLOATS: dict[str, Callable[[NDArray[np.uint8]], NDArray]] = {  # of bytes, by a 
 
 def names_of(model_type: str) -> Names:
     """Tensor names of a family, as Hugging Face has them."""
-    return OPT if model_type == "opt" else LLAMA
+    return {"opt": OPT, "gemma3_text": GEMMA}.get(model_type, LLAMA)
 
 
 def read_folder(path: str | Path, *, lazy: bool = False) -> Model:

@@ -184,10 +184,9 @@ def test_rtl():
     """Tiles of a layer pass through the simulated DECA."""
     session = CpuSession("tiny-llama", "Hi", CpuOptions(block="deca:small", scheme="bf8"))
     runs = session.check_on_rtl()
-    assert [run.matrix for run in runs] == [
-        f"layers.0.{n}" for n in session.model.layers[0].linears
-    ]
-    assert all(run.tiles >= 2 for run in runs)
+    names = [f"layers.0.{n}" for n in session.model.layers[0].linears]
+    assert [run["matrix"] for run in runs] == names
+    assert all(run["tiles"] >= 2 for run in runs)
 
 
 def test_a_broken_rtl_is_named(monkeypatch):

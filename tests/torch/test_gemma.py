@@ -12,8 +12,9 @@ from tests.support.naive_llm import perplexity
 from tilewright.golden.harmonia.llm_format import HarmoniaFormat
 from tilewright.golden.llm.assemble import Tensors, assemble
 from tilewright.golden.llm.engine import Session, logits
+from tilewright.golden.llm.folder import GEMMA
 from tilewright.golden.params.llm import LlmShape
-from tilewright.studies.accuracy.checkpoints import GEMMA, transformers_model
+from tilewright.studies.accuracy.checkpoints import transformers_model
 from tilewright.torch import HarmoniaConfig, quantize_, restore_
 from tilewright.torch.likelihood import token_losses
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -107,13 +108,7 @@ class CpuCost:
         return 1e3 * self.tokens / self.milliseconds
 
 
-@dataclass(frozen=True)
-class RtlTiles:
-    """Tiles of the model that the simulated RTL has decompressed, each equal to golden's."""
-
-    matrix: str
-    tiles: int
-    cycles_per_tile: float
+RtlTiles = dict[str, Any]  # tiles of a matrix that the simulated RTL gave as golden does
 
 
 @dataclass(frozen=True)
@@ -208,7 +203,8 @@ class CpuSession:
                     f"layers.0.{name}: {run.wrong} products with tiles of the RTL differ from"
                     " golden's"
                 )
-            found.append(RtlTiles(f"layers.0.{name}", count, run.cycles_per_tile))
+            each = {"tiles": count, "cycles_per_tile": run.cycles_per_tile}
+            found.append({"matrix": f"layers.0.{name}"} | each)
         return found
 
     def generate(

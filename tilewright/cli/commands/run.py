@@ -386,8 +386,8 @@ def _print_cpu_generation(done: "CpuGeneration") -> None:
     )
     for run in done.rtl or ():
         print(
-            f"RTL: {run.tiles} tiles of {run.matrix} equal golden's, {run.cycles_per_tile:.2f}"
-            " cycles a tile"
+            f"RTL: {run['tiles']} tiles of {run['matrix']} equal golden's,"
+            f" {run['cycles_per_tile']:.2f} cycles a tile"
         )
 
 

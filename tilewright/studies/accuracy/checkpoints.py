@@ -22,8 +22,8 @@ import numpy as np
 from tilewright.base.cache import cache_folder
 from tilewright.base.errors import CommandError
 from tilewright.base.files import open_atomic
-from tilewright.golden.llm.assemble import GEMMA_WINDOW_THETA, Names, named_parts
-from tilewright.golden.llm.folder import LLAMA, OPT, SIZES
+from tilewright.golden.llm.assemble import GEMMA_WINDOW_THETA, named_parts
+from tilewright.golden.llm.folder import SIZES, names_of
 from tilewright.golden.llm.gguf_file import gguf_tokenizer, read_gguf
 from tilewright.golden.llm.load import SMOLLM2, package_files, smollm2_path
 from tilewright.golden.llm.model import Model, ModelError
@@ -108,14 +108,6 @@ def _piece(name: str, model: Packaged, package: str) -> Path:
     if not files:
         raise ModelError(f"{name}: {package} is not installed; {model.advice}")
     return max(files, key=lambda file: file.stat().st_size)
-
-
-GEMMA = Names(
-    **{**vars(LLAMA), "feed_norm": "pre_feedforward_layernorm"}
-    | {"query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm"}
-    | {"after_attention": "post_attention_layernorm", "after_feed": "post_feedforward_layernorm"}
-)
-NAMES = {"llama": LLAMA, "qwen2": LLAMA, "opt": OPT, "gemma3_text": GEMMA}
 
 
 @dataclass(frozen=True)
@@ -214,6 +206,6 @@ def transformers_model(model: Model) -> Any:
 
 def _state(model: Model) -> Iterator[tuple[str, np.ndarray]]:
     of_gemma = model.config.model_type == "gemma3_text"
-    for name, (shape, read) in named_parts(model, NAMES[model.config.model_type]).items():
+    for name, (shape, read) in named_parts(model, names_of(model.config.model_type)).items():
         is_gain = len(shape) == 1 and name.endswith(".weight")
         yield name, read() - np.float32(1) if of_gemma and is_gain else read()  # gains less 1
