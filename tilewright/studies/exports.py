@@ -166,15 +166,17 @@ def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 ACCUMULATOR_BITS = 32
 
 
-def zigzag_hardware(machine: Accelerator) -> dict[str, Any]:
-    """Return the content of ``hardware.yaml``."""
-    deep, buffer_pj = _sizes(machine)[2], machine.buffer_pj_per_bit
-    activations = machine.rows * deep * machine.activation_bits(machine.lengths["qkv"])
+def zigzag_files(machine: Accelerator) -> dict[str, str]:
+    """Return the files ``hardware.yaml`` and ``mapping.yaml``."""
+    length = machine.lengths["qkv"]
+    deep, buffer_pj = max(1, int(machine.group / machine.cycles(length))), machine.buffer_pj_per_bit
+    dimensions = {"D1": ("K", machine.columns), "D2": ("B", machine.rows), "D3": ("C", deep)}
+    activations = machine.rows * deep * machine.activation_bits(length)
     weights = machine.columns * deep * machine.weight_bits
     beat = 8 * machine.bandwidth / machine.clock
     sizes = (machine.activation_buffer, machine.weight_buffer, machine.capacity)
     activation_bits, weight_bits, dram_bits = (8 * size for size in sizes)
-    return {
+    hardware = {
         "name": machine.name,
         "memories": {
             "accumulator": _memory(ACCUMULATOR_BITS, 0.0, ACCUMULATOR_BITS, ("O",), ["D3"]),
@@ -187,33 +189,18 @@ def zigzag_hardware(machine: Accelerator) -> dict[str, Any]:
         "operational_array": {
             "unit_energy": sum(machine.power.values()) / (machine.mac_rate * machine.clock) * 1e12,
             "unit_area": 1,
-            "dimensions": ["D1", "D2", "D3"],
-            "sizes": _sizes(machine),
+            "dimensions": list(dimensions),
+            "sizes": [size for _, size in dimensions.values()],
         },
     }
-
-
-def _sizes(machine: Accelerator) -> list[int]:
-    deep = max(1, int(machine.group / machine.cycles(machine.lengths["qkv"])))
-    return [machine.columns, machine.rows, deep]
-
-
-def zigzag_files(machine: Accelerator) -> dict[str, str]:
-    """Return the files ``hardware.yaml`` and ``mapping.yaml``."""
-    sizes = _sizes(machine)
-    mapping = [
-        {
-            "name": "default",
-            "spatial_mapping": {
-                dimension: [f"{loop}, {size}"]
-                for dimension, loop, size in zip(("D1", "D2", "D3"), "KBC", sizes, strict=True)
-            },
-            "memory_operand_links": {"O": "O", "W": "I2", "I": "I1"},
-        }
-    ]
+    mapping = {
+        "name": "default",
+        "spatial_mapping": {d: [f"{loop}, {size}"] for d, (loop, size) in dimensions.items()},
+        "memory_operand_links": {"O": "O", "W": "I2", "I": "I1"},
+    }
     return {
-        "hardware.yaml": json.dumps(zigzag_hardware(machine), indent=2) + "\n",
-        "mapping.yaml": json.dumps(mapping, indent=2) + "\n",
+        "hardware.yaml": json.dumps(hardware, indent=2) + "\n",
+        "mapping.yaml": json.dumps([mapping], indent=2) + "\n",
     }
 
 
