@@ -7,7 +7,6 @@ from tests.support.tables import table_rows
 
 REFUSALS = """
 claims --classes --verdict off | --verdict does not go with --classes, which takes all verdicts
-claims --csv --json | --csv and --json exclude each other
 claims --paper andy | unknown paper 'andy'; did you mean anda?
 claims --residuals --classes | argument --classes: not allowed with argument --residuals
 claims --residuals --paper deca | --paper does not go with --residuals, which takes all claims
@@ -17,7 +16,6 @@ claims --verdict off --what-if deca.cycles=+20% | --verdict does not go with --w
 claims --what-if deca.cycle=+20% | unknown measured input 'deca.cycle'; did you mean deca.cycles?
 claims --what-if deca.cycles=-100% | --what-if 'deca.cycles=-100%': write it as deca.cycles=+20%
 claims --what-if deca.cycles=20 | --what-if 'deca.cycles=20': write it as deca.cycles=+20%
-compare llm opt-125m --csv --json | --csv does not go with --json
 compare pe --block queue | queue is not compared: its bench is no
 compare pe --macs 3 | --macs goes with --with
 compare pe --stale | --stale goes with --update-records
@@ -40,6 +38,7 @@ export zigzag --out out | zigzag takes accelerators; spr-hbm is a server
 fpga --bitstream no.bit | --bitstream goes with a BLOCK
 fpga --path | --path goes with a BLOCK to place
 fpga --seed 0 | --seed goes with a BLOCK to place
+fpga popcount:odd --bitstream no.bit --path | --path goes without --bitstream
 fpga popcount:odd --bitstream no.bit --device gatemate-a1 | bitstreams are made for ECP5 only, not f
 fpga popcount:odd --bitstream no.bit --pins missing.lpf | missing.lpf:
 fpga popcount:odd --path --json | --json has the path already
@@ -121,7 +120,7 @@ llm opt-66b --scheme bf16 --within 9 | opt-66b does not fit in spr-hb
 layout --goal area | --goal goes with a BLOCK to lay out
 layout --tech tsmc5 | unknown technology 'tsmc5'
 layout popcount:odd --utilisation 1.5 | the utilisation must lie between 0.05 and 0.95, not 1.5
-layout popcount:odd --clock 500 --update-records | records are made without --clock
+layout popcount:odd --clock 500 --update-records | --clock goes without --update-records
 layout nothing | unknown block
 pack tiny-llama --scheme bf8 --density 1e-9 -o p.safetensors | --density 1e-09 leaves none of the
 pack tiny-llama --scheme no.py:Mine -o p.safetensors | a format of your own is FILE.py:CLASS; there
@@ -165,10 +164,10 @@ sweep queue | name one BLOCK and at least one --vary, or a --frontier
 synth --check-technology x.lib | --check-technology needs --tech
 synth --energy | --energy needs a BLOCK that is a DECA PE, such as deca:small
 synth --system | --system needs one BLOCK
-synth anda_mxu:small --system --goal area | --system does not go with --goal
+synth anda_mxu:small --system --goal area | --goal does not go with --system
 synth anda_mxu:small --system --no-gating | --system does not go with --no-gating
-synth anda_mxu:small --system --path | --system does not go with --path
-synth anda_mxu:small --system --prove | --system does not go with --prove
+synth anda_mxu:small --system --path | --path does not go with --system
+synth anda_mxu:small --system --prove | --prove does not go with --system
 synth popcount --all | name one BLOCK, or --all
 synth popcount,width=999999999 | width must be at most 1048576, not 999999999
 synth popcount --clock '3 furlongs' | '3 furlongs' is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25

@@ -1,10 +1,10 @@
 """Options that say how a language model is compiled, for the commands that do."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.base.errors import CommandError
+from tilewright.cli.options import adder, refuse
 
 if TYPE_CHECKING:
     from tilewright.compiler.compile import Options
@@ -22,31 +22,17 @@ def model_name(text: str) -> str:
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """Add the context and the precisions; options that are not given have the compiler's values."""
-    parser.add_argument(
-        "--context", type=int, metavar="N", help="tokens of a sequence in the cache [256]"
-    )
-    parser.add_argument(
-        "--sequences", type=int, metavar="N", help="sequences in the cache [1, or the prompts]"
-    )
-    parser.add_argument(
-        "--weights",
-        metavar="BITS",
-        help="bits of the weights of the layers, 4 or 8, or FILE.py:CLASS of yours [8]",
-    )
-    parser.add_argument(
-        "--head", type=int, choices=(4, 8), help="bits of the weights of the vocabulary head [8]"
-    )
-    parser.add_argument("--group", type=int, metavar="N", help="weights that share a scale [64]")
-    parser.add_argument(
-        "--mantissas",
-        metavar="QKV,O,U,D",
-        help="bits of Anda's activations before the four kinds of projections [8,8,8,8]",
-    )
-    parser.add_argument(
-        "--recipe",
-        type=Path,
-        metavar="FILE",
-        help="take formats and factors from a recipe of tilewright search or tilewright.torch: bits"
+    add = adder(parser)
+    add("--context N", "tokens of a sequence in the cache [256]")
+    add("--sequences N", "sequences in the cache [1, or the prompts]")
+    add("--weights BITS", "bits of the layers' weights, 4 or 8, or FILE.py:CLASS of yours [8]")
+    add("--head 4|8", "bits of the weights of the vocabulary head [8]")
+    add("--group N", "weights that share a scale [64]")
+    text = "bits of Anda's activations before the four kinds of projections [8,8,8,8]"
+    add("--mantissas QKV,O,U,D", text)
+    add(
+        "--recipe FILE",
+        "take formats and factors from a recipe of tilewright search or tilewright.torch: bits"
         " and groups of weights, Anda's mantissas, windows and offsets of Harmonia's cache",
     )
 
@@ -56,9 +42,10 @@ def options_of(args: argparse.Namespace, target: str) -> "Options":
     from tilewright.compiler.compile import Options
 
     given = _given(args)
-    for option in ("weights", "group", "mantissas"):
-        if "recipe" in given and _FIELDS[option] in given:
-            raise CommandError(f"--{option} is what --recipe says; leave one of them out")
+    if "recipe" in given:
+        refuse(
+            args, ("weights", "group", "mantissas"), "is what --recipe says; leave one of them out"
+        )
     if "weight_bits" in given:
         given |= _weights(given.pop("weight_bits"), "group" in given)
     if "recipe" in given:
@@ -83,11 +70,9 @@ def _weights(text: str, has_group: bool) -> dict[str, Any]:
 
 def refuse_compile_options(args: argparse.Namespace, why: str) -> None:
     """Refuse options of compiling where nothing is compiled."""
-    for option, field in _FIELDS.items():
-        if field in _given(args):
-            raise CommandError(f"--{option} goes with a model to be compiled: {why}")
+    refuse(args, _FIELDS, f"goes with a model to be compiled: {why}")
 
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
-    values = {field: getattr(args, option.replace("-", "_")) for option, field in _FIELDS.items()}
+    values = {field: getattr(args, option) for option, field in _FIELDS.items()}
     return {field: value for field, value in values.items() if value is not None}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.console import remark
 from tilewright.cli.compiled_options import model_name
+from tilewright.cli.options import adder
 
 if TYPE_CHECKING:
     from tilewright.studies.accuracy.subject import Smoothing, Subject
@@ -16,40 +17,20 @@ TOKENS, WINDOW = 2048, 1024  # minutes on two cores
 
 def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which model is measured, on which text and how."""
-    parser.add_argument(
-        "model",
-        type=model_name,
-        metavar="MODEL",
-        help="smollm2, gemma-3-270m, a GGUF file, or a Hugging Face folder",
+    add = adder(parser)
+    text = "smollm2, gemma-3-270m, a GGUF file, or a Hugging Face folder"
+    add("model MODEL", text, type=model_name)
+    add("--text FILE", "prose to measure on [the Python reference]")
+    add("--tokens N", "tokens of the text for calibration, and as many more for validation", TOKENS)
+    add("--window W", "tokens of a sequence", WINDOW)
+    add(
+        "--weights W",
+        "INT4 with scales searched, INT4 rounded to nearest, or as in the file: search,"
+        " nearest, file",
+        "search",
     )
-    parser.add_argument(
-        "--text", type=Path, metavar="FILE", help="prose to measure on [the Python reference]"
-    )
-    parser.add_argument(
-        "--tokens",
-        type=int,
-        default=TOKENS,
-        metavar="N",
-        help=f"tokens of the text for calibration, and as many more for validation [{TOKENS}]",
-    )
-    parser.add_argument(
-        "--window", type=int, default=WINDOW, metavar="W", help=f"tokens of a sequence [{WINDOW}]"
-    )
-    parser.add_argument(
-        "--weights",
-        default="search",
-        help="INT4 with scales searched, INT4 rounded to nearest, or as in the file: search,"
-        " nearest, file [search]",
-    )
-    parser.add_argument(
-        "--device", default="cpu", metavar="cpu|cuda", help="where PyTorch computes [cpu]"
-    )
-    parser.add_argument(
-        "--log",
-        type=Path,
-        metavar="FILE",
-        help="log every perplexity here, and go on from those it has",
-    )
+    add("--device cpu|cuda", "where PyTorch computes", "cpu")
+    add("--log FILE", "log every perplexity here, and go on from those it has")
 
 
 def open_from(args: argparse.Namespace) -> "Subject":

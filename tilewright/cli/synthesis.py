@@ -1,13 +1,16 @@
 """Tasks of ``tilewright synth``, a function each: it reads its options, calls and prints."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
+from tilewright.base.records import write_record
+from tilewright.cli.options import refuse
+from tilewright.cli.tables import Columns, print_records
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve_as
 from tilewright.studies.deca_energy import CASES, IDLE, PERIOD, deca_energy_record
@@ -31,10 +34,10 @@ from tilewright.synth.technology import TECHNOLOGIES, Technology, load_technolog
 from tilewright.synth.whole_timing import SYSTEM_CLOCK, clock_record
 from tilewright.synth.yosys import watched
 
-_NOT_FOR_SYSTEMS = (
-    *("goal", "parts", "hierarchy", "netlist", "path", "all", "stale"),
-    *("energy", "prove"),
-)
+_BLOCK = {
+    **{"BLOCK": "{.record[spec]}", "TECHNOLOGY": "{.record[technology]}"},
+    "GOAL": "{.record[goal]}",
+}
 
 
 def map_blocks(args: argparse.Namespace) -> int:
@@ -89,15 +92,11 @@ def _print_results(
 ) -> None:
     """Print the metrics, the proofs that there are and, if asked for, longest paths and parts."""
     _print_metrics(results, clock)
-    proved = [
-        (*_of(r), r.proof.verdict.value, r.proof.outputs, r.proof.registers, r.proof.detail)
-        for r in results
-        if r.proof is not None
-    ]
-    if proved:
+    if proved := [r for r in results if r.proof is not None]:
         print("\nNetlist against RTL")
-        header = ("BLOCK", "TECHNOLOGY", "GOAL", "VERDICT", "BITS", "REGISTERS", "DETAIL")
-        print_table(header, proved)
+        verdict = {"VERDICT": "{.proof.verdict.value}", "BITS": "{.proof.outputs}"}
+        detail = {"REGISTERS": "{.proof.registers}", "DETAIL": "{.proof.detail}"}
+        print_records(proved, _BLOCK | verdict | detail)
     for result in results:
         if path:
             _print_path(result.synthesis)
@@ -106,22 +105,25 @@ def _print_results(
 
 
 def _print_metrics(results: Sequence[JobResult], clock: float | None) -> None:
-    slack = ["SLACK PS"] if clock is not None else []
-    header = ["BLOCK", "TECHNOLOGY", "GOAL", "CELLS", "AREA UM2", "REGISTERS", "DELAY PS", *slack]
-    rows = []
-    for result in results:
-        value = {name: metric["value"] for name, metric in result.record["metrics"].items()}
-        path = result.record["longest_path"]
-        row = [*_of(result), value["cells"], f"{value['area']:.2f}", value["register_bits"]]
-        row += _tenths(value["delay"])
-        row += _tenths(clock - value["delay"]) if clock is not None else []
-        row += _tenths(result.seconds)
-        rows.append([*row, f"{path['start']} -> {path['end']}" if path else ""])
-    print_table([*header, "RUN S", "LONGEST PATH"], rows)
+    def slack(result: JobResult) -> str:
+        assert clock is not None
+        return f"{clock - result.record['metrics']['delay']['value']:.1f}"
 
+    def path(result: JobResult) -> str:
+        ends = result.record["longest_path"]
+        return "{start} -> {end}".format(**ends) if ends else ""
 
-def _of(result: JobResult) -> tuple[str, str, str]:
-    return result.record["spec"], result.record["technology"], result.record["goal"]
+    value = "{.record[metrics][%s][value]%s}"
+    columns: Columns = {
+        **_BLOCK,
+        "CELLS": value % ("cells", ""),
+        "AREA UM2": value % ("area", ":.2f"),
+        "REGISTERS": value % ("register_bits", ""),
+        "DELAY PS": value % ("delay", ":.1f"),
+        **({} if clock is None else {"SLACK PS": slack}),
+        **{"RUN S": "{.seconds:.1f}", "LONGEST PATH": path},
+    }
+    print_records(results, columns)
 
 
 def _print_path(result: Synthesis) -> None:
@@ -157,29 +159,33 @@ def map_system(args: argparse.Namespace) -> int:
     """Map every module of an accelerator by itself, for the area of each part or for the clock."""
     if args.block is None:
         raise CommandError("--system needs one BLOCK")
-    for option in _NOT_FOR_SYSTEMS:
-        if getattr(args, option):
-            raise CommandError(f"--system does not go with --{option}")
+    others = ("goal", "parts", "hierarchy", "output", "netlist", "path", "all", "stale")
+    refuse(args, (*others, "energy", "prove"), "does not go with --system")
     if not args.gating:
         raise CommandError("--system does not go with --no-gating")
-    timed, technologies = args.clock is not None, _technologies_of(args)
-    records = []
-    title = "clock" if timed else "area by part"
-    with progress(title, len(technologies)) as tick, watched(partial(tick, steps=0)):
-        for technology in technologies:
-            if timed:
-                records.append(clock_record(args.block, technology, args.clock))
-            else:
-                records.append(system_record(args.block, technology))
+    technologies, records = _technologies_of(args), []
+    if args.clock is None:
+        what, kind, made = "area by part", SYSTEM, system_areas(args.block, technologies)
+    else:
+        what, kind, made = "clock", SYSTEM_CLOCK, _clocks(args.block, technologies, args.clock)
+    with progress(what, len(technologies)) as tick, watched(partial(tick, steps=0)):
+        for technology, record in made:
+            records.append(record)
             if args.update_records:
-                kind = SYSTEM_CLOCK if timed else SYSTEM
-                store_whole(kind, args.block, technology, records[-1])
+                store_whole(kind, args.block, technology, record)
             tick(technology.name)
     if args.json:
         print_json(records)
     else:
-        (_print_clocks if timed else _print_system)(records)
+        (_print_system if args.clock is None else _print_clocks)(records)
     return 0
+
+
+def _clocks(
+    block: str, technologies: Sequence[Technology], period: float
+) -> Iterator[tuple[Technology, dict[str, Any]]]:
+    for technology in technologies:
+        yield technology, clock_record(block, technology, period)
 
 
 def _print_system(records: Sequence[dict[str, Any]]) -> None:

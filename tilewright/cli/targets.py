@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from tilewright.base.errors import CommandError
+from tilewright.cli.options import adder
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.resolve import BLOCKS, resolve
 
@@ -14,44 +15,30 @@ if TYPE_CHECKING:
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     """Add which machine, and how weights or activations are stored in it."""
-    parser.add_argument(
-        "--on",
-        "--system",
-        dest="system",
-        metavar="S",
-        help="name (see tilewright list systems), a TOML file that describes a server or an"
+    add = adder(parser)
+    add(
+        "--on --system S",
+        "name (see tilewright list systems), a TOML file that describes a server or an"
         " accelerator, or an accelerator's block, such as harmonia:small [spr-hbm]",
+        dest="system",
     )
-    parser.add_argument(
-        "--set",
-        metavar="FIELD=VALUE,...",
-        dest="settings",
-        help="override fields of the system, such as cores=86,clock=2.0GHz,bandwidth=844GB/s;"
+    add(
+        "--set FIELD=VALUE,...",
+        "override fields of the system, such as cores=86,clock=2.0GHz,bandwidth=844GB/s;"
         " tilewright list NAME shows those of a server",
     )
-    parser.add_argument(
-        "--engine",
-        metavar="E",
-        help="decompressor on a server: deca, software, optimal, ... [deca]",
-    )
-    parser.add_argument(
-        "--scheme",
-        metavar="X",
-        help="weight format on a server: mxfp4, bf8_30%%, ... or FILE.py:CLASS of yours [mxfp4];"
+    add("--engine E", "decompressor on a server: deca, software, optimal, ... [deca]")
+    add(
+        "--scheme X",
+        "weight format on a server: mxfp4, bf8_30%%, ... or FILE.py:CLASS of yours [mxfp4];"
         " on anda, mantissa lengths such as 7/7/6/5",
     )
-    parser.add_argument(
-        "--block",
-        metavar="BLOCK",
-        help="the DECA of each core of a server, such as deca,lanes=16,luts=4; of an accelerator"
+    add(
+        "--block BLOCK",
+        "the DECA of each core of a server, such as deca,lanes=16,luts=4; of an accelerator"
         " the same as --on",
     )
-    parser.add_argument(
-        "--latency",
-        type=int,
-        metavar="N",
-        help=f"memory latency of block anda or harmonia, in cycles [{LATENCY}]",
-    )
+    add("--latency N", f"memory latency of block anda or harmonia, in cycles [{LATENCY}]")
 
 
 def system_of(args: argparse.Namespace) -> str | None:
@@ -80,7 +67,7 @@ def settings_of(args: argparse.Namespace) -> "dict[str, str] | None":
     """Return the fields that ``--set`` changes."""
     from tilewright.sim.system import parse_settings
 
-    return None if args.settings is None else parse_settings(args.settings)
+    return None if args.set is None else parse_settings(args.set)
 
 
 def target_of(args: argparse.Namespace) -> "Target":

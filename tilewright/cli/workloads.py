@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tilewright.base.console import print_json, print_table
+from tilewright.cli.options import adder
 from tilewright.golden.machine.moves import LATENCY
 
 if TYPE_CHECKING:
@@ -17,16 +18,14 @@ DECA_LATENCY = 100  # cycles of a server's memory, as those of ``DecaMemory`` ar
 
 def add_simulation(parser: argparse.ArgumentParser, default: str) -> None:
     """Add the options of every workload; without ``--block`` it runs on ``default``."""
-    parser.add_argument(
-        "--block", metavar="BLOCK", help=f"block to run the workload on [{default}]"
+    add = adder(parser)
+    add("--block BLOCK", f"block to run the workload on [{default}]")
+    add(
+        "--simulator verilator|icarus",
+        "simulator to use [Verilator if installed, else Icarus Verilog]",
     )
-    parser.add_argument(
-        "--simulator",
-        choices=("verilator", "icarus"),
-        help="simulator to use [Verilator if installed, else Icarus Verilog]",
-    )
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="random seed [1]")
-    parser.add_argument("--waves", type=Path, metavar="FILE.vcd", help="write all signals to it")
+    add("--seed S", "random seed", 1)
+    add("--waves FILE", "write all signals to FILE.fst or FILE.vcd")
 
 
 def simulation_of(args: argparse.Namespace) -> "Simulation":
@@ -38,33 +37,21 @@ def simulation_of(args: argparse.Namespace) -> "Simulation":
 
 def add_latency(parser: argparse.ArgumentParser, default: int = LATENCY) -> None:
     """Add ``--latency``."""
-    parser.add_argument(
-        "--latency",
-        type=int,
-        default=default,
-        metavar="CYCLES",
-        help=f"latency of the memory [{default}]",
-    )
+    add = adder(parser)
+    add("--latency CYCLES", "latency of the memory", default, type=int)
 
 
 def add_update_record(parser: argparse.ArgumentParser) -> None:
     """Add ``--update-record``."""
-    parser.add_argument(
-        "--update-record",
-        action="store_true",
-        help="write the outcome to the record that the report shows",
-    )
+    add = adder(parser)
+    add("--update-record", "write the outcome to the record that the report shows")
 
 
 def add_layer(parser: argparse.ArgumentParser, latency: int = LATENCY) -> None:
     """Add the options of a workload on one decoder layer of a language model."""
-    parser.add_argument(
-        "--model",
-        default="smollm2",
-        metavar="MODEL",
-        help="GGUF file, Hugging Face folder or name [smollm2]",
-    )
-    parser.add_argument("--layer", type=int, default=0, metavar="L", help="layer of the model [0]")
+    add = adder(parser)
+    add("--model MODEL", "GGUF file, Hugging Face folder or name", "smollm2")
+    add("--layer L", "layer of the model", 0)
     add_latency(parser, latency)
     add_update_record(parser)
 
@@ -109,30 +96,20 @@ def yes_or_no(value: bool) -> str:
 
 def add_program(parser: argparse.ArgumentParser, machine: str) -> None:
     """Add the options of a program on ``machine``."""
-    parser.add_argument(
-        "--program", type=Path, metavar="FILE", help="assembly text [one of the machine's own]"
-    )
-    parser.add_argument(
-        "--memory",
-        type=Path,
-        metavar="FILE.npz",
-        help="external memory: an array 'memory' of bytes",
-    )
-    parser.add_argument(
-        "--save", type=Path, metavar="FILE.npz", help="write the external memory after the program"
-    )
-    parser.add_argument(
+    add = adder(parser)
+    add("--program FILE", "assembly text [one of the machine's own]")
+    add("--memory FILE.npz", "external memory: an array 'memory' of bytes", type=Path)
+    add("--save FILE.npz", "write the external memory after the program", type=Path)
+    add(
         "--stream",
-        action="store_true",
-        help="let the machine fetch the program from external memory, which it always does with"
+        "let the machine fetch the program from external memory, which it always does with"
         " one that is too long for the instruction memory",
     )
-    parser.add_argument(
-        "--host",
-        choices=("cocotb", "native"),
-        default="cocotb",
-        help="memory and host as a cocotb bench, or in C++ within the simulation: slower to build,"
-        " for long programs [cocotb]",
+    add(
+        "--host cocotb|native",
+        "memory and host as a cocotb bench, or in C++ within the simulation: slower to build,"
+        " for long programs",
+        "cocotb",
     )
     add_latency(parser)
     add_simulation(parser, f"{machine}:small")

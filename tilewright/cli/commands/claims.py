@@ -5,6 +5,7 @@ import argparse
 from tilewright.base.console import print_json, show
 from tilewright.base.errors import CommandError
 from tilewright.base.table import Table
+from tilewright.cli.options import adder, option
 
 NAME = "claims"
 HELP = "evaluate the papers' claims: published, ours, deviation, class, verdict"
@@ -17,33 +18,17 @@ VIEWS = {  # options that show something else
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--paper",
-        action="append",
-        metavar="P",
-        help="anda, deca, harmonia or sparamx; repeatable [all]",
-    )
-    parser.add_argument(
-        "--verdict",
-        action="append",
-        metavar="V",
-        help="show only: holds, off, reversed, not evidence, not evaluated",
-    )
-    parser.add_argument("--csv", action="store_true", help="comma-separated values, for programs")
+    add = adder(parser)
+    add("--paper P...", "anda, deca, harmonia or sparamx [all]")
+    add("--verdict V...", "show only: holds, off, reversed, not evidence, not evaluated")
     instead = parser.add_mutually_exclusive_group()
     for name, text in VIEWS.items():
         instead.add_argument(f"--{name}", dest="view", action="store_const", const=name, help=text)
-    instead.add_argument(
-        "--what-if",
-        action="append",
-        metavar="INPUT=P%",
-        help="list verdicts that turn if a measured input were so much more: deca.cycles=+20%%",
-    )
+    text = "list verdicts that turn if a measured input were so much more: deca.cycles=+20%%"
+    option(instead, "--what-if INPUT=P%...", text)
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.csv and args.json:
-        raise CommandError("--csv and --json exclude each other")
     if args.view == "residuals" and args.paper:
         raise CommandError("--paper does not go with --residuals, which takes all claims")
     if args.verdict and (args.view or args.what_if):
@@ -54,15 +39,16 @@ def run(args: argparse.Namespace) -> int:
     from tilewright.golden.params.names import unknown
     from tilewright.studies.model_fit import residual_table, residuals
 
-    for verdict in args.verdict or ():
+    for verdict in args.verdict:
         if verdict not in board.VERDICTS:
             raise ValueError(unknown("verdict", verdict, board.VERDICTS))
     factors = _factors(args.what_if)
-    results = board.evaluate(args.paper)
+    papers = args.paper or None
+    results = board.evaluate(papers)
     every = [r for rows in results.values() for r in rows]
     total = f"\n{board.headline(results)}."
     if factors:
-        then = board.evaluate(args.paper, factors)
+        then = board.evaluate(papers, factors)
         pairs = board.turned(results, then)
         found = [{"before": a.as_dict(), "after": b.as_dict()} for a, b in pairs]
         last = f"{total}\nWith {', '.join(args.what_if)}: {board.headline(then)}."
@@ -81,29 +67,29 @@ def run(args: argparse.Namespace) -> int:
         wanted = args.verdict or board.VERDICTS
         shown = {name: [r for r in rows if r.verdict in wanted] for name, rows in results.items()}
         lines = [line for line in board.abstracts(results) if line.worst.verdict in wanted]
-        if not (args.csv or args.json):
+        if not args.json:
             show(tables.headline_table(lines))
             print()
-        papers = board.counts(results, "paper")
+        counts = board.counts(results, "paper")
         data = [
             vars(count)
             | {"headlines": [line.as_dict() for line in lines if line.paper == count.name]}
             | {"claims": [r.as_dict() for r in shown[count.name]]}
-            for count in papers
+            for count in counts
         ]
         every = [r for rows in shown.values() for r in rows]
-        by_paper = tables.count_table("Paper", papers)
+        by_paper = tables.count_table("Paper", counts)
         _show(args, data, tables.claim_table(every), f"\n{by_paper}\n{total}")
     return 0
 
 
-def _factors(asked: list[str] | None) -> dict[str, float]:
+def _factors(asked: list[str]) -> dict[str, float]:
     """Factors on inputs that ``NAME=+20%`` and the like give."""
     from tilewright.claims.scoreboard import measured_inputs
     from tilewright.golden.params.names import unknown
 
     found = {}
-    for text in asked or ():
+    for text in asked:
         name, _, change = text.partition("=")
         try:
             factor = 1 + float(change.removesuffix("%")) / 100
@@ -120,9 +106,6 @@ def _factors(asked: list[str] | None) -> dict[str, float]:
 def _show(args: argparse.Namespace, data: object, table: Table, last: str = "") -> None:
     if args.json:
         print_json(data)
-        return
-    if args.csv:
-        print(table.csv)
         return
     show(table)
     if last:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
 from tilewright.cli.compiled_options import add_compile_options, model_name, options_of
+from tilewright.cli.options import adder
 
 if TYPE_CHECKING:
     from tilewright.compiler.compile import CompiledModel
@@ -15,33 +16,29 @@ if TYPE_CHECKING:
 NAME = "compile"
 HELP = "turn a language model into a memory image and programs of Harmonia or Anda"
 EXAMPLE = "tilewright compile tiny-llama --on harmonia:small --context 32 -o tiny"
-_VIEWS = ("graph", "schedule", "program")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "model",
+    add = adder(parser)
+    add(
+        "model MODEL",
+        "smollm2, tiny-llama, a GGUF file or a Hugging Face folder of the LLaMA family; with"
+        " --show and --svg a config.json is enough",
         type=model_name,
-        metavar="MODEL",
-        help="smollm2, tiny-llama, a GGUF file or a Hugging Face folder of the LLaMA family; with"
-        " --show a config.json is enough",
     )
-    parser.add_argument("-o", "--output", metavar="DIR", help="folder to write")
-    parser.add_argument(
-        "--on",
-        "--target",
+    add("-o --output DIR", "folder to write")
+    add(
+        "--on --target BLOCK",
+        "the accelerator, such as anda, harmonia:small or harmonia,operand_rows=4096",
+        "harmonia",
         dest="target",
-        default="harmonia",
-        metavar="BLOCK",
-        help="the accelerator, such as anda, harmonia:small or harmonia,operand_rows=4096"
-        " [harmonia]",
     )
-    parser.add_argument(
-        "--show",
-        choices=_VIEWS,
-        help="print a decoder layer of a decode step: operations, instructions on the clock, or"
-        " the program",
+    add(
+        "--show graph|schedule|program|memory",
+        "print a decoder layer of a decode step: operations, instructions on the clock, the"
+        " program, or the rows of each memory",
     )
+    add("--svg FILE", "draw that layer: units over time by operation, and the rows of each memory")
     add_compile_options(parser)
 
 
@@ -57,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     with progress("compiling") as tick:
         done = compile_model(
             args.model,
-            Path(args.output),
+            args.output,
             options_of(args, args.target),
             lambda doing: tick(doing, steps=0),
         )

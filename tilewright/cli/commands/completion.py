@@ -3,6 +3,7 @@
 import argparse
 
 from tilewright.base.errors import CommandError
+from tilewright.cli.options import adder
 
 NAME = "completion"
 HELP = "print a script that completes commands and options in your shell"
@@ -10,10 +11,9 @@ EXAMPLE = "tilewright completion bash"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "shell",
-        choices=("bash", "zsh", "tcsh"),
-        help="for bash: tilewright completion bash > ~/.local/share/bash-completion/completions/"
+    adder(parser)(
+        "shell bash|zsh|tcsh",
+        "for bash: tilewright completion bash > ~/.local/share/bash-completion/completions/"
         "tilewright",
     )
 

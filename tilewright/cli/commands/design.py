@@ -1,9 +1,9 @@
 """``tilewright design``: one block through every step, from Verilog to tokens a second."""
 
 import argparse
-from pathlib import Path
 
 from tilewright.base.console import print_json, progress, show
+from tilewright.cli.options import BLOCK, adder
 
 NAME = "design"
 HELP = "take a block through every step: Verilog, lint, simulation, area, clock, tokens a second"
@@ -11,18 +11,18 @@ EXAMPLE = "tilewright design popcount:odd --cases 50"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("block", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]..., such as harmonia,rows=4")
-    add("-o", "--output", metavar="DIR", type=Path, help="write the Verilog here")
-    add("--tech", default="asap7", metavar="T", help="asap7 or sky130hd [%(default)s]")
-    text = "language model that an accelerator or a DECA is asked about [%(default)s]"
-    add("--model", default="smollm2", metavar="MODEL", help=text)
-    text = (
+    """Add the block, the technology and the model that it is to run."""
+    add = adder(parser)
+    add("block BLOCK", f"{BLOCK}, such as harmonia,rows=4")
+    add("-o --output DIR", "write the Verilog here")
+    add("--tech T", "asap7 or sky130hd", "asap7")
+    add("--model MODEL", "language model that an accelerator or a DECA is asked about", "smollm2")
+    add(
+        "--full",
         "map and time a whole accelerator instead of scaling the record of the published size:"
-        " minutes to an hour"
+        " minutes to an hour",
     )
-    add("--full", action="store_true", help=text)
-    add("--cases", type=int, default=200, metavar="N", help="cases of a simulation [%(default)s]")
+    add("--cases N", "cases of the simulation", 200)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ import argparse
 import platform
 
 from tilewright.base.console import print_json, print_table, remark
+from tilewright.cli.options import adder
 
 NAME = "doctor"
 HELP = "show which tools are found, which are missing and how to get them"
@@ -11,10 +12,10 @@ EXAMPLE = "tilewright doctor"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add = adder(parser)
+    add(
         "--install",
-        action="store_true",
-        help="get what is missing: Python packages with pip, the rest with apt-get when root;"
+        "get what is missing: Python packages with pip, the rest with apt-get when root;"
         " otherwise say what to type",
     )
 

@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from tilewright.base.clock import clock_period
 from tilewright.base.console import print_json
 from tilewright.base.errors import CommandError
-from tilewright.base.files import write_files
+from tilewright.base.files import write_atomic
+from tilewright.cli.options import adder, refuse
 from tilewright.cli.targets import add_target_arguments, target_of
 
 NAME = "export"
@@ -20,29 +20,27 @@ MORE_EXAMPLES = (
     "tilewright export anda_axi:small --registers --out build/driver",
 )
 TOOLS = ("serving-sim", "zigzag")
-FLOWS = ("orfs", "librelane")
-_OF_SYSTEMS = ("system", "settings", "engine", "scheme", "block", "latency", "model", "kv")
-_OF_FLOWS = ("tech", "clock")
+FLOWS = "orfs|librelane"
+_OF_SYSTEMS = ("system", "set", "engine", "scheme", "block", "latency", "model", "kv")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
     parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
-    parser.add_argument(
-        "subject", metavar="TOOL|BLOCK", help=f"{', '.join(TOOLS)}; or with --flow, a block"
-    )
+    add("subject TOOL|BLOCK", f"{', '.join(TOOLS)}; or with --flow, a block")
     add_target_arguments(parser)
-    parser.add_argument(
-        "--model", metavar="MODEL", help="for serving-sim: model whose kernels are timed"
+    add("--model MODEL", "for serving-sim: model whose kernels are timed")
+    add("--kv F", "for serving-sim: format of the KV cache")
+    add("--out DIR", "folder to write to", required=True)
+    add(f"--flow {FLOWS}", "flow that takes the block to a layout")
+    add(
+        "--registers", "SystemRDL, IP-XACT and C headers of the registers of anda, harmonia or deca"
     )
-    parser.add_argument("--kv", metavar="F", help="for serving-sim: format of the KV cache")
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write to")
-    parser.add_argument("--flow", choices=FLOWS, help="flow that takes the block to a layout")
-    text = "SystemRDL, IP-XACT and C headers of the registers of anda, harmonia or deca"
-    parser.add_argument("--registers", action="store_true", help=text)
-    text = "technology of the flow: asap7 or sky130hd [the first that the flow takes]"
-    parser.add_argument("--tech", metavar="T", help=text)
-    text = "clock of the flow, as 800 (ps), 0.8ns or 1250MHz [1.25 times the delay of its record]"
-    parser.add_argument("--clock", metavar="CLOCK", type=clock_period, help=text)
+    add("--tech T", "technology of the flow: asap7 or sky130hd [the first that the flow takes]")
+    add(
+        "--clock CLOCK",
+        "clock of the flow, as 800 (ps), 0.8ns or 1250MHz [1.25 times the delay of its record]",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,17 +55,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse(args: argparse.Namespace, options: Iterable[str], why: str) -> None:
-    for option in options:
-        if getattr(args, option) is not None:
-            raise CommandError(f"--{'set' if option == 'settings' else option} is of {why}")
+def _refuse_systems(args: argparse.Namespace, taker: str) -> None:
+    refuse(args, _OF_SYSTEMS, f"is of a system; {taker} takes a block")
 
 
 def _export_registers(args: argparse.Namespace) -> list[Path]:
     from tilewright.studies.registers import write_registers
 
-    _refuse(args, _OF_SYSTEMS, "a system; --registers takes a block")
-    _refuse(args, _OF_FLOWS, "a block that goes to a --flow")
+    _refuse_systems(args, "--registers")
+    refuse(args, ("tech", "clock"), "is of a block that goes to a --flow")
     return write_registers(args.subject, args.out)
 
 
@@ -81,10 +77,8 @@ def _export_block(args: argparse.Namespace) -> list[Path]:
 def _export_system(args: argparse.Namespace) -> list[Path]:
     if args.subject not in TOOLS:
         known = ", ".join(TOOLS)
-        raise CommandError(
-            f"{args.subject!r} is none of {known}; a block goes with --flow {'|'.join(FLOWS)}"
-        )
-    _refuse(args, _OF_FLOWS, "a block, which goes with --flow")
+        raise CommandError(f"{args.subject!r} is none of {known}; a block goes with --flow {FLOWS}")
+    refuse(args, ("tech", "clock"), "is of a block, which goes with --flow")
     target = target_of(args)
     if args.subject == "serving-sim":
         from tilewright.sim.models import resolve_model
@@ -97,7 +91,7 @@ def _export_system(args: argparse.Namespace) -> list[Path]:
     else:
         from tilewright.studies.exports import zigzag_files
 
-        _refuse(args, ("model", "kv"), "serving-sim, not of zigzag")
+        refuse(args, ("model", "kv"), "is of serving-sim, not of zigzag")
         if target.server is not None:
             raise CommandError(f"zigzag takes accelerators; {target.system} is a server")
         files = zigzag_files(target.accelerator(args.scheme))

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.clock import clock_period
-from tilewright.base.console import print_json, print_table, progress, show
+from tilewright.base.console import print_json, progress
 from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
+from tilewright.cli.options import BLOCK, adder, refuse
+from tilewright.cli.tables import Columns, print_records
 
 if TYPE_CHECKING:
     from tilewright.synth.fpga.route import RoutedPath
@@ -23,30 +24,30 @@ MORE_EXAMPLES = (
     "tilewright fpga queue:odd --check",
     "tilewright fpga popcount:odd --bitstream popcount.bit",
 )
-_OF_PLACING = ("speed_grade", "seed", "clock", "path", "update_records")
-_OF_TABLES = ("path", "check", "update_records")
+_COLUMNS = {  # metric -> heading
+    "luts": "LUTS",
+    "carries": "CARRY",
+    "registers": "REGISTERS",
+    "block_rams": "BLOCK RAM",
+    "lut_rams": "LUT RAM",
+    "multipliers": "DSP",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
     parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
-    text = "NAME[:PRESET][,FIELD=VALUE]... to place; without one, the committed records are shown"
-    parser.add_argument("block", nargs="?", metavar="BLOCK", help=text)
-    text = "to place it on [ecp5-85k]; or ecp5-25k, ecp5-45k, nexus, gatemate"
-    parser.add_argument("--device", metavar="D", help=text)
-    text = "speed grade of the device [the slowest]"
-    parser.add_argument("--speed-grade", metavar="G", help=text)
-    parser.add_argument("--seed", metavar="N", type=int, help="random seed of the placement [1]")
-    text = "for placement to strive for [100MHz], also as 10000 (ps) or 10ns"
-    parser.add_argument("--clock", metavar="CLOCK", type=clock_period, help=text)
-    parser.add_argument("--path", action="store_true", help="show every cell on the longest path")
-    text = "run the block's bench on its mapped netlist, in place of placing it"
-    parser.add_argument("--check", action="store_true", help=text)
-    text = "write what configures the FPGA: the block in a shell that needs four or five pins"
-    parser.add_argument("--bitstream", metavar="FILE", help=text)
-    text = "constraints (LPF) of --bitstream for another board than the ULX3S"
-    parser.add_argument("--pins", metavar="FILE", help=text)
-    text = "write the result into synth/records; without BLOCK, renew every record that is old"
-    parser.add_argument("--update-records", action="store_true", help=text)
+    text = f"{BLOCK} to place; without one, the committed records are shown"
+    add("block BLOCK", text, nargs="?")
+    add("--device D", "to place it on [ecp5-85k]; or ecp5-25k, ecp5-45k, nexus, gatemate")
+    add("--speed-grade G", "speed grade of the device [the slowest]")
+    add("--seed N", "random seed of the placement [1]")
+    add("--clock CLOCK", "for placement to strive for [100MHz], also as 10000 (ps) or 10ns")
+    add("--path", "show every cell on the longest path")
+    add("--check", "run the block's bench on its mapped netlist, in place of placing it")
+    add("--bitstream FILE", "write a bitstream: the block in a shell that needs four or five pins")
+    add("--pins FILE", "constraints (LPF) of --bitstream for another board than the ULX3S")
+    add("--update-records", "write the result into synth/records; without BLOCK, renew old records")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,10 +94,7 @@ def _place(args: argparse.Namespace) -> int:
     if args.update_records:
         store_placement(found)
     record = fpga_record(found)
-    if args.json:
-        print_json([record])
-        return 0
-    show(fpga_table([record]))
+    print_json([record]) if args.json else _print_records([record])
     if args.path:
         _print_path(found.report.path)
     return 0
@@ -107,14 +105,14 @@ def _show(args: argparse.Namespace) -> int:
     from tilewright.synth.fpga.record import FPGA, fpga_table, renew_records, stale_fpga_records
     from tilewright.synth.record import load_kind
 
-    _refuse(args, ("speed_grade", "seed", "clock", "path"), "goes with a BLOCK to place")
+    refuse(args, ("speed_grade", "seed", "clock", "path"), "goes with a BLOCK to place")
     if args.update_records:
         stale = stale_fpga_records()
         with progress("fpga", 2 * len(stale)) as tick:
             renew_records(stale, tick)
     device = find_device(args.device).name if args.device else None
     records = [r for r in load_kind(FPGA).values() if device in (None, r["device"])]
-    print_json(records) if args.json else show(fpga_table(records))
+    print_json(records) if args.json else _print_records(records)
     return 0
 
 
@@ -125,7 +123,8 @@ def _check_netlist(args: argparse.Namespace) -> int:
 
     if not args.block:
         raise CommandError("--check goes with a BLOCK")
-    _refuse(args, _OF_PLACING, "is of placing; --check places nothing")
+    of_placing = ("speed_grade", "seed", "clock", "path", "update_records")
+    refuse(args, of_placing, "is of placing; --check places nothing")
     device = args.device or DEFAULT_DEVICE
     found = bench_fpga_netlist(args.block, device)
     words = "passes its bench" if found.passed else f"fails its bench: {found.failure}"
@@ -142,7 +141,7 @@ def _write_bitstream(args: argparse.Namespace) -> int:
 
     if not args.block:
         raise CommandError("--bitstream goes with a BLOCK")
-    _refuse(args, _OF_TABLES, "goes without --bitstream")
+    refuse(args, ("path", "check", "update_records"), "goes without --bitstream")
     with progress("fpga", 2) as tick:
         found = make_bitstream(
             args.block,
@@ -176,11 +175,23 @@ def _write_bitstream(args: argparse.Namespace) -> int:
     return 0
 
 
-def _text(path: str) -> str:
+def _text(path: Path) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path}: {error}") from error
+
+
+def _print_records(records: Sequence[dict[str, Any]]) -> None:
+    """One row for each block and device, with both ends of its longest path."""
+    columns: Columns = {
+        **{"BLOCK": "{[spec]}", "DEVICE": "{[device]}", "GRADE": "{[speed_grade][name]}"},
+        **{heading: f"{{[metrics][{name}][value]}}" for name, heading in _COLUMNS.items()},
+        "DEVICE %": lambda record: f"{100 * record['metrics']['utilisation']['value']:.1f}",
+        "MHZ": "{[metrics][frequency][value]:.1f}",
+        "LONGEST PATH": lambda record: "{start} -> {end}".format(**record["longest_path"]),
+    }
+    print_records(records, columns)
 
 
 def _print_path(path: "RoutedPath") -> None:
@@ -189,5 +200,5 @@ def _print_path(path: "RoutedPath") -> None:
         f"\n{path.start} -> {path.end}: {path.delay_ns:.2f} ns,"
         f" {path.logic_ns:.2f} in cells and {path.routing_ns:.2f} on wires"
     )
-    rows = [(s.cell, f"{s.logic_ns:.2f}", f"{s.routing_ns:.2f}", s.signal) for s in path.steps]
-    print_table(("CELL", "CELL NS", "WIRES NS", "SIGNAL"), rows)
+    columns = {"CELL": "{.cell}", "CELL NS": "{.logic_ns:.2f}", "WIRES NS": "{.routing_ns:.2f}"}
+    print_records(path.steps, columns | {"SIGNAL": "{.signal}"})

@@ -2,8 +2,10 @@
 
 import argparse
 
-from tilewright.base.console import print_json, print_table
+from tilewright.base.console import print_json
 from tilewright.base.errors import CommandError
+from tilewright.cli.options import adder
+from tilewright.cli.tables import Columns, print_records
 from tilewright.cli.targets import add_target_arguments, target_of
 
 NAME = "gemm"
@@ -12,9 +14,7 @@ EXAMPLE = "tilewright gemm 16 8192 28672 --on spr-hbm --scheme bf8_30%"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "shape", nargs="*", type=int, metavar="SIZE", help="ROWS INNER OUTER of the product"
-    )
+    adder(parser)("shape SIZE", "ROWS INNER OUTER of the product", nargs="*", type=int)
     add_target_arguments(parser)
 
 
@@ -30,21 +30,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found)
         return 0
-    print_table(
-        ("NAME", "ROWS", "INNER", "OUTER", "COUNT", "MS", "TFMA/S", "USE", "BOUND"),
-        [
-            (
-                row.name,
-                row.rows,
-                row.inner,
-                row.outer,
-                row.count,
-                f"{row.milliseconds:.4f}",
-                f"{row.tera_fma_per_second:.3f}",
-                " ".join(f"{name} {100 * use:.0f}%" for name, use in row.utilisation.items()),
-                row.bound,
-            )
-            for row in found
-        ],
-    )
+    columns: Columns = {
+        **{name.upper(): f"{{.{name}}}" for name in ("name", "rows", "inner", "outer", "count")},
+        "MS": "{.milliseconds:.4f}",
+        "TFMA/S": "{.tera_fma_per_second:.3f}",
+        "USE": lambda r: " ".join(f"{unit} {100 * u:.0f}%" for unit, u in r.utilisation.items()),
+        "BOUND": "{.bound}",
+    }
+    print_records(found, columns)
     return 0

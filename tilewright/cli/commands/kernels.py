@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
+from tilewright.cli.options import adder
 
 NAME = "kernels"
 HELP = "compile the sparse kernels for this machine: what it can run; pack a model for them"
@@ -12,26 +13,13 @@ EXAMPLE = "tilewright kernels info"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        metavar="WHAT",
-        choices=("info", "sparsify"),
-        help="info: what can run here; sparsify: pack a model of Hugging Face",
-    )
-    parser.add_argument(
-        "folder", metavar="MODEL_DIR", nargs="?", type=Path, help="sparsify: the model's folder"
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="DIR", type=Path, help="sparsify: where the packed folder goes"
-    )
-    parser.add_argument(
-        "--sparsity",
-        metavar="SHARE",
-        type=float,
-        help="sparsify: share of each layer's weights that become zero, 0..1 [0.5]; 0 keeps all",
-    )
-    text = "sparsify: bf16, int8, or a scheme such as mxfp4 [bf16]"
-    parser.add_argument("--form", metavar="FORM", help=text)
+    add = adder(parser)
+    add("what info|sparsify", "info: what can run here; sparsify: pack a model of Hugging Face")
+    add("folder MODEL_DIR", "sparsify: the model's folder", nargs="?", type=Path)
+    add("-o --output DIR", "sparsify: where the packed folder goes")
+    text = "sparsify: share of each layer's weights that become zero, 0..1 [0.5]; 0 keeps all"
+    add("--sparsity SHARE", text, type=float)
+    add("--form FORM", "sparsify: bf16, int8, or a scheme such as mxfp4 [bf16]")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,11 +3,12 @@
 import argparse
 from dataclasses import asdict
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, print_table, progress, remark
+from tilewright.base.console import print_json, progress, remark
+from tilewright.cli.options import adder
 from tilewright.cli.subject import add_subject_arguments, open_from, save_recipe
+from tilewright.cli.tables import Columns, print_records
 
 if TYPE_CHECKING:
     from tilewright.torch.recipe import Factors
@@ -20,34 +21,12 @@ EXAMPLE = "tilewright kv tiny-llama --tokens 128 --window 128 --steps 5 --length
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_subject_arguments(parser)
-    parser.add_argument(
-        "--lengths",
-        type=int,
-        nargs="*",
-        default=list(range(8, 0, -1)),
-        metavar="M",
-        help="mantissa bits of old tokens [8 ... 1]",
-    )
-    parser.add_argument(
-        "--steps",
-        type=int,
-        default=200,
-        metavar="N",
-        help="steps of learning a layer's factors [200]",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of that learning [0]")
-    parser.add_argument(
-        "--recipe",
-        type=Path,
-        metavar="FILE",
-        help="write the smallest cache within --tolerance here; not with searched scales",
-    )
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        metavar="T",
-        help="largest loss of perplexity for --recipe, as a share [0.01]",
-    )
+    add = adder(parser)
+    add("--lengths N", "mantissa bits of old tokens [8 ... 1]", nargs="*")
+    add("--steps N", "steps of learning a layer's factors", 200)
+    add("--seed N", "seed of that learning", 0)
+    add("--recipe FILE", "write the smallest cache within --tolerance; not with searched scales")
+    add("--tolerance T", "largest loss of perplexity for --recipe, as a share [0.01]", type=float)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,17 +34,16 @@ def run(args: argparse.Namespace) -> int:
     from tilewright.sim.length_search import check_tolerance
     from tilewright.studies.accuracy import harmonia
 
-    for length in args.lengths:
+    lengths = range(8, 0, -1) if args.lengths is None else args.lengths
+    for length in lengths:
         require(1 <= length <= 8, f"--lengths must be 1..8, not {length}")
     require(args.steps >= 0, f"--steps must be at least 0, not {args.steps}")
     require(args.tolerance is None or args.recipe is not None, "--tolerance needs --recipe")
     tolerance = TOLERANCE if args.tolerance is None else args.tolerance
     check_tolerance(tolerance)
     subject = open_from(args)
-    wanted = harmonia.variants(args.lengths)
-    from tilewright.torch.smoothing import factors_fit
-
-    if not factors_fit(subject.model):
+    wanted = harmonia.variants(list(lengths))
+    if not harmonia.takes_factors(subject):
         remark("tilewright: no factors pass the norms of queries and keys; their rows are left out")
         wanted = [variant for variant in wanted if not variant.smooth]
     with progress("cache", len(wanted) + subject.shape.num_hidden_layers) as tick:
@@ -101,16 +79,11 @@ def _print(result: dict[str, Any]) -> None:
         f" {subject['validation_tokens']} tokens in windows of {subject['window']};"
         f" cache of {result['cache_tokens']} tokens"
     )
-    print_table(
-        ("CACHE", "PERPLEXITY", "CHANGE %", "MB", "TIMES SMALLER"),
-        [
-            (
-                variant["name"],
-                f"{variant['perplexity']:.4f}",
-                f"{100 * (variant['perplexity'] / first['perplexity'] - 1):.2f}",
-                f"{variant['cache_bytes'] / 1e6:.3f}",
-                f"{first['cache_bytes'] / variant['cache_bytes']:.2f}",
-            )
-            for variant in result["variants"]
-        ],
-    )
+    columns: Columns = {
+        "CACHE": "{.name}",
+        "PERPLEXITY": "{.perplexity:.4f}",
+        "CHANGE %": lambda row: f"{100 * (row.perplexity / first.perplexity - 1):.2f}",
+        "MB": lambda row: f"{row.cache_bytes / 1e6:.3f}",
+        "TIMES SMALLER": lambda row: f"{first.cache_bytes / row.cache_bytes:.2f}",
+    }
+    print_records(result.variants, columns)

@@ -4,9 +4,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.clock import clock_period
-from tilewright.base.console import print_json, progress, show
+from tilewright.base.console import print_json, progress
 from tilewright.base.errors import CommandError
+from tilewright.cli.options import BLOCK, adder, refuse
+from tilewright.cli.tables import print_records
 
 if TYPE_CHECKING:
     from tilewright.synth.layout.layout import Layout
@@ -18,41 +19,48 @@ MORE_EXAMPLES = (
     "tilewright layout float_mul:pipelined --to routed --def float_mul.def",
     "tilewright layout anda_apu --tech asap7 --lef asap7/lef --svg anda_apu.svg",
 )
-_FILES = ("def", "spef", "verilog", "path", "svg", "gds", "png")
-_OF_BLOCK = ("goal", "to", "clock", "utilisation", "extraction", *_FILES)
+_COLUMNS = {  # metric -> heading and digits
+    "cells": ("CELLS", 0),
+    "die_area": ("DIE UM2", 1),
+    "utilisation": ("FILLED", 2),
+    "wire_length": ("WIRES UM", 0),
+    "period_before": ("NO WIRES PS", 1),
+    "period_placed": ("PLACED PS", 1),
+    "period_cts": ("CLOCK TREE PS", 1),
+    "period_global": ("GLOBAL PS", 1),
+    "period_routed": ("ROUTED PS", 1),
+    "clock_skew": ("SKEW PS", 1),
+    "violations": ("VIOLATIONS", 0),
+    "energy_before": ("FJ/MAC", 1),
+    "energy": ("LAID OUT FJ/MAC", 1),
+}
+_FILES = {
+    "def": "write the layout as DEF",
+    "spef": "write resistances and capacitances of its wires",
+    "verilog": "write its netlist",
+    "path": "write its longest path",
+    "svg": "draw it, with the longest path",
+    "gds": "write the layout with its cells as GDS (needs klayout; sky130hd)",
+    "png": "draw all its layers (needs klayout; sky130hd)",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
     parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
-    text = "NAME[:PRESET][,FIELD=VALUE]... to lay out; without one, the committed records are shown"
-    parser.add_argument("block", nargs="?", metavar="BLOCK", help=text)
-    text = "sky130hd or asap7 [sky130hd; of records, both]"
-    parser.add_argument("--tech", metavar="T", help=text)
-    text = "goal of synthesis [area]"
-    parser.add_argument("--goal", choices=("area", "balanced", "fastest"), help=text)
-    text = "last step [global]"
-    parser.add_argument("--to", choices=("placed", "cts", "global", "routed"), help=text)
-    text = "clock to strive for, as 800 (ps), 0.8ns or 1250MHz [0.9 times the delay without wires]"
-    parser.add_argument("--clock", metavar="CLOCK", type=clock_period, help=text)
-    text = "share of the core that the cells of synthesis fill [0.5]"
-    parser.add_argument("--utilisation", metavar="U", type=float, help=text)
-    text = "LEF files of the technology, or their folder; may be given again [of a package]"
-    parser.add_argument("--lef", metavar="PATH", type=Path, action="append", default=[], help=text)
-    text = "OpenRCX's extraction rules, for a routed layout"
-    parser.add_argument("--extraction", metavar="FILE", type=Path, help=text)
-    texts = {
-        "def": "write the layout as DEF",
-        "spef": "write resistances and capacitances of its wires",
-        "verilog": "write its netlist",
-        "path": "write its longest path",
-        "svg": "draw it, with the longest path",
-        "gds": "write the layout with its cells as GDS (needs klayout; sky130hd)",
-        "png": "draw all its layers (needs klayout; sky130hd)",
-    }
-    for kind in _FILES:
-        parser.add_argument(f"--{kind}", metavar="FILE", type=Path, help=texts[kind])
-    text = "write the result into synth/records; without BLOCK, renew every old record"
-    parser.add_argument("--update-records", action="store_true", help=text)
+    text = f"{BLOCK} to lay out; without one, the committed records are shown"
+    add("block BLOCK", text, nargs="?")
+    add("--tech T", "sky130hd or asap7 [sky130hd; of records, both]")
+    add("--goal area|balanced|fastest", "goal of synthesis [area]")
+    add("--to placed|cts|global|routed", "last step [global]")
+    add("--clock CLOCK", "to strive for, as 800 (ps), 0.8ns or 1250MHz [0.9 x the delay unwired]")
+    add("--utilisation U", "share of the core that the cells of synthesis fill [0.5]", type=float)
+    text = "LEF files of the technology, or their folder [of a package]"
+    add("--lef PATH...", text, type=Path)
+    add("--extraction FILE", "OpenRCX's extraction rules, for a routed layout")
+    for kind, text in _FILES.items():
+        add(f"--{kind} FILE", text)
+    add("--update-records", "write the result into synth/records; without BLOCK, renew old records")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,10 +73,8 @@ def _lay_out(args: argparse.Namespace) -> int:
     from tilewright.synth.layout.layout import STEPS, UTILISATION, lay_out
     from tilewright.synth.layout.record import layout_table
 
-    options = ("clock", "utilisation", "extraction")
-    unusual = [name for name in options if getattr(args, name) is not None]
-    if args.update_records and unusual:
-        raise CommandError(f"records are made without --{unusual[0]}")
+    if args.update_records:
+        refuse(args, ("clock", "utilisation", "extraction"), "goes without --update-records")
     to = args.to or "global"
     with progress("layout", 1 + len(STEPS[: STEPS.index(to) + 1])) as tick:
         layout = lay_out(
@@ -86,7 +92,7 @@ def _lay_out(args: argparse.Namespace) -> int:
     record = measured_layout(layout)
     if args.update_records:
         store_layout(layout, record)
-    print_json([record]) if args.json else show(layout_table([record]))
+    print_json([record]) if args.json else _print([record])
     return 0
 
 
@@ -114,14 +120,21 @@ def _show(args: argparse.Namespace) -> int:
     from tilewright.synth.record import load_kind
     from tilewright.synth.technology import load_technology
 
-    for option in _OF_BLOCK:
-        if getattr(args, option) is not None:
-            raise CommandError(f"--{option} goes with a BLOCK to lay out")
+    names = ("goal", "to", "clock", "utilisation", "extraction", *_FILES)
+    refuse(args, names, "goes with a BLOCK to lay out")
     technology = load_technology(args.tech).name if args.tech else None
     if args.update_records:
         stale = stale_layout_records()
         with progress("layouts", len(stale)) as tick:
             renew_layouts(stale, tick, lef=args.lef)
     records = [r for r in load_kind(LAYOUT).values() if technology in (None, r["technology"])]
-    print_json(records) if args.json else show(layout_table(records))
+    print_json(records) if args.json else _print(records)
     return 0
+
+
+def _print(records: Sequence[dict[str, Any]]) -> None:
+    """One row for each block, technology and goal."""
+    columns = {"BLOCK": "{[spec]}", "TECH": "{[technology]}", "GOAL": "{[goal]}"}
+    for name, (heading, digits) in _COLUMNS.items():
+        columns[heading] = f"{{[metrics][{name}][value]:.{digits}f}}"
+    print_records(records, columns)

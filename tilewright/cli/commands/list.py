@@ -4,8 +4,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table
-from tilewright.golden.params.block import BlockParams
-from tilewright.golden.params.describe import describe, family, field_rows, timing_text
+from tilewright.cli.options import BLOCK, adder
+from tilewright.golden.params.describe import BlockDescription, describe, family
 from tilewright.golden.params.resolve import BLOCKS, resolve
 
 if TYPE_CHECKING:
@@ -17,12 +17,8 @@ EXAMPLE = "tilewright list float_mul:fp16"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "block",
-        nargs="?",
-        metavar="WHAT",
-        help="NAME[:PRESET][,FIELD=VALUE]... of a block, or a server's name; models; or systems",
-    )
+    text = f"{BLOCK} of a block, or a server's name; models; or systems"
+    adder(parser)("block WHAT", text, nargs="?")
 
 
 def run(args: argparse.Namespace) -> int:

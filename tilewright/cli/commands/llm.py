@@ -2,12 +2,12 @@
 
 import argparse
 from math import prod
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, progress, show
 from tilewright.base.errors import CommandError
-from tilewright.cli.llm_tables import print_csv, print_rows, show_remarks
+from tilewright.cli.options import adder
+from tilewright.cli.tables import print_answers, print_csv, show_remarks
 from tilewright.cli.targets import add_target_arguments, block_of, settings_of, system_of
 
 if TYPE_CHECKING:
@@ -21,17 +21,16 @@ EXAMPLE = "tilewright llm llama-2-70b --on spr-hbm --scheme mxfp4 --batch 1 --co
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
     _add_question_arguments(parser)
-    parser.add_argument(
-        "--sweep",
-        action="append",
-        metavar="NAME=VALUES",
-        help="a row for each value of batch, context, prompt, tokens, model, system, engine,"
+    add(
+        "--sweep NAME=VALUES...",
+        "a row for each value of batch, context, prompt, tokens, model, system, engine,"
         " scheme, kv, phase, ... or of a field of --set, such as batch=1..64 or 1..64*2 or 1,8 or"
-        " bandwidth=400GB/s,800GB/s; repeatable",
+        " bandwidth=400GB/s,800GB/s",
     )
-    parser.add_argument("--plot", metavar="FILE", type=Path, help="plot the sweep (SVG, PNG, PDF)")
-    parser.add_argument("--csv", action="store_true", help="print comma-separated values")
+    add("--plot FILE", "draw the sweep as SVG")
+    add("--csv", "print comma-separated values")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.json:
         print_json(found if axes else found[0])
     elif axes:
-        print_rows(found)
+        print_answers(found)
         show_remarks(found)
     else:
         _print_answer(found[0])
@@ -87,44 +86,20 @@ def _sweep(
 
 def _add_question_arguments(parser: argparse.ArgumentParser) -> None:
     """Add everything that an answer depends on."""
-    parser.add_argument(
-        "model",
-        nargs="?",
-        default="",
-        metavar="MODEL",
-        help="name (see tilewright list models) or config.json",
-    )
+    add = adder(parser)
+    add("model MODEL", "name (see tilewright list models) or config.json", "", nargs="?")
     add_target_arguments(parser)
-    parser.add_argument(
-        "--kv", metavar="F", help="format of a server's KV cache: bf16, fp8, int8, ... [bf16]"
-    )
-    parser.add_argument("--batch", type=int, metavar="N", help="number of sequences [1]")
-    parser.add_argument(
-        "--context", metavar="C", help="tokens per sequence, or groups such as 8x128,2x4096 [1024]"
-    )
-    parser.add_argument("--phase", help="decode (one more token) or prefill [decode]")
-    parser.add_argument(
-        "--prompt", metavar="P", help="length of a prompt; with --tokens, in place of one step"
-    )
-    parser.add_argument("--tokens", type=int, metavar="N", help="tokens generated after --prompt")
-    parser.add_argument(
-        "--chunk", type=int, metavar="N", help="process the prompt N tokens at a time [all at once]"
-    )
-    parser.add_argument(
-        "--draft", metavar="MODEL", help="small model that drafts tokens for speculative decoding"
-    )
-    parser.add_argument(
-        "--guesses", type=int, metavar="N", help="tokens drafted per verification step [4]"
-    )
-    parser.add_argument(
-        "--acceptance", type=float, metavar="P", help="probability that a drafted token is accepted"
-    )
-    parser.add_argument(
-        "--within",
-        type=float,
-        metavar="MS",
-        help="find the largest batch whose step takes at most MS",
-    )
+    add("--kv F", "format of a server's KV cache: bf16, fp8, int8, ... [bf16]")
+    add("--batch N", "number of sequences [1]")
+    add("--context C", "tokens per sequence, or groups such as 8x128,2x4096 [1024]")
+    add("--phase PHASE", "decode (one more token) or prefill [decode]")
+    add("--prompt P", "length of a prompt; with --tokens, in place of one step")
+    add("--tokens N", "tokens generated after --prompt")
+    add("--chunk N", "process the prompt N tokens at a time [all at once]")
+    add("--draft MODEL", "small model that drafts tokens for speculative decoding")
+    add("--guesses N", "tokens drafted per verification step [4]")
+    add("--acceptance P", "probability that a drafted token is accepted", type=float)
+    add("--within MS", "find the largest batch whose step takes at most MS", type=float)
 
 
 def _question_of(args: argparse.Namespace) -> "Question":

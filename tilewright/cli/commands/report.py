@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from tilewright.base.console import print_json, remark
+from tilewright.cli.options import adder
 
 NAME = "report"
 HELP = "build the site: documentation and results in static pages that open with no network"
@@ -11,27 +12,15 @@ EXAMPLE = "tilewright report -o out/report"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="DIR",
-        default="out/report",
-        help="folder to write or replace [%(default)s]",
-    )
-    parser.add_argument(
-        "--with",
-        action="append",
-        default=[],
-        metavar="DESIGN",
+    add = adder(parser)
+    add("-o --output DIR", "folder to write or replace", "out/report")
+    add(
+        "--with DESIGN...",
+        "your own design, compared with ours on a page: FILE.toml of an accelerator,"
+        " FILE.py:CLASS of a format, or the FILE.json that compare pe printed",
         dest="own",
-        help="your own design, compared with ours on a page: FILE.toml of an accelerator,"
-        " FILE.py:CLASS of a format, or the FILE.json that compare pe printed; repeatable",
     )
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit with 1 if a record is out of date; a warning of Sphinx is an error",
-    )
+    add("--strict", "exit with 1 if a record is out of date; a warning of Sphinx is an error")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,11 +1,13 @@
 """``tilewright roofsurface``: which resource bounds which kernel, and how large a DECA must be."""
 
 import argparse
-from pathlib import Path
+from math import inf
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, print_table
+from tilewright.base.console import print_json
 from tilewright.base.errors import CommandError
+from tilewright.cli.options import adder, refuse
+from tilewright.cli.tables import Columns, print_records
 from tilewright.cli.targets import settings_of
 
 if TYPE_CHECKING:
@@ -19,51 +21,16 @@ EXAMPLE = "tilewright roofsurface --on spr-hbm --rows 16"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--on",
-        "--system",
-        dest="system",
-        default="spr-hbm",
-        metavar="S",
-        help="a server's name or TOML file [spr-hbm]",
-    )
-    parser.add_argument(
-        "--set",
-        metavar="FIELD=VALUE,...",
-        dest="settings",
-        help="override its fields, such as cores=86",
-    )
-    parser.add_argument(
-        "--block",
-        metavar="BLOCK",
-        help="decompress with a DECA, such as deca,lanes=16,luts=4 [the cores decompress]",
-    )
-    parser.add_argument("--rows", type=int, metavar="N", help="batch size [16]")
-    parser.add_argument(
-        "--vectors", type=float, metavar="X", help="scale the vector units by X [1]"
-    )
-    parser.add_argument(
-        "--scheme",
-        action="append",
-        metavar="X",
-        help="weight format, or FILE.py:CLASS for your own; repeatable [the paper's twelve]",
-    )
-    parser.add_argument(
-        "--with",
-        action="append",
-        default=[],
-        metavar="S",
-        dest="beside",
-        help="compare with an accelerator, by name or as a TOML file; repeatable",
-    )
-    parser.add_argument(
-        "--plot", metavar="FILE", type=Path, help="plot the regions (SVG, PNG, PDF)"
-    )
-    parser.add_argument(
-        "--explore",
-        action="store_true",
-        help="sweep DECA sizes; report the smallest sufficient one",
-    )
+    add = adder(parser)
+    add("--on --system S", "a server's name or TOML file", "spr-hbm", dest="system")
+    add("--set FIELD=VALUE,...", "override its fields, such as cores=86")
+    add("--block BLOCK", "a DECA that decompresses, such as deca,lanes=16,luts=4 [the cores do]")
+    add("--rows N", "batch size [16]")
+    add("--vectors X", "scale the vector units by X [1]", type=float)
+    add("--scheme X...", "weight format, or FILE.py:CLASS for your own [the paper's twelve]")
+    add("--with S...", "compare with an accelerator, by name or as a TOML file", dest="beside")
+    add("--plot FILE", "draw the regions as SVG")
+    add("--explore", "sweep DECA sizes; report the smallest sufficient one")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,9 +43,8 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(f"{args.system} is no server with a matrix unit")
     schemes = [resolve_weight_scheme(name) for name in args.scheme or PAPER_SCHEMES]
     if args.explore:
-        for name in ("block", "rows", "vectors", "plot"):
-            if getattr(args, name) is not None:
-                raise CommandError(f"--{name} does not go with --explore, which takes every size")
+        why = "does not go with --explore, which takes every size"
+        refuse(args, ("block", "rows", "vectors", "plot"), why)
         if args.beside:
             raise CommandError("--with does not go with --explore, which is about sizes of a DECA")
         designs = explore(machine, schemes)
@@ -118,44 +84,30 @@ def _accelerator(name: str) -> "Accelerator":
 
 def _print_kernels(found: "Diagram") -> None:
     """Print what bounds each kernel, and accelerators where there are some."""
-    print_table(
-        ("SCHEME", "OPS/BYTE", "OPS/VECTOR OP", "TFMA/S", "ROOFLINE", "BOUND"),
-        [
-            (
-                row.scheme,
-                f"{row.matrix_ops_per_byte:.5f}",
-                "inf"
-                if row.matrix_ops_per_vector_op is None
-                else f"{row.matrix_ops_per_vector_op:.5f}",
-                f"{row.tera_fma_per_second:.2f}",
-                f"{row.roofline_tera_fma_per_second:.2f}",
-                row.bound,
-            )
-            for row in found.kernels
-        ],
-    )
+    rates = {
+        "TFMA/S": "{.tera_fma_per_second:.2f}",
+        "ROOFLINE": "{.roofline_tera_fma_per_second:.2f}",
+        "BOUND": "{.bound}",
+    }
+    columns: Columns = {
+        "SCHEME": "{.scheme}",
+        "OPS/BYTE": "{.matrix_ops_per_byte:.5f}",
+        "OPS/VECTOR OP": lambda row: f"{row.matrix_ops_per_vector_op or inf:.5f}",
+    }
+    print_records(found.kernels, {**columns, **rates})
     if found.accelerators:
         print()
-        print_table(
-            ("ACCELERATOR", "MACS/BYTE", "TFMA/S", "ROOFLINE", "BOUND"),
-            [
-                (
-                    row.system,
-                    f"{row.macs_per_byte:.2f}",
-                    f"{row.tera_fma_per_second:.2f}",
-                    f"{row.roofline_tera_fma_per_second:.2f}",
-                    row.bound,
-                )
-                for row in found.accelerators
-            ],
-        )
+        of_system = {"ACCELERATOR": "{.system}", "MACS/BYTE": "{.macs_per_byte:.2f}"}
+        print_records(found.accelerators, of_system | rates)
 
 
 def _print_designs(found: "Exploration") -> None:
     """Print every size of a DECA with the kernels that it leaves vector-bound."""
-    print_table(
-        ("W", "L", "VECTOR-BOUND", "KERNELS"),
-        [(d.lanes, d.luts, len(d.vector_bound), " ".join(d.vector_bound)) for d in found.designs],
-    )
+    columns: Columns = {
+        **{"W": "{.lanes}", "L": "{.luts}"},
+        "VECTOR-BOUND": lambda design: len(design.vector_bound),
+        "KERNELS": lambda design: " ".join(design.vector_bound),
+    }
+    print_records(found.designs, columns)
     best = found.smallest
     print(f"\nsmallest without a vector-bound kernel: W = {best.lanes}, L = {best.luts}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import growing_text, print_json, print_table, progress, remark
+from tilewright.base.console import growing_text, print_json, progress, remark
 from tilewright.base.errors import CommandError
 from tilewright.base.files import require_folder
 from tilewright.cli.compiled_options import (
@@ -16,124 +16,70 @@ from tilewright.cli.compiled_options import (
     options_of,
     refuse_compile_options,
 )
+from tilewright.cli.options import adder, refuse
+from tilewright.cli.tables import Columns, print_records
 from tilewright.golden.machine.moves import LATENCY
 
 if TYPE_CHECKING:
     from tilewright.compiler.folder import ModelFolder
-    from tilewright.compiler.generate import Cost, Generation, Session
+    from tilewright.compiler.generate import Generation, Session
     from tilewright.compiler.timing import LayerTime
     from tilewright.golden.llm.tokenizer import Tokenizer
-    from tilewright.studies.on_cpu import CpuCost, CpuGeneration
+    from tilewright.studies.on_cpu import CpuGeneration
 
 NAME = "run"
 HELP = "generate text with a language model on Harmonia, on Anda, or on a CPU with a DECA"
 EXAMPLE = "tilewright run tiny-llama --on harmonia:small --context 32 --prompt Hello --tokens 3"
-_OF_CPUS = {"scheme": "scheme", "head-scheme": "head_scheme", "system": "system"}
 _OF_ACCELERATORS = ("latency", "layers", "trace", "state", "memory_error")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add prompts, accelerator, and outputs."""
-    parser.add_argument(
-        "model",
-        type=model_name,
-        metavar="MODEL",
-        help="a model, which is compiled first, a folder that tilewright compile has written, or a"
+    add = adder(parser)
+    add(
+        "model MODEL",
+        "a model, which is compiled first, a folder that tilewright compile has written, or a"
         " file of tilewright pack",
+        type=model_name,
     )
-    parser.add_argument(
-        "--on",
-        metavar="BLOCK",
-        help="harmonia, anda, or deca: a CPU whose weight tiles a DECA decompresses [harmonia, or"
+    add(
+        "--on BLOCK",
+        "harmonia, anda, or deca: a CPU whose weight tiles a DECA decompresses [harmonia, or"
         " what MODEL was compiled or packed for]",
     )
-    prompts = parser.add_mutually_exclusive_group(required=True)
-    prompts.add_argument(
-        "--prompt",
-        action="append",
-        metavar="TEXT",
-        help="beginning of the text; given more than once, the sequences are decoded together",
-    )
-    prompts.add_argument(
-        "--prompts", type=Path, metavar="FILE", help="the same from a file, one prompt a line"
-    )
-    parser.add_argument(
-        "--tokens",
-        type=int,
-        default=16,
-        metavar="N",
-        help="largest number of tokens to generate [16]; the model may end its answer earlier",
-    )
-    parser.add_argument(
-        "--chat",
-        action="store_true",
-        help="take each prompt as a user's message, laid out by the model's chat template",
-    )
-    parser.add_argument(
-        "--ignore-end", action="store_true", help="continue after the model ends its answer"
-    )
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        default=0.0,
-        metavar="T",
-        help="sampling temperature [0: the likeliest token]",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="random seed of sampling [0]")
-    parser.add_argument(
-        "--latency",
-        type=int,
-        metavar="N",
-        help=f"latency of the accelerator's memory in cycles [{LATENCY}]",
-    )
-    parser.add_argument(
+    text = "beginning of the text; several sequences are decoded together"
+    add("--prompt TEXT...", text, required=True)
+    add("--tokens N", "largest number of tokens; the model may end its answer earlier", 16)
+    add("--chat", "take each prompt as a user's message, laid out by the model's chat template")
+    add("--ignore-end", "continue after the model ends its answer")
+    add("--temperature T", "sampling temperature; 0 takes the likeliest token", 0.0)
+    add("--seed N", "random seed of sampling", 0)
+    add("--latency N", f"latency of the accelerator's memory in cycles [{LATENCY}]")
+    add(
         "--rtl",
-        action="store_true",
-        help="run every program on the simulated Verilog too, or on a CPU the first tiles of every"
+        "run every program on the simulated Verilog too, or on a CPU the first tiles of every"
         " matrix of a layer; any difference is an error",
     )
-    parser.add_argument(
-        "--layers", action="store_true", help="show the cycles of every layer of the last step"
-    )
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="FILE",
-        help="write a timeline of all units, which Perfetto and chrome://tracing open",
-    )
-    parser.add_argument(
-        "--state",
-        type=Path,
-        metavar="FILE",
-        help="save the run here after every token; continue from the file if it exists",
-    )
-    parser.add_argument(
-        "--memory-error",
-        type=int,
-        metavar="N",
-        help="inject a memory error in the middle of generated token N",
-    )
+    add("--layers", "show the cycles of every layer of the last step")
+    add("--trace FILE", "write a timeline of all units, which Perfetto and chrome://tracing open")
+    add("--state FILE", "save the run here after every token; continue from the file if it exists")
+    add("--memory-error N", "inject a memory error in the middle of generated token N")
     add_compile_options(parser)
     _add_cpu_options(parser)
 
 
 def _add_cpu_options(parser: argparse.ArgumentParser) -> None:
     """Add how weights lie in a CPU's memory, and which CPU it is."""
-    parser.add_argument(
-        "--scheme",
-        metavar="X",
-        help="with --on deca: compression of weights, such as bf8, int4 or bf8_50%% [mxfp4]",
-    )
-    parser.add_argument(
-        "--head-scheme", metavar="X", help="with --on deca: scheme of the vocabulary head [bf16]"
-    )
-    parser.add_argument("--system", metavar="S", help="with --on deca: the server [spr-hbm]")
+    add = adder(parser)
+    add("--scheme X", "with --on deca: compression of weights, such as int4 or bf8_50%% [mxfp4]")
+    add("--head-scheme X", "with --on deca: scheme of the vocabulary head [bf16]")
+    add("--system S", "with --on deca: the server [spr-hbm]")
 
 
 def run(args: argparse.Namespace) -> int:
     from tilewright.compiler.text import check_temperature
 
-    prompts = _prompts(args)
+    prompts = args.prompt
     if args.tokens < 1:
         raise CommandError(f"--tokens must be at least 1, not {args.tokens}")
     if args.seed < 0:
@@ -150,8 +96,8 @@ def run(args: argparse.Namespace) -> int:
             raise CommandError("on a CPU there is one --prompt")
         args.prompt = prompts[0]
         return _run_on_cpu(args)
-    _refuse_cpu_options(args)
-    from tilewright.studies.sessions import session_of
+    refuse(args, ("scheme", "head_scheme", "system"), "goes with --on deca")
+    from tilewright.studies.accelerators import session_of
 
     folder = _folder(args, prompts)
     _remark_on(folder.tokenizer)
@@ -171,16 +117,6 @@ def run(args: argparse.Namespace) -> int:
     if args.trace and timing:
         timing.write(args.trace)
     return 0
-
-
-def _prompts(args: argparse.Namespace) -> list[str]:
-    if args.prompts is None:
-        given: list[str] = args.prompt
-        return given
-    found = [line for line in args.prompts.read_text().splitlines() if line.strip()]
-    if not found:
-        raise CommandError(f"{args.prompts} has no prompts")
-    return found
 
 
 def _remark_on(tokenizer: "Tokenizer | None") -> None:
@@ -266,42 +202,25 @@ def _print_generations(all_done: "Sequence[Generation]") -> None:
         phases = [(f"prefill {k + 1}", own.prefill) for k, own in enumerate(all_done)]
     phases.append(("decode", done.decode))
     costs = [(name, cost) for name, cost in phases if cost is not None]
-    print_table(
-        ("PHASE", "TOKENS", "CYCLES", "MS", "TOKENS/S", "MB READ", "MB WRITTEN", "MJ", "BOUND BY"),
-        [_row(name, cost) for name, cost in costs],
-    )
+    columns: Columns = {
+        **{"PHASE": "{[0]}", "TOKENS": "{[1].tokens}", "CYCLES": "{[1].cycles:,}"},
+        **{"MS": "{[1].milliseconds:.3f}", "TOKENS/S": "{[1].tokens_per_second:.1f}"},
+        "MB READ": lambda row: f"{row[1].bytes_read / 1e6:.3f}",
+        "MB WRITTEN": lambda row: f"{row[1].bytes_written / 1e6:.3f}",
+        "MJ": lambda row: f"{sum(row[1].millijoules.values()):.4f}",
+        "BOUND BY": "{[1].bound}",
+    }
+    print_records(costs, columns)
     print()
-    print_table(
-        ("PHASE", *(name.upper() for name in costs[0][1].shares)),
-        [(name, *(f"{share:.1%}" for share in cost.shares.values())) for name, cost in costs],
-    )
-
-
-def _row(name: str, cost: "Cost") -> tuple[str, ...]:
-    return (
-        name,
-        f"{cost.tokens}",
-        f"{cost.cycles:,}",
-        f"{cost.milliseconds:.3f}",
-        f"{cost.tokens_per_second:.1f}",
-        f"{cost.bytes_read / 1e6:.3f}",
-        f"{cost.bytes_written / 1e6:.3f}",
-        f"{sum(cost.millijoules.values()):.4f}",
-        cost.bound,
-    )
+    shares = {name.upper(): f"{{[1].shares[{name}]:.1%}}" for name in costs[0][1].shares}
+    print_records(costs, {"PHASE": "{[0]}"} | shares)
 
 
 def _print_layers(layers: "list[LayerTime]") -> None:
     """Print the cycles of every layer of a step, by operation."""
     print()
-    names = tuple(layers[0].by_part)
-    print_table(
-        ("LAYER", "CYCLES", *(name.upper() for name in names)),
-        [
-            (str(t.layer), f"{t.cycles:,}", *(f"{t.by_part[name]:,}" for name in names))
-            for t in layers
-        ],
-    )
+    parts = {name.upper(): f"{{.by_part[{name}]:,}}" for name in layers[0].by_part}
+    print_records(layers, {"LAYER": "{.layer}", "CYCLES": "{.cycles:,}"} | parts)
 
 
 def _is_cpu(block: str | None) -> bool:
@@ -309,21 +228,12 @@ def _is_cpu(block: str | None) -> bool:
     return block is not None and block.partition(":")[0].partition(",")[0] == "deca"
 
 
-def _refuse_cpu_options(args: argparse.Namespace) -> None:
-    """Refuse options of a CPU where an accelerator runs the model."""
-    for option, field in _OF_CPUS.items():
-        if getattr(args, field) is not None:
-            raise CommandError(f"--{option} goes with --on deca")
-
-
 def _run_on_cpu(args: argparse.Namespace) -> int:
     from tilewright.compiler.text import Text
     from tilewright.studies.on_cpu import CpuOptions, CpuSession
 
     refuse_compile_options(args, "on a CPU --scheme and --head-scheme say how weights are stored")
-    for name in _OF_ACCELERATORS:
-        if getattr(args, name) not in (None, False):
-            raise CommandError(f"--{name.replace('_', '-')} goes with an accelerator's programs")
+    refuse(args, _OF_ACCELERATORS, "goes with an accelerator's programs")
     given = {"scheme": args.scheme, "head": args.head_scheme, "system": args.system}
     options = CpuOptions(block=args.on, **{k: v for k, v in given.items() if v is not None})
     with progress("compressing") as tick:
@@ -366,39 +276,23 @@ def _print_cpu_generation(done: "CpuGeneration") -> None:
         f" {done.scheme}, the head {done.head}; times and energy are predicted\n"
     )
     costs = [("prefill", done.prefill), ("decode", done.decode)]
-    print_table(
-        ("PHASE", "TOKENS", "MS", "MS OF PRODUCTS", "TOKENS/S", "MB READ", "J", "BOUND BY"),
-        [_cpu_row(name, cost) for name, cost in costs if cost is not None],
-    )
+    columns: Columns = {
+        **{"PHASE": "{[0]}", "TOKENS": "{[1].tokens}", "MS": "{[1].milliseconds:.3f}"},
+        "MS OF PRODUCTS": "{[1].milliseconds_of_products:.3f}",
+        "TOKENS/S": "{[1].tokens_per_second:.1f}",
+        "MB READ": lambda row: f"{row[1].bytes_read / 1e6:.3f}",
+        "J": lambda row: f"{sum(row[1].joules.values()):.4f}",
+        "BOUND BY": "{[1].bound}",
+    }
+    print_records([(name, cost) for name, cost in costs if cost is not None], columns)
     print()
-    print_table(
-        ("MATRIX", "COUNT", "TILES", "BYTES/TILE", "CYCLES/TILE"),
-        [
-            (
-                m.name,
-                f"{m.matrices}",
-                f"{m.tiles:,}",
-                f"{m.bytes_per_tile:.1f}",
-                f"{m.cycles_per_tile:.2f}",
-            )
-            for m in done.matrices
-        ],
-    )
+    of_matrix = {
+        **{"MATRIX": "{.name}", "COUNT": "{.matrices}", "TILES": "{.tiles:,}"},
+        **{"BYTES/TILE": "{.bytes_per_tile:.1f}", "CYCLES/TILE": "{.cycles_per_tile:.2f}"},
+    }
+    print_records(done.matrices, of_matrix)
     for run in done.rtl or ():
         print(
             f"RTL: {run['tiles']} tiles of {run['matrix']} equal golden's,"
             f" {run['cycles_per_tile']:.2f} cycles a tile"
         )
-
-
-def _cpu_row(name: str, cost: "CpuCost") -> tuple[str, ...]:
-    return (
-        name,
-        f"{cost.tokens}",
-        f"{cost.milliseconds:.3f}",
-        f"{cost.milliseconds_of_products:.3f}",
-        f"{cost.tokens_per_second:.1f}",
-        f"{cost.bytes_read / 1e6:.3f}",
-        f"{sum(cost.joules.values()):.4f}",
-        cost.bound,
-    )

@@ -1,11 +1,15 @@
 """``tilewright search``: Anda's mantissa lengths for a model, and what they are worth."""
 
 import argparse
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table, progress, remark
+from tilewright.cli.options import adder
 from tilewright.cli.subject import add_subject_arguments, open_from, save_recipe
+from tilewright.cli.tables import Columns, print_records
+
+if TYPE_CHECKING:
+    from tilewright.studies.accuracy.anda import SearchResult
 
 NAME = "search"
 HELP = "search mantissa lengths within a loss of perplexity, and what they mean on the accelerator"
@@ -14,19 +18,10 @@ EXAMPLE = "tilewright search tiny-llama --tokens 256 --window 64 --tolerance 0.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_subject_arguments(parser)
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        default=0.01,
-        metavar="T",
-        help="largest loss of perplexity, as a share [0.01]",
-    )
-    parser.add_argument(
-        "--recipe", type=Path, help="write the result here; not with searched scales"
-    )
-    parser.add_argument(
-        "--iterations", type=int, default=32, metavar="N", help="combinations looked at [32]"
-    )
+    add = adder(parser)
+    add("--tolerance T", "largest loss of perplexity, as a share", 0.01)
+    add("--recipe FILE", "write the result here; not with searched scales")
+    add("--iterations N", "combinations looked at", 32)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,22 +70,13 @@ def _print(result: dict[str, Any]) -> None:
         remark(f"tilewright: no combination keeps the tolerance; give {more}")
         return
     print()
-    print_table(
-        ("MACHINE", "CYCLES", "MS", "SPEED", "MJ", "ENERGY", "MEMORY MB", "MEMORY"),
-        [
-            (
-                machine["machine"],
-                f"{machine['cycles']:.0f}",
-                f"{machine['milliseconds']:.3f}",
-                f"{machine['speedup']:.2f}",
-                f"{machine['millijoules']:.3f}",
-                f"{machine['energy_gain']:.2f}",
-                f"{machine['memory_bytes'] / 1e6:.2f}",
-                f"{machine['memory_gain']:.2f}",
-            )
-            for machine in result["machines"]
-        ],
-    )
+    columns: Columns = {
+        **{"MACHINE": "{.machine}", "CYCLES": "{.cycles:.0f}", "MS": "{.milliseconds:.3f}"},
+        **{"SPEED": "{.speedup:.2f}", "MJ": "{.millijoules:.3f}", "ENERGY": "{.energy_gain:.2f}"},
+        "MEMORY MB": lambda machine: f"{machine.memory_bytes / 1e6:.2f}",
+        "MEMORY": "{.memory_gain:.2f}",
+    }
+    print_records(result.machines, columns)
 
 
 def _found(search: dict[str, Any]) -> list[tuple[str, str]]:

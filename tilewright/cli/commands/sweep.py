@@ -2,12 +2,12 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tilewright.base.clock import clock_period
-from tilewright.base.console import print_json, print_table, remark
+from tilewright.base.console import print_json, remark
 from tilewright.base.errors import CommandError
+from tilewright.cli.options import BLOCK, adder
+from tilewright.cli.tables import Columns, print_records
 
 if TYPE_CHECKING:
     from tilewright.studies.sweeps.frontiers import Frontier
@@ -26,25 +26,20 @@ MORE_EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
-    add = parser.add_argument
-    add("block", nargs="?", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]... to vary")
-    text = "a field and its values, A..B for a range; may be given for several fields"
-    add("--vary", metavar="NAME=A,B,C", action="append", default=[], help=text)
-    add("--tech", "--technology", metavar="T", help="asap7 or sky130hd [both]")
-    add("--goal", choices=("area", "balanced", "fastest"), help="goal of synthesis [area]")
-    text = "clock to meet, as 800 (ps), 0.8ns or 1250MHz, with the smallest netlist"
-    add("--clock", metavar="CLOCK", type=clock_period, help=text)
-    add("--simulate", action="store_true", help="run each variant's bench on its Verilog too")
-    text = "measure the energy of a PE's multiply-add on a language model's data"
-    add("--energy", action="store_true", help=text)
-    add("--cases", metavar="N", type=int, default=200, help="cases of a simulation [%(default)s]")
-    text = "folder for each result, as soon as it is known"
-    add("--out", metavar="DIR", type=Path, help=text)
-    add("--jobs", metavar="N", type=int, help="variants at a time [all cores]")
-    add("--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead")
-    add("--frontier", metavar="NAME", help="show a family of designs, from its records")
-    text = "with --frontier, compute all designs again and write synth/records"
-    add("--update-records", action="store_true", help=text)
+    add = adder(parser)
+    add("block BLOCK", f"{BLOCK} to vary", nargs="?")
+    add("--vary NAME=A,B,C...", "a field and its values, A..B for a range")
+    add("--tech T", "asap7 or sky130hd [both]")
+    add("--goal area|balanced|fastest", "goal of synthesis [area]")
+    add("--clock CLOCK", "clock to meet, as 800 (ps), 0.8ns or 1250MHz, with the smallest netlist")
+    add("--simulate", "run each variant's bench on its Verilog too")
+    add("--energy", "measure the energy of a PE's multiply-add on a language model's data")
+    add("--cases N", "cases of each simulation", 200)
+    add("--out DIR", "folder for each result, as soon as it is known")
+    add("--jobs N", "variants at a time [all cores]")
+    add("--dask ADDRESS", "run on the workers of this Dask scheduler instead")
+    add("--frontier NAME", "show a family of designs, from its records")
+    add("--update-records", "with --frontier, compute all designs again and write synth/records")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -106,25 +101,18 @@ def _print_sweep(found: "Sweep", varied: Sequence[str], *, as_json: bool) -> Non
     if as_json:
         print_json(found)
         return
-    with_clock = any("slack" in result.metrics for result in found.results)
-    with_energy = any("energy" in result.metrics for result in found.results)
-    simulated = any(result.simulation for result in found.results)
-    header = [*(name.upper() for name in varied), "TECHNOLOGY", "GOAL", "AREA UM2", "CELLS"]
-    header += ["REGISTERS", "DELAY PS"]
-    header += ["SLACK PS"] if with_clock else []
-    header += ["FJ/MAC"] if with_energy else []
-    header += ["CASES", "CYCLES"] if simulated else []
-    rows = []
-    for result in found.results:
-        metrics = {name: metric["value"] for name, metric in result.metrics.items()}
-        row = [result.parameters[name] for name in varied]
-        row += [result.technology, result.goal, f"{metrics['area']:.2f}", metrics["cells"]]
-        row += [metrics["register_bits"], f"{metrics['delay']:.1f}"]
-        row += [f"{metrics['slack']:.1f}"] if with_clock else []
-        row += [f"{metrics['energy']:.1f}"] if with_energy else []
-        row += [result.simulation[n] for n in ("cases", "cycles")] if result.simulation else []
-        rows.append(row)
-    print_table(header, rows)
+    columns = {name.upper(): f"{{.parameters[{name}]}}" for name in varied}
+    columns |= {"TECHNOLOGY": "{.technology}", "GOAL": "{.goal}"}
+    columns |= {"AREA UM2": "{.metrics[area].value:.2f}", "CELLS": "{.metrics[cells].value}"}
+    columns |= {"REGISTERS": "{.metrics[register_bits].value}"}
+    columns |= {"DELAY PS": "{.metrics[delay].value:.1f}"}
+    if any("slack" in result.metrics for result in found.results):
+        columns["SLACK PS"] = "{.metrics[slack].value:.1f}"
+    if any("energy" in result.metrics for result in found.results):
+        columns["FJ/MAC"] = "{.metrics[energy].value:.1f}"
+    if any(result.simulation for result in found.results):
+        columns |= {"CASES": "{.simulation[cases]}", "CYCLES": "{.simulation[cycles]}"}
+    print_records(found.results, columns)
     _print_failures(found.failures, len(found.results) + len(found.failures))
 
 
@@ -140,21 +128,15 @@ def _print_frontier(
         print_json({"frontier": frontier.name, "designs": points, "failures": failures})
         return
     print(f"{frontier.title}; best marked *")
-    unit = frontier.unit.upper()
-    print_table(
-        ["TECHNOLOGY", "DESIGN", "GOAL", "AREA UM2", "DELAY PS", unit, "", "PAPER"],
-        [
-            [
-                *(point["technology"], point["spec"], point["goal"], f"{point['area_um2']:.2f}"),
-                "" if point["delay_ps"] is None else f"{point['delay_ps']:.1f}",
-                f"{point['throughput']:.3f}",
-                "*" if point["pareto"] else "",
-                point["paper"] or "",
-            ]
-            for point in points
-        ],
-    )
-    technologies = {point["technology"] for point in points}
+    columns: Columns = {
+        **{"TECHNOLOGY": "{.technology}", "DESIGN": "{.spec}", "GOAL": "{.goal}"},
+        **{"AREA UM2": "{.area_um2:.2f}", "DELAY PS": "{.delay_ps:.1f}"},
+        frontier.unit.upper(): "{.throughput:.3f}",
+        "": lambda point: "*" if point.pareto else "",
+        "PAPER": "{.paper}",
+    }
+    print_records(points, columns)
+    technologies = {point.technology for point in points}
     _print_failures(failures, len(frontier.specs) * len(frontier.goals) * len(technologies))
 
 

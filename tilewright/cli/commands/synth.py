@@ -1,9 +1,8 @@
 """``tilewright synth``: a block in the cells of a technology, and what the records say."""
 
 import argparse
-from pathlib import Path
 
-from tilewright.base.clock import clock_period
+from tilewright.cli.options import BLOCK, adder
 
 NAME = "synth"
 HELP = "map a block to standard cells: cells, area, longest path"
@@ -11,36 +10,28 @@ EXAMPLE = "tilewright synth popcount:odd --tech asap7"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("block", nargs="?", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]... to map")
-    add("--tech", metavar="T", help="asap7 or sky130hd; by default both")
-    text = "your own Liberty file instead, plain or gzipped; again for each further one"
-    add("--liberty", metavar="FILE", type=Path, action="append", help=text)
-    text = "a cell of it, or a pattern, to leave out; again for each further one"
-    add("--dont-use", metavar="CELL", action="append", default=[], help=text)
-    add("--goal", choices=("area", "balanced", "fastest"), help="goal of synthesis [area]")
-    text = "to meet, as 800 (ps), 0.8ns or 1250MHz: takes the smallest result that does"
-    add("--clock", metavar="CLOCK", type=clock_period, help=text)
+    add = adder(parser)
+    add("block BLOCK", f"{BLOCK} to map", nargs="?")
+    add("--tech T", "asap7 or sky130hd; by default both")
+    add("--liberty FILE...", "your own Liberty file instead, plain or gzipped")
+    add("--dont-use CELL...", "a cell of it, or a pattern, to leave out")
+    add("--goal area|balanced|fastest", "goal of synthesis [area]")
+    add("--clock CLOCK", "take the smallest result that meets 800 (ps), 0.8ns or 1250MHz")
     text = "enables of registers stop their clock (default), or choose the old value"
-    add("--gating", action=argparse.BooleanOptionalAction, default=True, help=text)
-    add("--parts", action="store_true", help="show the area of each part")
-    text = "optimise each part alone, and show its area"
-    add("--hierarchy", action="store_true", help=text)
-    add("--netlist", metavar="FILE", type=Path, help="write the netlist as Verilog to a file")
-    add("--path", action="store_true", help="show every cell on the longest path")
-    add("--update-records", action="store_true", help="write the results into synth/records")
-    text = "every preset of the stream and arithmetic blocks, and what else has a record"
-    add("--all", action="store_true", help=text)
-    text = "with --all, only blocks without a fresh record, or with --prove without a verdict"
-    add("--stale", action="store_true", help=text)
-    text = "the area of each part, or with --clock the clock of the whole: for accelerators"
-    add("--system", action="store_true", help=text)
-    text = "power and energy of a DECA PE at the paper's clock, in asap7: minutes"
-    add("--energy", action="store_true", help=text)
-    text = "prove that each netlist is equivalent to its RTL; where ABC cannot, run its bench"
-    add("--prove", action="store_true", help=text)
+    add("--gating", text, True, action=argparse.BooleanOptionalAction)
+    add("--parts", "show the area of each part")
+    add("--hierarchy", "optimise each part alone, and show its area")
+    add("-o --output FILE", "write the records as JSON to a file")
+    add("--netlist FILE", "write the netlist as Verilog to a file")
+    add("--path", "show every cell on the longest path")
+    add("--update-records", "write the results into synth/records")
+    add("--all", "every preset of the stream and arithmetic blocks, and what else has a record")
+    add("--stale", "with --all, only blocks without fresh records, or with --prove no verdict")
+    add("--system", "of an accelerator the area of each part, or with --clock that of the whole")
+    add("--energy", "power and energy of a DECA PE at the paper's clock, in asap7: minutes")
+    add("--prove", "prove each netlist equivalent to its RTL; where ABC cannot, run its bench")
     text = "measure --tech against the full Liberty files it came from, instead"
-    add("--check-technology", metavar="FULL", nargs="+", type=Path, help=text)
+    add("--check-technology FILE", text, nargs="+")
 
 
 def run(args: argparse.Namespace) -> int:

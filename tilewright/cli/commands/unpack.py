@@ -1,10 +1,11 @@
 """``tilewright unpack``: a packed file back to weights, and what compression did to them."""
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tilewright.base.console import print_json, print_table, remark
+from tilewright.base.console import print_json, remark
+from tilewright.cli.options import adder
+from tilewright.cli.tables import print_records
 
 if TYPE_CHECKING:
     from tilewright.studies.packing import UnpackedFile
@@ -20,25 +21,16 @@ EXAMPLE_NEEDS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("packed", metavar="FILE", help="file written by tilewright pack")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="MODEL",
-        help="write the weights to this .safetensors file [only check FILE]",
-    )
-    parser.add_argument(
-        "--reference",
-        metavar="MODEL",
-        help="the model it was packed from: report what became of each tensor",
-    )
+    add = adder(parser)
+    add("packed FILE", "file written by tilewright pack")
+    add("-o --output FILE", "write the weights to this .safetensors file [only check FILE]")
+    add("--reference MODEL", "the model it was packed from: report what became of each tensor")
 
 
 def run(args: argparse.Namespace) -> int:
     from tilewright.studies.packing import unpack_model
 
-    output = None if args.output is None else Path(args.output)
-    unpacked = unpack_model(Path(args.packed), output=output, reference=args.reference)
+    unpacked = unpack_model(args.packed, output=args.output, reference=args.reference)
     if args.json:
         print_json(unpacked)
     else:
@@ -47,15 +39,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(unpacked: "UnpackedFile", with_errors: bool) -> None:
-    header = ["TENSOR", "SHAPE", "SCHEME"]
-    rows = [
-        [tensor["name"], "x".join(map(str, tensor["shape"])), tensor["scheme"] or "kept"]
-        for tensor in unpacked.tensors
-    ]
+    columns: dict[str, Any] = {
+        "TENSOR": "{.name}",
+        "SHAPE": lambda tensor: "x".join(map(str, tensor.shape)),
+        "SCHEME": lambda tensor: tensor.scheme or "kept",
+    }
     if with_errors:
-        header += ["MAX ERROR", "RMS ERROR", "SNR DB"]
-        for row, tensor in zip(rows, unpacked.tensors, strict=True):
-            errors = (tensor[name] for name in ("max_error", "rms_error", "snr_db"))
-            row += ["" if error is None else f"{error:.6g}" for error in errors]
-    print_table(header, rows)
-    remark(f"{unpacked.input}: checksums of {len(rows)} tensors match")
+        columns |= {"MAX ERROR": "{.max_error:.6g}", "RMS ERROR": "{.rms_error:.6g}"}
+        columns |= {"SNR DB": "{.snr_db:.6g}"}
+    print_records(unpacked.tensors, columns)
+    remark(f"{unpacked.input}: checksums of {len(unpacked.tensors)} tensors match")

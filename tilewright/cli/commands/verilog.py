@@ -1,10 +1,10 @@
 """``tilewright verilog``: a block as files that other tools take."""
 
 import argparse
-from pathlib import Path
 
 from tilewright.base.console import print_json, progress
 from tilewright.base.errors import CommandError
+from tilewright.cli.options import BLOCK, adder
 
 NAME = "verilog"
 HELP = "write a block's Verilog, payloads as structs, interface as JSON, FuseSoC core and waivers"
@@ -12,11 +12,10 @@ EXAMPLE = "tilewright verilog float_mul:fp16 -o build/verilog"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("block", nargs="?", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]...")
-    parser.add_argument("--all", action="store_true", help="every preset of every block instead")
-    parser.add_argument(
-        "-o", "--output", metavar="DIR", type=Path, required=True, help="folder to write to"
-    )
+    add = adder(parser)
+    add("block BLOCK", BLOCK, nargs="?")
+    add("--all", "every preset of every block instead")
+    add("-o --output DIR", "folder to write to", required=True)
 
 
 def run(args: argparse.Namespace) -> int:

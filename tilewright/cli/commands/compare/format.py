@@ -2,7 +2,9 @@
 
 import argparse
 
-from tilewright.base.console import print_json, print_table
+from tilewright.base.console import print_json
+from tilewright.cli.options import adder
+from tilewright.cli.tables import print_records
 
 NAME = "format"
 HELP = "formats of activations and weights on a real model's operands: bits and errors"
@@ -10,15 +12,8 @@ EXAMPLE = "tilewright compare format"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--with",
-        action="append",
-        default=[],
-        metavar="FILE.py:CLASS",
-        dest="further",
-        help="a format of your own: a class with name, bits, scale_bits, group, encode and decode;"
-        " repeatable",
-    )
+    own = "a format of your own: a class with name, bits, scale_bits, group, encode and decode"
+    adder(parser)("--with FILE.py:CLASS...", own, dest="further")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,17 +23,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found)
         return 0
-    print_table(
-        ("FORMAT", "BITS/VALUE", "ACTIVATIONS DB", "WEIGHTS DB", "DOT ERROR %"),
-        [
-            (
-                row.name,
-                f"{row.bits_per_value:.3f}",
-                f"{row.activation_sqnr_db:.1f}",
-                f"{row.weight_sqnr_db:.1f}",
-                f"{row.dot_error_percent:.3f}",
-            )
-            for row in found
-        ],
-    )
+    columns = {
+        "FORMAT": "{.name}",
+        "BITS/VALUE": "{.bits_per_value:.3f}",
+        "ACTIVATIONS DB": "{.activation_sqnr_db:.1f}",
+        "WEIGHTS DB": "{.weight_sqnr_db:.1f}",
+        "DOT ERROR %": "{.dot_error_percent:.3f}",
+    }
+    print_records(found, columns)
     return 0

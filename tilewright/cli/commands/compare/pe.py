@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
+from tilewright.cli.options import adder
+from tilewright.cli.tables import print_records
 
 if TYPE_CHECKING:
     from tilewright.studies.pe.compare import Comparison, PEComparison, Survival
@@ -15,49 +17,34 @@ NAME = "pe"
 HELP = "put processing elements on one workload: area, delay, energy, with the paper's figures"
 EXAMPLE = "tilewright compare pe --tech asap7"
 OWN = ("top", "macs", "cycles", "format")  # what --with goes with
-HEADER = (
-    *("PE", "MAC/CYCLE", "AREA UM2", "DELAY PS", "FJ/MAC", "TOPS/MM2", "TOPS/W"),
-    *("AREA X", "POWER X", "AREA EFF X", "ENERGY EFF X", "RANDOM FJ", "ZERO FJ"),
-    *("DIE UM2", "LAYOUT PS", "LAYOUT FJ"),
-)
-FIGURES = (  # of a row, and how each is written
-    *(("name", "{}"), ("macs_per_cycle", "{:.2f}"), ("area_um2", "{:.0f}")),
-    *(("delay_ps", "{:.0f}"), ("energy_fj_per_mac", "{:.1f}"), ("tops_per_mm2", "{:.3f}")),
-    *(("tops_per_watt", "{:.2f}"), ("area_x", "{:.2f}"), ("power_x", "{:.2f}")),
-    *(("area_efficiency_x", "{:.2f}"), ("energy_efficiency_x", "{:.2f}")),
-    *(("random_fj_per_mac", "{:.1f}"), ("zero_fj_per_mac", "{:.1f}")),
-    *(("die_um2", "{:.0f}"), ("layout_ps", "{:.0f}"), ("layout_fj_per_mac", "{:.1f}")),
-)
+COLUMNS = {
+    **{"PE": "{.name}", "MAC/CYCLE": "{.macs_per_cycle:.2f}", "AREA UM2": "{.area_um2:.0f}"},
+    **{"DELAY PS": "{.delay_ps:.0f}", "FJ/MAC": "{.energy_fj_per_mac:.1f}"},
+    **{"TOPS/MM2": "{.tops_per_mm2:.3f}", "TOPS/W": "{.tops_per_watt:.2f}"},
+    **{"AREA X": "{.area_x:.2f}", "POWER X": "{.power_x:.2f}"},
+    **{"AREA EFF X": "{.area_efficiency_x:.2f}", "ENERGY EFF X": "{.energy_efficiency_x:.2f}"},
+    **{"RANDOM FJ": "{.random_fj_per_mac:.1f}", "ZERO FJ": "{.zero_fj_per_mac:.1f}"},
+    **{"DIE UM2": "{.die_um2:.0f}", "LAYOUT PS": "{.layout_ps:.0f}"},
+    "LAYOUT FJ": "{.layout_fj_per_mac:.1f}",
+}
+CLAIMS = {
+    **{"PAPER SAYS": "{.name}", "PAPER": "{.shown}", "HERE": "{.measured:.2f}"},
+    "DEVIATION %": "{.deviation_percent:+.0f}",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tech", metavar="T", help="asap7 or sky130hd; by default both")
-    parser.add_argument(
-        "--block",
-        metavar="BLOCK",
-        action="append",
-        default=[],
-        help="compare this PE too, measured now where it has no up-to-date record;"
-        " of --update-records, only this one; again for each further one",
-    )
-    parser.add_argument(
-        "--with", metavar="FILE.v", type=Path, dest="own", help="compare a PE of your own too"
-    )
-    parser.add_argument("--top", metavar="NAME", help="module name of the PE in FILE.v")
-    parser.add_argument(
-        "--macs", metavar="N", type=int, help="multiply-adds that it does in --cycles"
-    )
-    parser.add_argument("--cycles", metavar="N", type=int, help="cycles that it takes for --macs")
-    parser.add_argument(
-        "--format", metavar="AxB", help="formats of its activations and weights, such as int8xint4"
-    )
-    parser.add_argument(
-        "--update-records",
-        action="store_true",
-        help="synthesise and simulate again; writes synth/records",
-    )
-    stale = "with --update-records, only PEs without an up-to-date record"
-    parser.add_argument("--stale", action="store_true", help=stale)
+    add = adder(parser)
+    add("--tech T", "asap7 or sky130hd; by default both")
+    text = "compare this PE too, measured now without a record; of --update-records, only this one"
+    add("--block BLOCK...", text)
+    add("--with FILE.v", "compare a PE of your own too", dest="own", type=Path)
+    add("--top NAME", "module name of the PE in FILE.v")
+    add("--macs N", "multiply-adds that it does in --cycles")
+    add("--cycles N", "cycles that it takes for --macs")
+    add("--format AxB", "formats of its activations and weights, such as int8xint4")
+    add("--update-records", "synthesise and simulate again; writes synth/records")
+    add("--stale", "with --update-records, only PEs without an up-to-date record")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -133,19 +120,9 @@ def _print_survival(names: list[str], survival: "Survival") -> None:
 
 def _print_one(comparison: "Comparison") -> None:
     print(f"{comparison.technology}, {comparison.clock_mhz} MHz, real data; x: over FP-FP")
-    rows = [
-        ["" if (value := getattr(pe, key)) is None else form.format(value) for key, form in FIGURES]
-        for pe in comparison.pes
-    ]
-    print_table(HEADER, rows)
+    print_records(comparison.pes, COLUMNS)
     print()
-    print_table(
-        ["PAPER SAYS", "PAPER", "HERE", "DEVIATION %"],
-        [
-            [c.name, c.shown, f"{c.measured:.2f}", f"{c.deviation_percent:+.0f}"]
-            for c in comparison.claims
-        ],
-    )
+    print_records(comparison.claims, CLAIMS)
     if comparison.decompression is not None:
         d = comparison.decompression
         print(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.base.console import print_json, print_table, remark
 from tilewright.cli.deca_workloads import WORKLOADS
 from tilewright.cli.discovery import command_names
+from tilewright.cli.options import BLOCK, adder
 
 if TYPE_CHECKING:
     from tilewright.verify.simulators import BenchResult
@@ -23,29 +24,17 @@ COMMANDS = {workload.NAME: workload for workload in WORKLOADS}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
     workloads = ", ".join(command_names(NAME))
-    parser.add_argument(
-        "block",
-        metavar="BLOCK",
-        help=f"NAME[:PRESET][,FIELD=VALUE]... to simulate, or a workload: {workloads}",
-    )
-    parser.add_argument(
-        "--simulator",
-        choices=("verilator", "icarus"),
-        help="simulator to use [Verilator if installed, else Icarus Verilog]",
-    )
-    parser.add_argument("--cases", type=int, default=1000, metavar="N", help="random cases [1000]")
-    parser.add_argument(
-        "--exhaustive", action="store_true", help="every case that the bench can list, not N"
-    )
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="random seed [1]")
-    parser.add_argument(
-        "--stall",
-        type=float,
-        metavar="P",
-        help="probability that a side waits, per cycle; default: one pass each with 0, 0.3 and 0.8",
-    )
-    parser.add_argument("--waves", type=Path, metavar="FILE.vcd", help="write all signals to it")
+    add("block BLOCK", f"{BLOCK} to simulate, or a workload: {workloads}")
+    text = "simulator to use [Verilator if installed, else Icarus Verilog]"
+    add("--simulator verilator|icarus|both", text)
+    add("--cases N", "random cases", 1000)
+    add("--exhaustive", "every case that the bench can list, not N")
+    add("--seed S", "random seed", 1)
+    text = "probability that a side waits, per cycle [one pass each with 0, 0.3 and 0.8]"
+    add("--stall P", text, type=float)
+    add("--waves FILE", "write all signals to FILE.fst or FILE.vcd")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,12 +81,16 @@ def _as_dict(done: "BenchResult", args: argparse.Namespace, name: str) -> dict[s
 def _print(done: "BenchResult", name: str) -> None:
     from tilewright.verify.coverage import Coverage
 
-    print(name)
-    counts = done.numbers.get("cases"), done.numbers.get("cycles"), done.cycles_per_second
-    shown = (f"{n:,}" if n is not None else "-" for n in counts)
-    row = (done.simulator.title, "passed" if done.passed else "failed", *shown)
-    print_table(("SIMULATOR", "RESULT", "CASES", "CYCLES", "CYCLES/S"), [row])
-    if "coverage" in done.numbers:
-        print(f"coverage: {Coverage.from_dict(done.numbers['coverage']).summary}")
-    if done.failure is not None:
-        print(f"\n{done.simulator.title}: {done.failure}")
+    print(done.name)
+    rows = []
+    for result in done.results:
+        shown = (*map(result.numbers.get, ("cases", "cycles")), cycles_per_second(result))
+        verdict = "passed" if result.passed else "failed"
+        numbers = ("-" if n is None else f"{n:,}" for n in shown)
+        rows.append((result.simulator.title, verdict, *numbers))
+    print_table(("SIMULATOR", "RESULT", "CASES", "CYCLES", "CYCLES/S"), rows)
+    for result in done.results:
+        if "coverage" in result.numbers:
+            print(f"coverage: {Coverage.from_dict(result.numbers['coverage']).summary}")
+        if result.failure is not None:
+            print(f"\n{result.simulator.title}: {result.failure}")

@@ -4,13 +4,13 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_table
+from tilewright.cli.options import adder
+from tilewright.cli.tables import Columns, print_records
 from tilewright.cli.workloads import (
     add_layer,
     add_simulation,
     finish_layer,
     simulation_of,
-    yes_or_no,
 )
 
 if TYPE_CHECKING:
@@ -24,16 +24,9 @@ EXAMPLE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--tokens",
-        type=int,
-        default=104,
-        metavar="N",
-        help="tokens of the text, a sixteenth of them decoded one by one [104]",
-    )
-    parser.add_argument(
-        "--steps", type=int, default=8, metavar="N", help="run the last N steps [8]"
-    )
+    add = adder(parser)
+    add("--tokens N", "tokens of the text, a sixteenth of them decoded one by one", 104)
+    add("--steps N", "run the last N steps", 8)
     add_layer(parser)
     add_simulation(parser, "harmonia")
 
@@ -64,17 +57,10 @@ def _print(done: "MachineLayerRun", verdict: str) -> None:
         f"layer {done.layer} of {done.model}, {done.tokens} tokens"
         f" on {done.block}: memory, counters and cycles {verdict}\n"
     )
-    counters = ("cycles", "lines_read", "lines_written")
-    print_table(
-        ("TOKEN", "TOKENS", "INSTRUCTIONS", "CYCLES", "LINES READ", "LINES WRITTEN", "EQUAL"),
-        [
-            (
-                str(s.first),
-                str(s.tokens),
-                f"{s.instructions:,}",
-                *(f"{s.counters[name]:,}" for name in counters),
-                yes_or_no(s.equal),
-            )
-            for s in done.steps
-        ],
-    )
+    columns: Columns = {
+        **{"TOKEN": "{.first}", "TOKENS": "{.tokens}", "INSTRUCTIONS": "{.instructions:,}"},
+        **{"CYCLES": "{.counters[cycles]:,}", "LINES READ": "{.counters[lines_read]:,}"},
+        "LINES WRITTEN": "{.counters[lines_written]:,}",
+        "EQUAL": lambda step: step.equal,
+    }
+    print_records(done.steps, columns)
