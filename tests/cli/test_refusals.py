@@ -100,7 +100,7 @@ llm opt-125m --set clock=2.0GB | unknown unit of clock 'GB'; known: Hz,
 llm opt-125m --set coers=3 | unknown field of a server 'coers'; did you
 llm opt-125m --set cores=1.5 | cores must be a whole number, not 1.5
 llm opt-125m --sweep batch=1 --batch 2 | batch is both given and swept; give it once
-llm opt-125m --sweep batch=1 --plot x.gif | a plot is .svg, .png, .pdf, not 'x.gif'
+llm opt-125m --sweep batch=1 --plot x.gif | a plot is a file ending in .svg, not 'x.gif'
 llm opt-125m --sweep batch=1 --sweep batch=2 | --sweep names batch more than once
 llm opt-125m --system '' | unknown system ''; known:
 llm opt-125m --system anda --engine deca | anda has no engines; engines belong to servers

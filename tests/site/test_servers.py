@@ -47,5 +47,5 @@ def test_systems_are_those_of_the_command():
 def test_drawings_name_their_points():
     surface = Surface(memory=100.0, vector=10.0, matrix=5.0)
     points = [Kernel("here", 0.01, 1.0), Kernel("there", 0.2, 0.1)]
-    assert "here" in region_diagram("regions", surface, points)
-    assert "var(--series-0)" in region_diagram("regions", surface, points)
+    found = region_diagram("regions", surface.borders, [(p, surface.bound(p)) for p in points])
+    assert "here" in found and "var(--series-0)" in found

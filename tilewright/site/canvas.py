@@ -5,8 +5,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from tilewright.base.errors import CommandError
+from tilewright.base.files import write_atomic
 from tilewright.site.html import Markup, figure
 
 if TYPE_CHECKING:
@@ -20,6 +23,14 @@ INK, LINE = "#010203", "#040506"
 SERIES = [f"#0708{k:02x}" for k in range(8)]
 _PAGE_COLOURS = {INK: "currentColor", LINE: "var(--line)"} | {
     colour: f"var(--series-{k})" for k, colour in enumerate(SERIES)
+}
+# The same in daylight, for files, which have no style sheet.
+FILE_SERIES = (
+    *("#0b6bb3", "#c4511d", "#2c7d4a", "#8a4fa8"),
+    *("#a67c00", "#a8325e", "#1d7f86", "#6b6157"),
+)
+_FILE_COLOURS = {"currentColor": "#1d1f21", "var(--line)": "#d9dad5"} | {
+    f"var(--series-{k})": colour for k, colour in enumerate(FILE_SERIES)
 }
 MOST_TICKS = 12  # whose numbers fit side by side
 
@@ -62,8 +73,14 @@ def canvas(title: str, *, height: float) -> Iterator[Canvas]:
     result.append(figure(_inline(raw.getvalue(), title), title))
 
 
-def finish(figure: "Figure", axes: "Axes", logarithmic: "Iterable[Axis]") -> None:
-    """Put plain numbers on logarithmic axes (100, not a power of ten) and the legend on top."""
+def finish(
+    figure: "Figure",
+    axes: "Axes",
+    logarithmic: "Iterable[Axis]" = (),
+    grid: Literal["both", "x"] = "both",
+    columns: int = 6,
+) -> None:
+    """Draw the grid, plain numbers on logarithmic axes (not powers of ten), the legend on top."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for axis in logarithmic:
@@ -74,10 +91,10 @@ def finish(figure: "Figure", axes: "Axes", logarithmic: "Iterable[Axis]") -> Non
         axis.set_major_locator(LogLocator(subs=subs))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axis.set_minor_formatter(NullFormatter())
+    axes.grid(True, axis=grid, color=LINE, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.legend(
-        frameon=False, fontsize=8, ncols=6, loc="lower left", bbox_to_anchor=(0, 1), borderpad=0
-    )
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderpad": 0}
+    axes.legend(frameon=False, fontsize=8, ncols=columns, **place)
     figure.tight_layout()
 
 
@@ -137,3 +154,29 @@ def _inline(svg: str, title: str) -> str:
 def _font_size(style: str) -> str:
     """``font: 9px 'DejaVu Sans', ...`` names fonts; the page's own is meant."""
     return f"font-size: {style.split()[1]}"
+
+
+def standalone(markup: str) -> str:
+    """Return the drawing of a figure as an SVG file: its own size, colours and background."""
+    (svg,) = re.findall(r"<svg.*?</svg>", markup, re.DOTALL)
+    for of_page, colour in _FILE_COLOURS.items():
+        svg = svg.replace(of_page, colour)
+    _, _, width, height = re.search(r'viewBox="([^"]*)"', svg)[1].split()  # type: ignore[index]
+    opening = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
+        f' height="{height}" font-family="sans-serif">'
+        f'<rect width="{width}" height="{height}" fill="white"/>'
+    )
+    return opening + svg[svg.index(">") + 1 :] + "\n"
+
+
+def check_plot(path: Path) -> None:
+    """Refuse a kind of file that cannot be drawn, before anything is computed."""
+    if path.suffix != ".svg":
+        raise CommandError(f"a plot is a file ending in .svg, not {path.name!r}")
+
+
+def write_plot(path: Path, markup: str) -> None:
+    """Write a figure as a file."""
+    check_plot(path)
+    write_atomic(path, standalone(markup))

@@ -14,37 +14,17 @@ from pathlib import Path
 
 from tilewright.base.files import write_atomic
 from tilewright.site import accuracy, pes, servers
+from tilewright.site.canvas import standalone
 
 COMMAND = (
     "tilewright run smollm2 --on harmonia --chat --tokens 24"
     ' --prompt "Why is the sky blue? Answer in one sentence."'
 )
-SERIES = ("#0b6bb3", "#c4511d", "#2c7d4a", "#8a4fa8", "#a67c00", "#a8325e", "#1d7f86", "#6b6157")
-# The colours of the site in daylight; a picture in README.md has no style sheet.
-_COLOURS = {"currentColor": "#1d1f21", "var(--line)": "#d9dad5"} | {
-    f"var(--series-{k})": colour for k, colour in enumerate(SERIES)
-}
-
-
 PICTURES: dict[str, Callable[[], str]] = {
     "accuracy": accuracy.frontier,
     "deca": lambda: servers.speedups_by_scheme("spr-hbm"),
     "pes": lambda: next(pes.efficiencies()),
 }
-
-
-def standalone(markup: str) -> str:
-    """Return the drawing of a figure as an SVG file: its own size, colours and background."""
-    (svg,) = re.findall(r"<svg.*?</svg>", markup, re.DOTALL)
-    for of_page, colour in _COLOURS.items():
-        svg = svg.replace(of_page, colour)
-    _, _, width, height = re.search(r'viewBox="([^"]*)"', svg)[1].split()  # type: ignore[index]
-    opening = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
-        f' height="{height}" font-family="sans-serif">'
-        f'<rect width="{width}" height="{height}" fill="white"/>'
-    )
-    return opening + svg[svg.index(">") + 1 :] + "\n"
 
 
 def terminal(command: str) -> str:

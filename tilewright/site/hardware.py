@@ -14,7 +14,7 @@ from tilewright.claims import find_claim
 from tilewright.golden.params.describe import family
 from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.site.html import Markup
-from tilewright.site.plots import dot_rows, frontier, scatter
+from tilewright.site.plots import bars, frontier, scatter
 from tilewright.studies.sweeps.frontiers import FRONTIERS, load_frontier, pareto
 from tilewright.synth import technology as tables
 from tilewright.synth.equivalence import Verdict
@@ -157,7 +157,7 @@ def area_relative(metric: str) -> Markup:
         for t in TECHNOLOGIES
     }
     title = f"{metric.capitalize()} of default presets, relative to {REFERENCE}"
-    return dot_rows(title, [v.name for v in shown], ratios, x_label=f"{metric}, x")
+    return bars(title, [v.name for v in shown], ratios, x_label=f"{metric}, x", logarithmic=True)
 
 
 def longest_paths(*names: str) -> Table:

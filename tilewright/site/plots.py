@@ -1,4 +1,4 @@
-"""The kinds of drawings: curves, panels, scatter plots, frontiers, bars and rows of markers."""
+"""The kinds of drawings: curves, panels, scatter plots, frontiers and bars."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,7 +40,6 @@ def curves(
         axes.set(xlabel=x_label, ylabel=y_label)
         if logarithmic:
             axes.set(yscale="log")
-        axes.grid(True, which="major", color=LINE, linewidth=0.6)
         finish(figure, axes, [axes.yaxis] if logarithmic else [])
     return svg[0]
 
@@ -70,11 +69,11 @@ def panels(
                     *_columns(places), color=SERIES[k], marker=MARKERS[k], s=22, label=group
                 )
             axes.set(xlabel=x_label)
-            axes.grid(True, which="major", color=LINE, linewidth=0.6)
+            axes.grid(True, color=LINE, linewidth=0.6)
             axes.set_axisbelow(True)
         drawn[0].set(ylabel=y_label)
         drawn[0].set_ylim(top=largest)
-        finish(figure, drawn[0], [])
+        finish(figure, drawn[0])
     return svg[0]
 
 
@@ -92,23 +91,14 @@ def scatter(
     """
     with canvas(title, height=4.6) as (figure, axes, svg):
         if diagonal:
-            values = [
-                value for points in groups.values() for point in points for value in point[1:]
-            ]
+            values = [v for points in groups.values() for point in points for v in point[1:]]
             ends = min(values), max(values)
             axes.plot(ends, ends, color=INK, linewidth=0.6)
         for k, (group, points) in enumerate(groups.items()):
-            axes.scatter(
-                [x for _, x, _ in points],
-                [y for _, _, y in points],
-                color=SERIES[k],
-                marker=MARKERS[k],
-                s=26,
-                label=group,
-            )
+            places = _columns([(x, y) for _, x, y in points])
+            axes.scatter(*places, color=SERIES[k], marker=MARKERS[k], s=26, label=group)
         axes.set(xscale="log", yscale="log", xlabel=x_label, ylabel=y_label)
         axes.margins(x=0.09)  # room for labels at the outermost points
-        axes.grid(True, which="major", color=LINE, linewidth=0.6)
         finish(figure, axes, [axes.xaxis, axes.yaxis])
         label_points(axes, [point for points in groups.values() for point in points])
     return svg[0]
@@ -128,54 +118,44 @@ def frontier(
         axes.scatter(*_columns(designs), color=SERIES[0], s=14, label="designs")
         axes.step(*_columns(best), where="post", color=SERIES[1], linewidth=1.4, label="best")
         if marked:
-            axes.scatter(
-                [x for _, x, _ in marked],
-                [y for _, _, y in marked],
-                label="of a paper",
-                facecolors="none",
-                edgecolors=SERIES[2],
-                linewidths=1.4,
-                s=80,
-            )
+            ring: dict[str, Any] = {
+                "facecolors": "none",
+                "edgecolors": SERIES[2],
+                "linewidths": 1.4,
+            }
+            places = _columns([(x, y) for _, x, y in marked])
+            axes.scatter(*places, label="of a paper", s=80, **ring)
         axes.set(xscale="log", yscale="log", xlabel=x_label, ylabel=y_label)
         axes.margins(x=0.09)
-        axes.grid(True, which="major", color=LINE, linewidth=0.6)
         finish(figure, axes, [axes.xaxis, axes.yaxis])
         label_points(axes, marked)
     return svg[0]
 
 
 def bars(
-    title: str, labels: Sequence[str], groups: Mapping[str, Sequence[float]], *, x_label: str
+    title: str,
+    labels: Sequence[str],
+    groups: Mapping[str, Sequence[float]],
+    *,
+    x_label: str,
+    logarithmic: bool = False,
 ) -> Markup:
-    """Draw one row per label with a bar per group from zero; the first label is on top."""
+    """Draw one row per label with a bar per group from zero; the first label is on top.
+
+    On a logarithmic axis there are markers instead: the length of a bar would mean nothing.
+    """
     thickness = 0.8 / len(groups)
     with canvas(title, height=0.9 + 0.24 * len(labels)) as (figure, axes, svg):
-        axes.grid(True, axis="x", color=LINE, linewidth=0.6)
         for k, (group, values) in enumerate(groups.items()):
-            rows = [row - 0.4 + (k + 0.5) * thickness for row in range(len(labels))]
-            axes.barh(rows, values, thickness, color=SERIES[k], label=group)
-        axes.set(xlabel=x_label)
+            look: dict[str, Any] = {"color": SERIES[k], "label": group}
+            rows = range(len(labels))
+            if logarithmic:
+                axes.scatter(values, rows, marker=MARKERS[k], s=26, **look)
+            else:
+                centres = [row - 0.4 + (k + 0.5) * thickness for row in rows]
+                axes.barh(centres, values, thickness, **look)
+        axes.set(xlabel=x_label, xscale="log" if logarithmic else "linear")
         axes.set_yticks(range(len(labels)), labels, fontsize=8)
         axes.set_ylim(len(labels) - 0.4, -0.6)
-        finish(figure, axes, [])
-    return svg[0]
-
-
-def dot_rows(
-    title: str, labels: Sequence[str], groups: Mapping[str, Sequence[float]], *, x_label: str
-) -> Markup:
-    """Draw one row per label with a marker per group on a logarithmic axis, the first on top.
-
-    These are markers and not bars: on a logarithmic axis the length of a bar means nothing.
-    """
-    with canvas(title, height=0.9 + 0.24 * len(labels)) as (figure, axes, svg):
-        rows = range(len(labels))
-        axes.grid(True, color=LINE, linewidth=0.6)
-        for k, (group, values) in enumerate(groups.items()):
-            axes.scatter(values, rows, color=SERIES[k], marker=MARKERS[k], s=26, label=group)
-        axes.set(xscale="log", xlabel=x_label)
-        axes.set_yticks(rows, labels, fontsize=8)
-        axes.set_ylim(len(labels) - 0.4, -0.6)
-        finish(figure, axes, [axes.xaxis])
+        finish(figure, axes, *([[axes.xaxis]] if logarithmic else [(), "x"]))
     return svg[0]

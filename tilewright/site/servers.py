@@ -18,7 +18,7 @@ from tilewright.sim.whole_models import MeasuredModel, measured_models
 from tilewright.sim.workload import Gemm, linear
 from tilewright.sim.xeon import SYSTEMS, gemm, tile_cost
 from tilewright.site.html import Markup
-from tilewright.site.plots import Series, curves, dot_rows
+from tilewright.site.plots import Series, bars, curves
 from tilewright.site.surfaces import region_diagram
 
 MODEL = "llama-2-70b"  # on servers; the accelerators take smaller ones
@@ -143,7 +143,7 @@ def speedups_by_scheme(system: str) -> Markup:
     """:func:`speedups` as markers."""
     title = f"Speed by scheme on {system}, one row (figures 11, 12 and 14 of DECA's paper)"
     label = "speed over uncompressed bf16, x"
-    return dot_rows(title, list(PAPER_SCHEMES), speedups(system), x_label=label)
+    return bars(title, list(PAPER_SCHEMES), speedups(system), x_label=label, logarithmic=True)
 
 
 def by_cores() -> Markup:
@@ -226,20 +226,22 @@ def _diagram(name: str) -> tuple[Surface, list[Kernel], str]:
     return surface, _points(rows), figure
 
 
+def _drawn(title: str, name: str) -> Markup:
+    surface, points, figure = _diagram(name)
+    found = [(point, surface.bound(point)) for point in points]
+    return region_diagram(title.format(name, figure), surface.borders, found)
+
+
 def regions() -> Iterator[Markup]:
     """Which unit bounds which scheme, decompressed by software."""
     for name in REGIONS:
-        surface, points, figure = _diagram(name)
-        title = f"Bounds of software: {name} (figure {figure} of DECA's paper)"
-        yield region_diagram(title, surface, points)
+        yield _drawn("Bounds of software: {} (figure {} of DECA's paper)", name)
 
 
 def sizes() -> Iterator[Markup]:
     """Which unit bounds which scheme with a DECA of some sizes."""
     for name in SIZES:
-        surface, points, figure = _diagram(name)
-        title = f"Bounds with a DECA of {name} (figure {figure} of its paper)"
-        yield region_diagram(title, surface, points)
+        yield _drawn("Bounds with a DECA of {} (figure {} of its paper)", name)
 
 
 def integration() -> Markup:
@@ -249,7 +251,7 @@ def integration() -> Markup:
         for scheme in ("bf8", "bf8_50%", "bf8_20%", "bf8_5%")
     }
     title = "Ways to join a DECA to its core, HBM, four rows (figure 16 of DECA's paper)"
-    return dot_rows(title, list(STEPS), gains, x_label="speed over the base, x")
+    return bars(title, list(STEPS), gains, x_label="speed over the base, x", logarithmic=True)
 
 
 def anda_lengths() -> Markup:
@@ -263,4 +265,6 @@ def anda_lengths() -> Markup:
             machine = acc.anda(dict.fromkeys(("qkv", "o", "u", "d"), length))
             gains[label].append(before / sum(t.cycles for t in acc.run(machine, products)))
     title = "Anda by mantissa length: projections of a prefill of 2048 tokens, equal peak rate"
-    return dot_rows(title, list(PREFILLED), gains, x_label="speed over fp16 elements, x")
+    return bars(
+        title, list(PREFILLED), gains, x_label="speed over fp16 elements, x", logarithmic=True
+    )

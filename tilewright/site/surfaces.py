@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.base.errors import CommandError
-from tilewright.sim.roofsurface import DOMAINS, Diagram, Kernel, Surface
-from tilewright.site.canvas import SERIES, canvas, finish, label_points
+from tilewright.sim.roofsurface import DOMAINS, Diagram, Kernel
+from tilewright.site.canvas import SERIES, canvas, check_plot, finish, label_points, write_plot
 from tilewright.site.html import Markup
-from tilewright.site.llm_plot import check_plot, save_plot
 
 
 def _ranges(points: Sequence[Kernel]) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -23,10 +22,7 @@ def _ranges(points: Sequence[Kernel]) -> tuple[tuple[float, float], tuple[float,
 
 
 def _draw_regions(
-    axes: Any,
-    borders: Mapping[str, float],
-    points: Sequence[tuple[Kernel, str]],
-    colours: Sequence[str],
+    axes: Any, borders: Mapping[str, float], points: Sequence[tuple[Kernel, str]]
 ) -> None:
     """Shade which domain bounds where, and mark kernels, of which each has its bound."""
     (x_low, x_high), (y_low, y_high) = _ranges([point for point, _ in points])
@@ -36,47 +32,51 @@ def _draw_regions(
     x = np.union1d(np.geomspace(x_low, x_high, 200), corner)
     diagonal = np.minimum(borders["mem_vec_slope"] * x, corner_y)
     shade: dict[str, Any] = {"alpha": 0.16, "linewidth": 0}
-    axes.fill_between(x, y_low, diagonal, color=colours[1], **shade)
-    for side, colour in ((x <= corner, colours[0]), (x >= corner, colours[2])):
+    axes.fill_between(x, y_low, diagonal, color=SERIES[1], **shade)
+    for side, colour in ((x <= corner, SERIES[0]), (x >= corner, SERIES[2])):
         axes.fill_between(x[side], diagonal[side], y_high, color=colour, **shade)
-    for domain, colour in zip(DOMAINS, colours, strict=False):
-        chosen = [point for point, bound in points if bound == domain]
-        axes.scatter(
-            [point.memory for point in chosen],
-            [point.vector for point in chosen],
-            color=colour,
-            s=26,
-            label=f"bound by {domain}",
-        )
+    for domain, colour in zip(DOMAINS, SERIES, strict=False):
+        chosen = [(point.memory, point.vector) for point, bound in points if bound == domain]
+        places = np.array(chosen).reshape(-1, 2).T
+        axes.scatter(*places, color=colour, s=26, label=f"bound by {domain}")
     axes.set(
-        xscale="log",
-        yscale="log",
-        xlim=(x_low, x_high),
-        ylim=(y_low, y_high),
-        xlabel="matrix operations per byte",
+        **{"xscale": "log", "xlim": (x_low, x_high), "xlabel": "matrix operations per byte"},
+        **{"yscale": "log", "ylim": (y_low, y_high)},
         ylabel="matrix operations per vector operation",
     )
 
 
-def region_diagram(title: str, surface: Surface, points: Sequence[Kernel]) -> Markup:
-    """Draw which domain bounds where, and the kernels, on two logarithmic axes."""
-    bounds = [(point, surface.bound(point)) for point in points]
+def region_diagram(
+    title: str,
+    borders: Mapping[str, float],
+    points: Sequence[tuple[Kernel, str]],
+    beside: Diagram | None = None,
+) -> Markup:
+    """Draw which domain bounds where, and the kernels, on two logarithmic axes.
+
+    The accelerators of ``beside`` have no vector domain: a panel of their own has their rooflines,
+    with the server's kernels among them.
+    """
     with canvas(title, height=4.2) as (figure, axes, svg):
-        _draw_regions(axes, surface.borders, bounds, SERIES)
-        finish(figure, axes, [axes.xaxis, axes.yaxis])
-        label_points(axes, [(p.name, p.memory, p.vector) for p in points])
+        named = [(p.name, p.memory, p.vector) for p, _ in points]
+        panels = [(axes, named)]
+        if beside is not None and beside.accelerators:
+            axes.remove()
+            axes, other = figure.subplots(1, 2)
+            rates = [(k.scheme, k.macs_per_byte, k.tera_fma_per_second) for k in beside.kernels]
+            panels = [(axes, named), (other, rates)]
+            _draw_accelerators(other, beside)
+        _draw_regions(axes, borders, points)
+        for panel, _ in panels:
+            columns = 6 // len(panels) ** 2
+            finish(figure, panel, [panel.xaxis, panel.yaxis], columns=columns)
+        for panel, places in panels:
+            label_points(panel, places)
     return svg[0]
 
 
 def plot_regions(found: Diagram, path: Path) -> None:
-    """Draw the same into a file, of the kernels that decompress something.
-
-    Accelerators have no vector domain: they are in a panel of their own, a roofline each, with the
-    server's kernels among them.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+    """Draw the kernels that decompress something, and the accelerators, into a file."""
     check_plot(path)
     points = [
         (Kernel(k.scheme, k.matrix_ops_per_byte, k.matrix_ops_per_vector_op), k.bound)
@@ -85,40 +85,21 @@ def plot_regions(found: Diagram, path: Path) -> None:
     ]
     if not points:
         raise CommandError("no kernel decompresses anything: there is nothing to draw")
-    panels = 2 if found.accelerators else 1
-    figure = Figure(figsize=(7 * panels, 5), layout="constrained")  # inches
-    FigureCanvasAgg(figure)
-    axes, *others = figure.subplots(1, panels, squeeze=False)[0]
-    _draw_regions(axes, found.borders, points, ("tab:blue", "tab:orange", "tab:green"))
-    for point, _ in points:
-        place = point.memory, point.vector
-        axes.annotate(point.name, place, (4, 3), textcoords="offset points", fontsize=7)
-    axes.legend(fontsize=7)
-    for panel in others:
-        _draw_accelerators(panel, found)
-    save_plot(figure, path)
+    write_plot(path, region_diagram("Bounds of the Roof-Surface", found.borders, points, found))
 
 
 def _draw_accelerators(axes: Any, found: Diagram) -> None:
     """A roofline each, with the point of this batch on or, where PEs are idle, below it."""
-    places = [row.macs_per_byte for row in found.kernels]
-    places += [row.macs_per_byte for row in found.accelerators]
+    places = [row.macs_per_byte for row in (*found.kernels, *found.accelerators)]
     low, high = min(places) / 4, max(places) * 4
-    for row in found.accelerators:
+    for row, colour in zip(found.accelerators, SERIES, strict=False):
         per_byte = row.bytes_per_second / 1e12
         knee = min(max(row.peak_tera_fma_per_second / per_byte, low), high)
         x = [low, knee, high]
         roof = [min(per_byte * value, row.peak_tera_fma_per_second) for value in x]
-        (line,) = axes.plot(x, roof, linewidth=1, label=row.system)
-        axes.plot([row.macs_per_byte], [row.tera_fma_per_second], "o", color=line.get_color())
-    for kernel in found.kernels:
-        at = kernel.macs_per_byte, kernel.tera_fma_per_second
-        axes.plot(*([value] for value in at), ".", color="grey")
-        axes.annotate(kernel.scheme, at, (4, 3), textcoords="offset points", fontsize=6)
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="multiply-adds per byte of weights",
-        ylabel="tera multiply-adds a second",
-    )
-    axes.legend(fontsize=7)
+        axes.plot(x, roof, linewidth=1, color=colour, label=row.system)
+        axes.plot([row.macs_per_byte], [row.tera_fma_per_second], "o", color=colour)
+    axes.set(xscale="log", yscale="log")
+    axes.set(xlabel="multiply-adds per byte of weights", ylabel="tera multiply-adds a second")
+    kernels = [(k.macs_per_byte, k.tera_fma_per_second) for k in found.kernels]
+    axes.plot(*zip(*kernels, strict=True), ".", color="grey")

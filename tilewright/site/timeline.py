@@ -8,8 +8,9 @@ which benches check against the RTL, cycle for cycle.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tilewright.base.files import write_atomic
 from tilewright.compiler.count import timeline
@@ -32,7 +33,7 @@ COLOURS = {
     "VECTOR": "#54a24b",
     "CONVERT": "#b279a2",
 }
-LEFT, TOP, LANE, PIXELS = 90, 14, 30, 900
+TOP, LANE, PIXELS = 14, 30, 900
 
 
 def decoder_layer() -> tuple[list[Work], range]:
@@ -46,12 +47,33 @@ def decoder_layer() -> tuple[list[Work], range]:
     return work, range(begins[1], begins[2])
 
 
+class Bar(NamedTuple):
+    """Cycles ``begin`` to ``end`` (not included) of something in a lane."""
+
+    begin: int
+    end: int
+    colour: str
+    words: str
+
+
 def draw(work: Sequence[Work], cycles: range, title: str) -> str:
     """The work of these cycles as an SVG, a lane for every unit that has any."""
-    shown = [w for w in work if w.begin < cycles.stop and w.end > cycles.start]
-    units = [unit for unit in UnitOfWork if any(w.unit is unit for w in shown)]
-    scale = PIXELS / len(cycles)
-    width, height = LEFT + PIXELS + 20, TOP + LANE * len(units) + 30
+    lanes: dict[UnitOfWork, list[Bar]] = {unit: [] for unit in UnitOfWork}
+    for w in work:
+        if w.begin < cycles.stop and w.end > cycles.start:
+            name = w.instruction.opcode.name
+            words = f"instruction {w.number}, {name.lower()}"
+            lanes[w.unit].append(Bar(w.begin, w.end, COLOURS.get(name, "#999"), words))
+    return draw_bars({u.name.lower(): bars for u, bars in lanes.items() if bars}, cycles, title)
+
+
+def draw_bars(
+    lanes: Mapping[str, Sequence[Bar]], cycles: range, title: str, *, left: int = 90, rows: int = 1
+) -> str:
+    """Lanes of bars as an SVG; in a lane up to ``rows`` bars are below each other at a time."""
+    scale, lane = PIXELS / len(cycles), LANE + 10 * (rows > 1)
+    tall, gap = (lane - 10) / rows, int(rows > 1)
+    width, height = left + PIXELS + 20, TOP + lane * len(lanes) + 30
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
         f' width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
@@ -60,21 +82,22 @@ def draw(work: Sequence[Work], cycles: range, title: str) -> str:
     ]
     step = max(1, len(cycles) // 6)
     for cycle in range(cycles.start, cycles.stop + 1, step):
-        x = LEFT + (cycle - cycles.start) * scale
+        x = left + (cycle - cycles.start) * scale
         out.append(f'<line x1="{x:g}" y1="{TOP}" x2="{x:g}" y2="{height - 30}" stroke="#ddd"/>')
         out.append(f'<text x="{x:g}" y="{height - 12}" text-anchor="middle">{cycle:,}</text>')
-    for number, unit in enumerate(units):
-        y = TOP + LANE * number
-        out.append(f'<text x="8" y="{y + 19}">{unit.name.lower()}</text>')
-        for w in (w for w in shown if w.unit is unit):
-            begin, end = max(w.begin, cycles.start), min(w.end, cycles.stop)
-            name = w.instruction.opcode.name
+    for number, (name, bars) in enumerate(lanes.items()):
+        y = TOP + lane * number
+        out.append(f'<text x="8" y="{y + lane // 2 + 4}">{name}</text>')
+        free = [0] * rows  # the cycle in which each row ends
+        for bar in bars:
+            row = next((k for k in range(rows) if free[k] <= bar.begin), 0)
+            free[row] = bar.end
+            begin, end = max(bar.begin, cycles.start), min(bar.end, cycles.stop)
             out.append(
-                f'<rect x="{LEFT + (begin - cycles.start) * scale:.1f}" y="{y + 5}"'
-                f' width="{max(0.5, (end - begin) * scale):.1f}" height="{LANE - 10}"'
-                f' fill="{COLOURS.get(name, "#999")}" stroke="white" stroke-width="0.4">'
-                f"<title>instruction {w.number}, {name.lower()}: cycles {w.begin} to {w.end - 1}"
-                "</title></rect>"
+                f'<rect x="{left + (begin - cycles.start) * scale:.1f}" y="{y + 5 + tall * row:g}"'
+                f' width="{max(0.5, (end - begin) * scale):.1f}" height="{tall - gap:g}"'
+                f' fill="{bar.colour}" stroke="white" stroke-width="0.4">'
+                f"<title>{bar.words}: cycles {bar.begin} to {bar.end - 1}</title></rect>"
             )
     return "\n".join([*out, "</svg>"]) + "\n"
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table
 from tilewright.cli.options import BLOCK, adder
+from tilewright.cli.tables import Columns, print_records
 from tilewright.golden.params.describe import BlockDescription, describe, family
 from tilewright.golden.params.resolve import BLOCKS, resolve
 
@@ -41,23 +42,20 @@ def _is_server(name: str) -> bool:
 
 def _print_all(as_json: bool) -> None:
     blocks = sorted(BLOCKS.values(), key=lambda cls: (family(cls), cls.block))
-    if as_json:
-        print_json(
-            [
-                {
-                    "family": family(cls),
-                    "block": cls.block,
-                    "summary": cls.summary,
-                    "presets": list(cls.PRESETS),
-                }
-                for cls in blocks
-            ]
-        )
-    else:
-        print_table(
-            ("FAMILY", "BLOCK", "SUMMARY", "PRESETS (FIRST IS THE DEFAULT)"),
-            [(family(cls), cls.block, cls.summary, " ".join(cls.PRESETS)) for cls in blocks],
-        )
+    rows = [
+        {
+            "family": family(cls),
+            "block": cls.block,
+            "summary": cls.summary,
+            "presets": [*cls.PRESETS],
+        }
+        for cls in blocks
+    ]
+    columns: Columns = {
+        **{"FAMILY": "{[family]}", "BLOCK": "{[block]}", "SUMMARY": "{[summary]}"},
+        "PRESETS (FIRST IS THE DEFAULT)": lambda row: " ".join(row["presets"]),
+    }
+    print_json(rows) if as_json else print_records(rows, columns)
 
 
 def _print_one(params: BlockParams, as_json: bool) -> None:
@@ -65,12 +63,13 @@ def _print_one(params: BlockParams, as_json: bool) -> None:
     if as_json:
         print_json(about)
         return
-    print(f"{params.block}: {params.summary}\n\n{about['contract']}\n")
-    print(f"name: {params.slug}\n")
-    print_table(("PRESET", "NAME"), [tuple(preset.values()) for preset in about["presets"]])
+    print(f"{about.block}: {about.summary}\n\n{about.contract}\n")
+    print(f"name: {about.name}\n")
+    print_records(about.presets, {"PRESET": "{.name}", "NAME": "{.module}"})
     print()
-    print_table(("FIELD", "VALUE", "DEFAULT", "TYPE"), field_rows(params))
-    if params.inputs or params.outputs:
+    fields = {"FIELD": "{.name}", "VALUE": "{.value}", "DEFAULT": "{.default}", "TYPE": "{.type}"}
+    print_records(about.fields, fields)
+    if about.inputs or about.outputs:
         print()
         print_table(
             ("PORT", "PAYLOAD FIELD", "BITS", "COUNT", "SIGNED"),
@@ -83,11 +82,11 @@ def _print_one(params: BlockParams, as_json: bool) -> None:
         )
     if params.wires:
         print()
-        print_table(
-            ("WIRE", "WAY", "BITS"),
-            [(w.name, "out" if w.output else "in", w.bits) for w in params.wires],
-        )
-    print(f"\n{timing_text(params)}")
+        rows = [(w.name, "out" if w.output else "in", w.bits) for w in about.wires]
+        print_table(("WIRE", "WAY", "BITS"), rows)
+    timing = about.timing
+    cycles = f"latency {timing.latency_cycles}, interval {timing.interval_text} (cycles)"
+    print(f"\n{cycles if timing.note is None else timing.note}")
 
 
 def _print_models(as_json: bool) -> None:
@@ -96,30 +95,18 @@ def _print_models(as_json: bool) -> None:
 
     shapes = [resolve_model(name) for name in model_names()]
     if as_json:
-        print_json(
-            [
-                {
-                    **vars(shape),
-                    "parameters": shape.parameters,
-                    "active_parameters": shape.active_parameters,
-                    "source": published(shape.name)["source"],
-                }
-                for shape in shapes
-            ]
-        )
+        further = ("parameters", "active_parameters")
+        rows = [vars(s) | {name: getattr(s, name) for name in further} for s in shapes]
+        print_json([row | {"source": published(row["name"]).source} for row in rows])
         return
-    print_table(
-        ("MODEL", "TYPE", "PARAMETERS", "FOR A TOKEN", "LAYERS", "HIDDEN", "CONTEXT", "ATTENTION"),
-        [
-            (
-                *(shape.name, shape.model_type),
-                *(f"{n / 1e9:.3f} G" for n in (shape.parameters, shape.active_parameters)),
-                *(shape.num_hidden_layers, shape.hidden_size, shape.max_position_embeddings),
-                _attention(shape),
-            )
-            for shape in shapes
-        ],
-    )
+    columns: Columns = {
+        **{"MODEL": "{.name}", "TYPE": "{.model_type}"},
+        "PARAMETERS": lambda shape: f"{shape.parameters / 1e9:.3f} G",
+        "FOR A TOKEN": lambda shape: f"{shape.active_parameters / 1e9:.3f} G",
+        **{"LAYERS": "{.num_hidden_layers}", "HIDDEN": "{.hidden_size}"},
+        **{"CONTEXT": "{.max_position_embeddings}", "ATTENTION": _attention},
+    }
+    print_records(shapes, columns)
 
 
 def _attention(shape: "LlmShape") -> str:
