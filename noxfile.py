@@ -1,9 +1,7 @@
 """Sessions string commands together; what they do lives in the packages and in `tests`."""
 
 import hashlib
-import re
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nox
@@ -34,9 +32,8 @@ def install(session: nox.Session, extra: str = "", *options: str) -> None:
 def with_simulators(session: nox.Session) -> None:
     """The test packages, and simulators where this machine has none yet.
 
-    Nothing is done where this environment has what this pyproject.toml asks for. cocotb, which has
-    no wheel for some machines, is built while the others are installed. Most modules of the
-    packages are never imported: none is compiled before it is.
+    Nothing is done where this environment has what this pyproject.toml asks for. Most modules of
+    the packages are never imported: none is compiled before it is.
     """
     # Many tests start Python: cache its bytecode, whatever the user's setting.
     session.env["PYTHONDONTWRITEBYTECODE"] = ""
@@ -44,15 +41,7 @@ def with_simulators(session: nox.Session) -> None:
     wanted = hashlib.sha256(Path("pyproject.toml").read_bytes()).hexdigest()
     if stamp.is_file() and stamp.read_text() == wanted:
         return
-    with tempfile.TemporaryDirectory() as wheels, ThreadPoolExecutor(1) as meanwhile:
-        if not any(Path(session.virtualenv.location).glob("lib/python*/site-packages/cocotb")):
-            meanwhile.submit(build_cocotb, session, wheels)
-            install(session, "docs,gguf", "--no-compile")
-            meanwhile.shutdown()
-            # By name, so that an installed one is not built again.
-            session.install("--no-compile", "--find-links", wheels, "tilewright[test]")
-        else:
-            install(session, "test", "--no-compile")
+    install(session, "test", "--no-compile")
     session.run("tilewright", "doctor", "--install")
     stamp.write_text(wanted)
 
@@ -68,15 +57,6 @@ def run_pytest(session: nox.Session, *options: str) -> None:
     shown = ("--durations", "60", results)
     parallel = () if is_choice else PARALLEL
     session.run("pytest", *parallel, *shown, *options, *session.posargs)
-
-
-def build_cocotb(session: nox.Session, folder: str) -> None:
-    """A wheel of the cocotb that we require; where that fails, its installation says why."""
-    (cocotb,) = re.findall(r'"(cocotb==[^"]*)"', Path("pyproject.toml").read_text())
-    # Libraries for all simulators, of which we use two: without debugging and costly optimisation.
-    quick = {"CFLAGS": "-O1 -DNDEBUG", "CXXFLAGS": "-O1 -DNDEBUG"}
-    command = ("python", "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, cocotb)
-    session.run_install(*command, env=quick, silent=True, success_codes=range(256))
 
 
 def with_language_model(session: nox.Session) -> None:

@@ -79,4 +79,3 @@ def test_holes_of_coverage_are_named(monkeypatch):
     monkeypatch.setattr(deca, "load_measured", lambda name: record)
     ((_, combinations, covered, tiles, _, result),) = deca.coverage().rows
     assert (combinations, covered, tiles) == (4, 2, 48) and "2 holes" in result
-    assert deca.coverage_axes().rows[0] == ("format", "8 bit, 4 bit")

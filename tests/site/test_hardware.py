@@ -21,13 +21,6 @@ def test_every_figure_of_a_record_is_shown():
             assert record["metrics"][metric]["value"] in row
 
 
-def test_relative_drawings_have_every_default_preset():
-    drawn = hardware.area_relative("area") + hardware.area_relative("delay")
-    shown = [v for v in hardware.variants() if v.is_default and len(v.metrics) == len(TECHNOLOGIES)]
-    assert len(shown) > 25
-    assert all(f">{variant.name}<" in drawn for variant in shown)
-
-
 def test_netlists_are_counted():
     assert sum(hardware.proofs().column("Netlists")) == len(load_records())
 

@@ -2,8 +2,6 @@
 
 import pytest
 
-from tilewright.sim.llm import answer
-from tilewright.sim.models import resolve_model
 from tilewright.sim.roofsurface import Kernel, Surface
 from tilewright.site import servers
 from tilewright.site.surfaces import region_diagram
@@ -37,11 +35,6 @@ def test_deca_is_between_software_and_the_optimum(system):
     ):
         assert software <= deca * (1 + STREAM_RESOLUTION)
         assert deca <= best
-
-
-def test_systems_are_those_of_the_command():
-    found = answer(resolve_model(servers.MODEL), "spr-hbm", engine="deca", scheme="mxfp4")
-    assert servers.tokens_per_second("spr-hbm", "deca") == found.tokens_per_second
 
 
 def test_drawings_name_their_points():

@@ -151,20 +151,6 @@ def cache(record: str = "kv") -> Table:
     return Table.of(found["variants"], columns)
 
 
-def cache_windows() -> Table:
-    """Loss by the sizes of the two windows, all other tokens at 4 bits."""
-    record = _record("kv")
-    full = record["variants"][0]["perplexity"]
-    windows = record["windows"]
-    sizes_of_local = list(dict.fromkeys(row["local"] for row in windows))
-    rows = [
-        (str(initial), *(_loss(r["perplexity"], full) for r in windows if r["initial"] == initial))
-        for initial in dict.fromkeys(row["initial"] for row in windows)
-    ]
-    heads = (f"Loss with a local window of {local} tokens, %" for local in sizes_of_local)
-    return Table(("Initial window, tokens", *heads), rows)
-
-
 def _kinds(record: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """Every combination of the frontier's record, by how it was found."""
 
@@ -212,27 +198,6 @@ def cheapest_lengths() -> Table:
     ]
     head = ("Cheapest in", "Kind", "Lengths at no more than Harmonia's loss")
     return Table((*head, "Moved, %", "Computed, %", "Calibration loss, %"), rows)
-
-
-def searches_of_frontier() -> Table:
-    """The result of each search over all eight sites."""
-    record = _record("frontier")
-    rows = [
-        (
-            found["space"],
-            found["starts"][0] if len(found["starts"]) == 1 else "uniform lengths",
-            found["goal"],
-            100 * found["tolerance"],
-            best["name"],
-            *_prices(record, best),
-            _loss(best["validation"], record["validation_reference"]),
-        )
-        for found in record["searches"]
-        if (best := found["best"]) is not None
-    ]
-    head = ("Space", "Start", "Price to lower", "Tolerance, %", "Lengths found, bits")
-    losses = ("Calibration loss, %", "Validation loss, %")
-    return Table((*head, "Moved, %", "Computed, %", *losses), rows)
 
 
 def _prices(record: dict[str, Any], point: dict[str, Any]) -> Sequence[float]:

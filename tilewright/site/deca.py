@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.base.table import Column, Styled, Table, code, verdict
 from tilewright.claims import Claim, load_claims
 from tilewright.golden.deca import compress, expected_cycles, resolve_scheme
-from tilewright.golden.params.deca import LUT_ENTRIES, TILE_BYTES, DecaParams, ScaleKind, TileConfig
+from tilewright.golden.params.deca import DecaParams, ScaleKind, TileConfig
 from tilewright.site.hardware import by_group
 from tilewright.site.html import Markup
 from tilewright.site.plots import Series, curves
@@ -35,31 +35,10 @@ TEPL_PARTS = {  # of `deca_tepl`
 }
 PAPER_PES = 56  # one for each core of the paper's processor; its power is of all of them
 BOUNDS = ("least", "total")
-LUT_BYTES = LUT_ENTRIES * 2  # bf16 entries
 SEED = 3
 SHAPE = (256, 1024)  # of the matrix whose tiles are weighed
 BF16_BYTES = 2
 OTHER_SCHEMES = ("mxfp8_e4m3", "mxfp6_e3m2", "nf4", "int4", "int8_tile")
-
-
-def structures() -> Table:
-    """Kind, size and number of every queue, output buffer and look-up table."""
-    p, paper = PRESETS["paper"], load_claims("deca")["deca.table3.bytes"].numbers
-    line = p.line_bytes
-    rows = [
-        ("SQQ", "SRAM", p.sqq_lines * line, p.loaders, paper["sqq"]),
-        (
-            "bitmask queue",
-            "registers",
-            p.mask_queue_lines * line,
-            p.loaders,
-            paper["bitmask_queue"],
-        ),
-        ("scale queue", "registers", p.scale_queue_lines * line, p.loaders, paper["scale_queue"]),
-        ("TOut", "SRAM", TILE_BYTES, p.loaders, paper["tout"]),
-        ("big look-up table", "SRAM, four parts", LUT_BYTES, p.luts, paper["big_lut"]),
-    ]
-    return Table(("Structure", "Kind", "Size of one, B", "Number", "Paper, B"), rows)
 
 
 @dataclass(frozen=True)
@@ -298,14 +277,6 @@ def coverage() -> Table:
     assert record is not None
     found = {name: Coverage.from_dict(entry) for name, entry in record["blocks"].items()}
     return Table.of(found.items(), columns)
-
-
-def coverage_axes() -> Table:
-    """The axes of the coverage model; a combination is one value of each."""
-    record = load_measured("deca_coverage")
-    assert record is not None
-    axes = next(iter(record["blocks"].values()))["axes"]
-    return Table(("Axis", "Values"), [(axis, ", ".join(values)) for axis, values in axes.items()])
 
 
 def _holes(found: Coverage) -> Styled:

@@ -14,7 +14,7 @@ from tilewright.claims import find_claim
 from tilewright.golden.params.describe import family
 from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.site.html import Markup
-from tilewright.site.plots import bars, frontier, scatter
+from tilewright.site.plots import frontier, scatter
 from tilewright.studies.sweeps.frontiers import FRONTIERS, load_frontier, pareto
 from tilewright.synth import technology as tables
 from tilewright.synth.equivalence import Verdict
@@ -23,7 +23,6 @@ from tilewright.synth.system import area_factor, load_system
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 from tilewright.synth.whole_timing import load_clock
 
-REFERENCE = "float_mul:bf16"  # what the default presets are compared with
 TITLES = {  # of families; the others are capitalised
     "arith": "Arithmetic",
     "stream": "Streams",
@@ -144,20 +143,6 @@ def area_against_delay(technology: str) -> Markup:
             points.setdefault(variant.family, []).append((variant.name, area, delay))
     title = f"Area and delay of every preset in {technology}"
     return scatter(title, points, x_label=METRICS["area"], y_label=METRICS["delay"])
-
-
-def area_relative(metric: str) -> Markup:
-    """A metric of the default presets relative to REFERENCE, by technology."""
-    reference = next(v for v in variants() if v.name == REFERENCE)
-    shown = [
-        v for v in variants() if v.is_default and all(v.value(t, metric) for t in TECHNOLOGIES)
-    ]
-    ratios = {
-        t: [v.metrics[t][metric] / reference.metrics[t][metric] for v in shown]
-        for t in TECHNOLOGIES
-    }
-    title = f"{metric.capitalize()} of default presets, relative to {REFERENCE}"
-    return bars(title, [v.name for v in shown], ratios, x_label=f"{metric}, x", logarithmic=True)
 
 
 def longest_paths(*names: str) -> Table:

@@ -74,14 +74,6 @@ def layers() -> Markup:
     return curves(title, lines, {}, x_label="layer", y_label="cycles")
 
 
-def mean_layer() -> Table:
-    """The mean cycles of each part of a layer."""
-    steps = _made("harmonia")["layers"]
-    parts = steps[0]["by_part"]
-    rows = [(p, sum(step["by_part"][p] for step in steps) / len(steps)) for p in parts]
-    return Table(("Part", "Mean cycles of a layer"), rows)
-
-
 def layer_timeline() -> Markup:
     """The timeline of every unit of Harmonia in a layer of a decoded token."""
     shown = _made("harmonia")["timeline"]

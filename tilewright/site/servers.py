@@ -9,7 +9,7 @@ from tilewright.base.table import Column, Table, code
 from tilewright.claims.deca import ablation_gain
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim import accelerator as acc
-from tilewright.sim.llm import LlmResult, answer, compare_systems
+from tilewright.sim.llm import answer, compare_systems
 from tilewright.sim.models import resolve_model
 from tilewright.sim.roofsurface import Kernel, Surface, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
@@ -53,11 +53,6 @@ def _schemes() -> list[WeightScheme]:
     return [resolve_weight_scheme(name) for name in PAPER_SCHEMES]
 
 
-@cache
-def _answers() -> tuple[LlmResult, ...]:
-    return tuple(compare_systems(MODEL, "mxfp4", 1, 1024, "decode"))
-
-
 def systems() -> Table:
     """One token of MODEL on every system: batch 1, 1024 tokens of context."""
     columns: dict[str, Column] = {
@@ -70,12 +65,7 @@ def systems() -> Table:
         "Memory, GB": lambda r: (r.memory_bytes.weights + r.memory_bytes.cache) / 1e9,
         "Fits": lambda r: r.memory_bytes.fits,
     }
-    return Table.of(_answers(), columns)
-
-
-def tokens_per_second(system: str, engine: str) -> float:
-    """The rate of a row of :func:`systems`."""
-    return next(r.tokens_per_second for r in _answers() if (r.system, r.engine) == (system, engine))
+    return Table.of(compare_systems(MODEL, "mxfp4", 1, 1024, "decode"), columns)
 
 
 def batches() -> dict[str, Series]:
