@@ -30,23 +30,10 @@ from tilewright.synth.record import load_kind
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 # The packages whose public classes and functions are documented.
-PACKAGES = [
-    *(
-        "api",
-        "golden",
-        "compiler",
-        "hw",
-        "sim",
-        "synth",
-        "claims",
-        "kernels",
-        "torch",
-        "verify",
-        "studies",
-        "site",
-    ),
-    "base",
-]
+PACKAGES = (
+    *("api", "golden", "compiler", "hw", "sim", "synth", "claims"),
+    *("kernels", "torch", "verify", "studies", "site", "base"),
+)
 
 project = "Tilewright"
 author = "The Tilewright contributors"
@@ -122,28 +109,11 @@ def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = re.sub(pattern, lambda m: GENERATED[m[1]](), source[0], flags=re.MULTILINE)
 
 
-def all_commands_reference() -> str:
-    return command_reference(command_parser(*words) for words in [(), *all_commands()])
-
-
-def fpga_records_table() -> str:
-    return fpga_table(load_kind(FPGA).values())._repr_html_()
-
-
-def layout_records_table() -> str:
-    return layout_table(load_kind(LAYOUT).values())._repr_html_()
-
-
-def layout_orders_table() -> str:
-    return orders_table([load_technology(name) for name in TECHNOLOGIES])
-
-
-GENERATED = {
-    **TABLES,
-    "commands": all_commands_reference,
-    "fpga": fpga_records_table,
-    "layouts": layout_records_table,
-    "layout_orders": layout_orders_table,
+GENERATED = TABLES | {
+    "commands": lambda: command_reference(command_parser(*w) for w in [(), *all_commands()]),
+    "fpga": lambda: fpga_table(load_kind(FPGA).values()),
+    "layouts": lambda: records_table(load_kind(LAYOUT).values()),
+    "layout_orders": lambda: orders_table([load_technology(name) for name in TECHNOLOGIES]),
 }
 
 

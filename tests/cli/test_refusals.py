@@ -10,7 +10,6 @@ claims --classes --verdict off | --verdict does not go with --classes, which tak
 claims --paper andy | unknown paper 'andy'; did you mean anda?
 claims --residuals --classes | argument --classes: not allowed with argument --residuals
 claims --residuals --paper deca | --paper does not go with --residuals, which takes all claims
-claims --residuals --verdict off | --verdict does not go with --residuals, which takes all verdicts
 claims --verdict fine | unknown verdict 'fine'; known: holds, off, reversed
 claims --verdict off --what-if deca.cycles=+20% | --verdict does not go with --what-if
 claims --what-if deca.cycle=+20% | unknown measured input 'deca.cycle'; did you mean deca.cycles?
@@ -49,16 +48,11 @@ fpga popcount:odd --seed 2 --update-records | records are of the default seed an
 fpga popcount:odd --speed-grade 9 | ecp5-85k has the speed grades 6, 7, 8, not 9
 gemm 1 0 2 | product: inner must be 1..2147483648, not 0
 gemm 1 2 | give ROWS INNER OUTER
-gemm 1 64 64 --block anda --latency 0 | latency must be 1..1048576, not 0
-gemm 1 64 64 --block anda --scheme 7/7/6/5 | one GEMM has one mantissa length, not '7/7/6/5'
+gemm 1 64 64 --block anda --scheme 7/7/6/5 | scheme of anda's programs must be a mantissa length, no
 gemm 1 64 64 --block anda --system spr-hbm | block anda is the system
 gemm 1 64 64 --block deca --engine software | block deca is the engine; leave 'software' out
 gemm 1 64 64 --block harmonia --latency 99999999999999999999999 | latency must be 1..1048576, not 99
-gemm 1 64 64 --block harmonia --scheme 8 | harmonia has one scheme; leave it out
 gemm 1 64 64 --block popcount | block must be anda, deca or harmonia, not popcount
-gemm 1 64 64 --engine '' | unknown engine ''; known:
-gemm 1 64 64 --latency 3 | latency is that of block anda or harmonia; leave it out
-gemm 1 64 64 --scheme '' | unknown scheme ''; known:
 gemm 1 64 64 --set cores=8,cores=9 | cores is set twice
 gemm 1 64 64 --system anda --scheme 7/7/6/5 | one GEMM has one mantissa length, not '7/7/6/5'
 gemm 2147483648 2147483648 2147483648 | product: 2147483648 x 2147483648 x 2147483648 is larger than
@@ -76,23 +70,17 @@ llm opt-125m --batch -1 | batch must be 1..65536, not -1
 llm opt-125m --batch 65536 --context 16777216 | a batch of 65536 sequences with 1099511627776 tokens
 llm opt-125m --block deca --latency 3 | latency is that of block anda or harmonia; leave it out
 llm opt-125m --block deca --system anda | block deca is beside the cores of a server, not in anda
-llm opt-125m --block deca_tepl | block must be anda, deca or harmonia, not deca_tepl
 llm opt-125m --block harmonia --latency 99999999999999999999999 | latency must be 1..1048576, not 99
 llm opt-125m --context 0 | context must be 1..16777216 tokens, not 0
 llm opt-125m --context 2x | contexts are SEQUENCESxTOKENS,..., such as
 llm opt-125m --context 2x8 --batch 2 | a context like 8x128,2x4096 says how many sequences there are
 llm opt-125m --context y | --context takes tokens, or 8x128,2x4096, not 'y'
 llm opt-125m --csv --json | --csv does not go with --json
-llm opt-125m --engine '' | unknown engine ''; known:
 llm opt-125m --engine avx | unknown engine 'avx'; did you mean more-avx
-llm opt-125m --kv '' | unknown KV format ''; known:
-llm opt-125m --kv int9 | unknown KV format 'int9'; did you mean int8 or
-llm opt-125m --phase '' | unknown phase ''; known:
 llm opt-125m --phase train | unknown phase 'train'; known: decode, prefill
 llm opt-125m --plot x.svg | --plot goes with --sweep
 llm opt-125m --prompt 9 --tokens 9 --context 9 | context does not go with prompt and tokens
 llm opt-125m --prompt 9 | a prompt comes with tokens that follow it
-llm opt-125m --scheme '' | unknown scheme ''; known:
 llm opt-125m --scheme mxfp5 | unknown scheme 'mxfp5'; did you mean mxfp4
 llm opt-125m --set clock | settings are FIELD=VALUE,..., such as cores=86,
 llm opt-125m --set clock=2.0 | clock must be 1e+08 to 1e+10 Hz, not 2
@@ -102,7 +90,6 @@ llm opt-125m --set cores=1.5 | cores must be a whole number, not 1.5
 llm opt-125m --sweep batch=1 --batch 2 | batch is both given and swept; give it once
 llm opt-125m --sweep batch=1 --plot x.gif | a plot is a file ending in .svg, not 'x.gif'
 llm opt-125m --sweep batch=1 --sweep batch=2 | --sweep names batch more than once
-llm opt-125m --system '' | unknown system ''; known:
 llm opt-125m --system anda --engine deca | anda has no engines; engines belong to servers
 llm opt-125m --system anda --kv int8 | anda keeps keys and values in fp16; leave 'int8' out
 llm opt-125m --system anda --scheme 17 | mantissa lengths must be 1..16, not 17
@@ -111,8 +98,6 @@ llm opt-125m --system anda --set cores=8 | unknown field of an accelerator 'core
 llm opt-125m --system gnr | unknown system 'gnr'; did you mean gnr-mrdimm?
 llm opt-125m --system harmonia --scheme 8 | harmonia has one scheme; leave it out
 llm opt-125m --system no.toml | no.toml: No such file or directory
-llm opt-125m --system spr | unknown system 'spr'; did you mean spr-ddr or
-llm opt-125m --system tpu | unknown system 'tpu'; known: spr-ddr, spr-hbm,
 llm opt-125m --tokens 9 | tokens follow a prompt; say how long it is
 llm opt-125m --within 9 --batch 2 | batch does not go with a bound
 llm opt-125m --within nan | a bound must be above 0 ms, not nan
@@ -125,18 +110,13 @@ layout nothing | unknown block
 pack tiny-llama --scheme bf8 --density 1e-9 -o p.safetensors | --density 1e-09 leaves none of the
 pack tiny-llama --scheme no.py:Mine -o p.safetensors | a format of your own is FILE.py:CLASS; there
 roofsurface --block anda | block must be deca, not anda
-roofsurface --block deca_tepl | block must be deca, not deca_tepl
 roofsurface --explore --block deca | --block does not go with --explore, which takes every size
-roofsurface --explore --rows 4 | --rows does not go with --explore, which takes every size
-roofsurface --explore --vectors 2 | --vectors does not go with --explore, which takes every size
 roofsurface --rows 0 | rows must be 1..1048576, not 0
 roofsurface --system anda | anda is no server with a matrix unit
-roofsurface --system turin | turin is no server with a matrix unit
 roofsurface --vectors 0 | vectors must be above 0, not 0.0
 run tiny-llama --on harmonia:small --prompt Hi --group 0 | --group must be a multiple of
 run tiny-llama --prompt Hi --seed -1 | --seed must be at least 0, not -1
 run tiny-llama --prompt Hi --sequences 999999999 | sequences must be 1..65536, not 999999999
-run tiny-llama --prompt Hi --temperature -5 | temperature must be at least 0 and finite, not -5
 run tiny-llama --prompt Hi --temperature nan | temperature must be at least 0 and finite, not nan
 run tiny-llama --prompt Hi --tokens 999 | a prompt of 2 tokens and 999 new ones need a context
 run tiny-llama --prompt Hi --trace no/such.json | no: there is no such folder
@@ -152,7 +132,6 @@ sweep popcont --vary width=3 | unknown block 'popcont'; did you mean popcount
 sweep popcount --vary widht=3 | unknown field of popcount 'widht'; did you mean width?
 sweep prefix_sum --vary style=riple | --vary style=riple: style must be one of ripple, sklansky, kog
 sweep queue --frontier deca | --frontier says itself what to vary, and how
-sweep queue --vary depth=1 --clock 0 | '0' is no clock
 sweep queue --vary depth=1 --clock 9 --goal area | --clock chooses the goal itself: leave out --goal
 sweep queue --vary depth=1 --jobs 2 --dask tcp://x | --jobs is about this machine, not about --dask
 sweep queue --vary depth=1 --jobs 0 | --jobs must be at least 1, not 0
@@ -166,17 +145,10 @@ synth --energy | --energy needs a BLOCK that is a DECA PE, such as deca:small
 synth --system | --system needs one BLOCK
 synth anda_mxu:small --system --goal area | --goal does not go with --system
 synth anda_mxu:small --system --no-gating | --system does not go with --no-gating
-synth anda_mxu:small --system --path | --path does not go with --system
-synth anda_mxu:small --system --prove | --prove does not go with --system
 synth popcount --all | name one BLOCK, or --all
 synth popcount,width=999999999 | width must be at most 1048576, not 999999999
-synth popcount --clock '3 furlongs' | '3 furlongs' is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25
 synth popcount --clock 0 | '0' is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25GHz
-synth popcount --clock 0MHz | '0MHz' is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25GHz
-synth popcount --clock 1.2.3 | '1.2.3' is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25GHz
-synth popcount --clock 1e999 | '1e999' is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25GHz
 synth popcount --clock 400 --update-records | records are of the project's technologies, flattened,
-synth popcount --clock fast | 'fast' is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25GHz
 synth popcount --clock nan | 'nan' is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25GHz
 synth popcount --dont-use 'X*' | --dont-use goes with --liberty or --check-technology
 synth popcount --energy | block must be deca, not popcount

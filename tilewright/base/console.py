@@ -32,11 +32,6 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     show(Table(header, list(rows)))
 
 
-def print_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """The same table as comma-separated values."""
-    print(Table(header, list(rows)).csv)
-
-
 def show(table: Table) -> None:
     """Print a table; where a person watches and it is too wide, its columns are wrapped."""
     # rich is imported here because most commands end before it would be needed.

@@ -1,7 +1,5 @@
 """A table that prints itself in a terminal and draws itself in a notebook or on the site."""
 
-import csv
-import io
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -95,15 +93,6 @@ class Table:
             any(text.strip("-") for text in column) and all(map(_looks_numeric, column))
             for column in columns
         ]
-
-    @property
-    def csv(self) -> str:
-        """The same rows as comma-separated values."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([name.upper() for name in self.header])
-        writer.writerows(self.texts)
-        return text.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str:
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""

@@ -38,7 +38,7 @@ def option(
         settings = {"metavar": value, "type": kind} | settings
     if default is not None:
         settings["default"] = default
-        help = f"{help} [{default}]" if default not in ("", True, []) else help
+        help = help if default is True or default in ("", []) else f"{help} [{default}]"
     parser.add_argument(*names, help=help, **settings)
 
 

@@ -31,9 +31,11 @@ def command_parser(*words: str) -> Parser:
         return _main_parser()
     command = load_command(*words)
     has_run, subcommands = hasattr(command, "run"), command_names(*words)
-    epilog = f"example:\n  {command.EXAMPLE}"
+    more = getattr(command, "MORE_EXAMPLES", ())
+    epilog = "\n  ".join(["examples:" if more else "example:", command.EXAMPLE, *more])
     if has_run and subcommands:
-        epilog = f"{_listing(*words)}\n\n{epilog}"
+        title = f"{command.METAVAR}, each with options of its own in its --help"
+        epilog = f"{_listing(title, subcommands, *words)}\n\n{epilog}"
     parser = Parser(
         prog=" ".join(("tilewright", *words)),
         description=command.HELP[0].upper() + command.HELP[1:] + ".",
@@ -46,7 +48,9 @@ def command_parser(*words: str) -> Parser:
         command.add_arguments(parser)
         parser.set_defaults(run=command.run)
     else:
-        _add_subcommands(parser, command.METAVAR, *words)
+        listed = parser.add_subparsers(metavar=command.METAVAR, required=True)
+        for name in subcommands:
+            listed.add_parser(name, help=load_command(*words, name).HELP)
     return parser
 
 
@@ -89,7 +93,7 @@ def _add_all(parser: argparse.ArgumentParser, *words: str) -> None:
 
 
 def _main_parser() -> Parser:
-    groups = (_group(title, names) for title, names in GROUPS.items())
+    groups = (_listing(title, names) for title, names in GROUPS.items())
     parser = Parser(
         prog="tilewright",
         usage="tilewright COMMAND [-h] [--json] ...",
@@ -112,26 +116,11 @@ def _main_parser() -> Parser:
     return parser
 
 
-def _group(title: str, names: Sequence[str]) -> str:
-    width = max(map(len, command_names()))
-    return "\n".join(
-        [f"{title}:", *(f"  {name:{width}}  {load_command(name).HELP}" for name in names)]
-    )
-
-
-def _add_subcommands(parser: Parser, metavar: str, *words: str) -> None:
-    """Ask for a subcommand of the command ``words`` and list them in the help."""
-    listed = parser.add_subparsers(metavar=metavar, required=True)
-    for name in command_names(*words):
-        listed.add_parser(name, help=load_command(*words, name).HELP)
-
-
-def _listing(*words: str) -> str:
-    """Return one line per subcommand of a command that also runs without one."""
-    command, names = load_command(*words), command_names(*words)
-    width = max(map(len, names))
+def _listing(title: str, names: Sequence[str], *words: str) -> str:
+    """Return one line for each of some subcommands of the command ``words``."""
+    width = max(map(len, command_names(*words)))
     lines = [f"  {name:{width}}  {load_command(*words, name).HELP}" for name in names]
-    return "\n".join([f"{command.METAVAR}, each with options of its own in its --help:", *lines])
+    return "\n".join([f"{title}:", *lines])
 
 
 def _add_traceback(parser: Parser) -> None:

@@ -20,10 +20,8 @@ def add_simulation(parser: argparse.ArgumentParser, default: str) -> None:
     """Add the options of every workload; without ``--block`` it runs on ``default``."""
     add = adder(parser)
     add("--block BLOCK", f"block to run the workload on [{default}]")
-    add(
-        "--simulator verilator|icarus",
-        "simulator to use [Verilator if installed, else Icarus Verilog]",
-    )
+    text = "simulator to use [Verilator if installed, else Icarus Verilog]"
+    add("--simulator verilator|icarus", text)
     add("--seed S", "random seed", 1)
     add("--waves FILE", "write all signals to FILE.fst or FILE.vcd")
 
@@ -37,14 +35,12 @@ def simulation_of(args: argparse.Namespace) -> "Simulation":
 
 def add_latency(parser: argparse.ArgumentParser, default: int = LATENCY) -> None:
     """Add ``--latency``."""
-    add = adder(parser)
-    add("--latency CYCLES", "latency of the memory", default, type=int)
+    adder(parser)("--latency CYCLES", "latency of the memory", default, type=int)
 
 
 def add_update_record(parser: argparse.ArgumentParser) -> None:
     """Add ``--update-record``."""
-    add = adder(parser)
-    add("--update-record", "write the outcome to the record that the report shows")
+    adder(parser)("--update-record", "write the outcome to the record that the report shows")
 
 
 def add_layer(parser: argparse.ArgumentParser, latency: int = LATENCY) -> None:
@@ -144,13 +140,8 @@ def _print_program(done: "ProgramRun") -> None:
         f"{done.program} on {done.block}{place}:"
         f" {ending} at instruction {done.status['instruction']}, {verdict}\n"
     )
-    golden = done.golden_counters
-    print_table(
-        ("COUNTER", "VALUE", "GOLDEN"),
-        [
-            (name, f"{value:,}", f"{golden[name]:,}" if name in golden else "-")
-            for name, value in done.counters.items()
-        ],
-    )
+    golden = {name: f"{value:,}" for name, value in done.golden_counters.items()}
+    rows = [(name, f"{n:,}", golden.get(name, "-")) for name, n in done.counters.items()]
+    print_table(("COUNTER", "VALUE", "GOLDEN"), rows)
     if done.saturated:
         print("\na value saturated in conversion")

@@ -6,6 +6,7 @@ A command module imports nothing heavy at its top (``--help`` loads all of them)
   in the module's
 - ``HELP``: one line for ``tilewright --help``
 - ``EXAMPLE``: a command line that works as it stands, shown under ``--help`` and run by a test
+- ``MORE_EXAMPLES``, only where one is too few
 - ``EXAMPLE_NEEDS``, only where an example reads a file: the command line that makes it
 - ``add_arguments(parser)``: its own options; ``--json`` is already there, as ``args.json``
 - ``run(args) -> int``: the exit code: 0 fine, 1 a check failed; a refusal raises ``ValueError`` or
@@ -19,15 +20,8 @@ subcommand must be named; with one, it runs where none is.
 GROUPS = {
     "Run a language model": ("run", "compile"),
     "Design a block": (
-        "design",
-        "list",
-        "verilog",
-        "simulate",
-        "synth",
-        "layout",
-        "fpga",
-        "sweep",
-        "export",
+        *("design", "list", "verilog", "simulate", "synth", "layout", "fpga"),
+        *("sweep", "export"),
     ),
     "Ask for performance": ("llm", "gemm", "roofsurface", "compare"),
     "Measure what formats cost": ("search", "kv"),

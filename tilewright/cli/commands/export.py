@@ -26,21 +26,15 @@ _OF_SYSTEMS = ("system", "set", "engine", "scheme", "block", "latency", "model",
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = adder(parser)
-    parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
     add("subject TOOL|BLOCK", f"{', '.join(TOOLS)}; or with --flow, a block")
     add_target_arguments(parser)
     add("--model MODEL", "for serving-sim: model whose kernels are timed")
     add("--kv F", "for serving-sim: format of the KV cache")
     add("--out DIR", "folder to write to", required=True)
     add(f"--flow {FLOWS}", "flow that takes the block to a layout")
-    add(
-        "--registers", "SystemRDL, IP-XACT and C headers of the registers of anda, harmonia or deca"
-    )
+    add("--registers", "SystemRDL, IP-XACT and C headers of registers of anda, harmonia or deca")
     add("--tech T", "technology of the flow: asap7 or sky130hd [the first that the flow takes]")
-    add(
-        "--clock CLOCK",
-        "clock of the flow, as 800 (ps), 0.8ns or 1250MHz [1.25 times the delay of its record]",
-    )
+    add("--clock CLOCK", "of the flow, as 800 (ps), 0.8ns or 1250MHz [1.25 x its record's delay]")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -36,7 +36,6 @@ _COLUMNS = {  # metric -> heading
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = adder(parser)
-    parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
     text = f"{BLOCK} to place; without one, the committed records are shown"
     add("block BLOCK", text, nargs="?")
     add("--device D", "to place it on [ecp5-85k]; or ecp5-25k, ecp5-45k, nexus, gatemate")

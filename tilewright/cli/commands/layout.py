@@ -47,7 +47,6 @@ _FILES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = adder(parser)
-    parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
     text = f"{BLOCK} to lay out; without one, the committed records are shown"
     add("block BLOCK", text, nargs="?")
     add("--tech T", "sky130hd or asap7 [sky130hd; of records, both]")

@@ -25,7 +25,6 @@ MORE_EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
     add = adder(parser)
     add("block BLOCK", f"{BLOCK} to vary", nargs="?")
     add("--vary NAME=A,B,C...", "a field and its values, A..B for a range")
