@@ -165,13 +165,6 @@ def screens(session: nox.Session) -> None:
 
 
 @nox.session
-def verilog(session: nox.Session) -> None:
-    """Verilog of every preset of every block in out/verilog."""
-    install(session)
-    session.run("tilewright", "verilog", "--all", "-o", "out/verilog", *session.posargs)
-
-
-@nox.session
 def synth(session: nox.Session) -> None:
     """Every synthesis and energy record made again; `git diff synth/records` shows what changed."""
     install(session)

@@ -17,9 +17,8 @@ from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.serving import ask
 from tilewright.sim.system import changed_server
 from tilewright.sim.xeon import SYSTEMS
-from tilewright.site.lab import ACCELERATORS, LABS, OTHER_PARTS, SERVERS, accelerators, servers
-
-PAGES = {"lab": servers, "accelerators": accelerators}
+from tilewright.site.lab import ACCELERATORS, LABS, OTHER_PARTS, SERVERS
+from tilewright.site.lab import page as page_of
 
 
 @pytest.fixture(scope="module", params=LABS.values(), ids=LABS)
@@ -29,7 +28,7 @@ def lab(request):
 
 @pytest.fixture(scope="module")
 def page(lab):
-    return PAGES[lab.name]()
+    return page_of(lab)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ def test_a_browser_shows_the_point_of_a_link(lab, tmp_path, capsys):
         pytest.skip("no Chromium here; to get it: apt-get install chromium")
     path, name = tmp_path / "lab.html", lab.name
     script = (DOCS / "_static" / "lab.js").read_text()
-    both = servers() + accelerators()
+    both = "".join(map(page_of, LABS.values()))
     path.write_text(f"<!DOCTYPE html><meta charset=utf-8><body>{both}<script>{script}</script>")
     with open_browser() as browser:
         link = "&".join(f"{name}={value}" for name, value in LINKS[name].items())

@@ -270,7 +270,7 @@ def _plot(lab: Lab, name: str, title: str) -> str:
     return f'<figure class="drawing narrow"><figcaption>{title}</figcaption>{inside}</figure>'
 
 
-def _page(lab: Lab) -> Markup:
+def page(lab: Lab) -> Markup:
     """Return controls, figures, three drawings and a table, which the page's script fills."""
 
     def cell(name: str, words: str = "") -> Styled:
@@ -302,13 +302,3 @@ def _page(lab: Lab) -> Markup:
         + f"</div>{Table(head, rows)._repr_html_()}"
         f'<script type="application/json">{data}</script></div>'
     )
-
-
-def servers() -> Markup:
-    """Return the lab of a server with and without DECAs."""
-    return _page(SERVERS)
-
-
-def accelerators() -> Markup:
-    """Return the lab of Anda and Harmonia."""
-    return _page(ACCELERATORS)

@@ -40,8 +40,8 @@ def plot_sweep(found: Sequence[Answer], points: Sequence[Point], path: Path) -> 
             rates.plot(x, y[1], **look)
             both.plot(*y, linestyle="", **look)
         front = best(found)
-        line = [_milliseconds(answer) for answer in front], [_rate(answer) for answer in front]
-        both.plot(*line, color=INK, linewidth=0.8)
+        ends = [_milliseconds(answer) for answer in front], [_rate(answer) for answer in front]
+        both.plot(*ends, color=INK, linewidth=0.8)
         times.plot([], [], color=INK, linewidth=0.8, label="no other is better in both")
         milliseconds = "ms a token" if isinstance(found[0], GenerationResult) else "ms a step"
         times.set(xlabel=axis, ylabel=milliseconds)

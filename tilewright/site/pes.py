@@ -40,11 +40,6 @@ def _in(technology: str) -> Comparison:
     return next(c for c in _compared().comparisons if c.technology == technology)
 
 
-def clock(technology: str) -> str:
-    """The clock at which the PEs are compared."""
-    return f"{_in(technology).clock_mhz} MHz"
-
-
 def efficiencies() -> Iterator[Markup]:
     """Operations per area and per energy of every PE, relative to the first."""
     comparisons = _compared().comparisons

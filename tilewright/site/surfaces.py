@@ -90,7 +90,8 @@ def plot_regions(found: Diagram, path: Path) -> None:
 
 def _draw_accelerators(axes: Any, found: Diagram) -> None:
     """A roofline each, with the point of this batch on or, where PEs are idle, below it."""
-    places = [row.macs_per_byte for row in (*found.kernels, *found.accelerators)]
+    places = [k.macs_per_byte for k in found.kernels]
+    places += [row.macs_per_byte for row in found.accelerators]
     low, high = min(places) / 4, max(places) * 4
     for row, colour in zip(found.accelerators, SERIES, strict=False):
         per_byte = row.bytes_per_second / 1e12

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
-from tilewright.cli.compiled_options import add_compile_options, model_name, options_of
+from tilewright.cli.models import add_compile_options, model_name, options_of
 from tilewright.cli.options import adder
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, progress, remark
+from tilewright.cli.models import add_subject_arguments, open_from, save_recipe
 from tilewright.cli.options import adder
-from tilewright.cli.subject import add_subject_arguments, open_from, save_recipe
 from tilewright.cli.tables import Columns, print_records
 
 if TYPE_CHECKING:

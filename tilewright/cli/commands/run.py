@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tilewright.base.console import growing_text, print_json, progress, remark
 from tilewright.base.errors import CommandError
 from tilewright.base.files import require_folder
-from tilewright.cli.compiled_options import (
+from tilewright.cli.models import (
     add_compile_options,
     model_name,
     options_of,

@@ -1,15 +1,20 @@
-"""Options that say how a language model is compiled, for the commands that do."""
+"""Options about language models with weights: how one is compiled, and how it is measured."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.base.console import remark
 from tilewright.base.errors import CommandError
 from tilewright.cli.options import adder, refuse
 
 if TYPE_CHECKING:
     from tilewright.compiler.compile import Options
+    from tilewright.studies.accuracy.subject import Smoothing, Subject
+    from tilewright.torch.config import AndaConfig, HarmoniaConfig
 
-_FIELDS = {
+TOKENS, WINDOW = 2048, 1024  # minutes on two cores
+_FIELDS = {  # option -> field of Options
     **{"context": "context", "weights": "weight_bits", "head": "head_bits", "group": "group"},
     **{"recipe": "recipe", "mantissas": "mantissas", "sequences": "sequences"},
 }
@@ -76,3 +81,50 @@ def refuse_compile_options(args: argparse.Namespace, why: str) -> None:
 def _given(args: argparse.Namespace) -> dict[str, Any]:
     values = {field: getattr(args, option) for option, field in _FIELDS.items()}
     return {field: value for field, value in values.items() if value is not None}
+
+
+def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which model is measured, on which text and how."""
+    add = adder(parser)
+    text = "smollm2, gemma-3-270m, a GGUF file, or a Hugging Face folder"
+    add("model MODEL", text, type=model_name)
+    add("--text FILE", "prose to measure on [the Python reference]")
+    add("--tokens N", "tokens of the text for calibration, and as many more for validation", TOKENS)
+    add("--window W", "tokens of a sequence", WINDOW)
+    add(
+        "--weights W",
+        "INT4 with scales searched, INT4 rounded to nearest, or as in the file: search,"
+        " nearest, file",
+        "search",
+    )
+    add("--device cpu|cuda", "where PyTorch computes", "cpu")
+    add("--log FILE", "log every perplexity here, and go on from those it has")
+
+
+def open_from(args: argparse.Namespace) -> "Subject":
+    """Open the subject that the options describe."""
+    # Imported here: `--help` needs none of it.
+    from tilewright.golden.params.block import require
+    from tilewright.studies.accuracy.subject import open_subject
+
+    require(
+        args.recipe is None or args.weights != "search",
+        "--recipe: a recipe has no searched scales; give --weights nearest or --weights file",
+    )
+    names = ("text", "tokens", "window", "weights", "device")
+    subject = open_subject(args.model, **{name: getattr(args, name) for name in names})
+    subject.remember(args.log)
+    return subject
+
+
+def save_recipe(
+    path: Path | None,
+    subject: "Subject",
+    best: "AndaConfig | HarmoniaConfig | None",
+    factors: "Smoothing | None" = None,
+) -> None:
+    """Write the format that was found as a recipe of ``tilewright.torch``, if a path is given."""
+    if path is not None and best is None:
+        remark(f"tilewright: nothing is within the tolerance, so {path} is not written")
+    elif path is not None and best is not None:
+        subject.recipe(best, factors).save(path)
