@@ -21,11 +21,6 @@ def test_table_aligns_and_never_cuts(capsys):
     ]
 
 
-def test_empty_table_is_its_header(capsys):
-    print_table(("A", "B"), [])
-    assert capsys.readouterr().out == "A  B\n"
-
-
 def test_a_wide_table_is_wrapped_where_a_person_watches(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "30")

@@ -30,11 +30,13 @@ INSTEAD = {  # examples that would take long -> the same command on less
     "completion": [],  # a script
     "kv": ["tilewright kv tiny-llama --tokens 64 --window 64 --steps 0 --lengths 4"],
     "report": [],  # test_report
+    "sweep": ["tilewright sweep popcount --vary width=3 --tech asap7"],
     "simulate": ["tilewright simulate float_mul:fp16 --cases 20"],
 }
 FURTHER = [
     "tilewright claims --classes",
     "tilewright claims --paper sparamx --off",
+    "tilewright claims --residuals",
     "tilewright compare pe --tech asap7",
     "tilewright list",
     "tilewright list deca",

@@ -170,15 +170,6 @@ def test_claims_that_turn_with_a_measured_input(capsys):
     assert code == 0 and "\nWith deca.power=+30%: " in out
 
 
-def test_claims_give_numbers_to_programs(capsys):
-    """No text that a program would have to parse, under keys that are names."""
-    tables = as_json(capsys, "claims", "--residuals")
-    assert {table["unit"] for table in tables} == {"percent", "points"}
-    for table in tables:
-        numbers = [value for key, value in table.items() if key not in ("table", "unit")]
-        assert all(value is None or isinstance(value, int | float) for value in numbers)
-
-
 def test_compare_llm_has_every_system(capsys):
     rows = as_json(capsys, "compare", "llm", "opt-1.3b", "--batch", "4")
     assert {row["system"] for row in rows} >= {"spr-ddr", "spr-hbm", "anda", "harmonia", "fp-fp"}

@@ -61,22 +61,6 @@ def test_points_of_the_page_are_answers_of_the_model(lab, data, rows):
         assert found.kind == ("programs" if lab is ACCELERATORS else "predicted")
 
 
-def start(lab, rows):
-    """Milliseconds of every machine where the page starts."""
-    _first, *others = lab.axes.items()
-    return rows[(slice(None), *(values.index(lab.start[name]) for name, values in others), 0)]
-
-
-def test_machines_differ_where_the_page_starts(lab, rows):
-    if lab is ACCELERATORS:
-        anda, harmonia = start(lab, rows)
-        assert anda > 2 * harmonia
-        return
-    software, *decas, optimal = start(lab, rows)
-    assert software > 1.5 * optimal
-    assert software > 1.1 * max(decas) > 1.1 * decas[2]
-
-
 def test_the_page_is_small_and_rests_without_scripts(lab, page):
     assert len(page) < 1_500_000
     assert page.count(" disabled>") == len(lab.axes)

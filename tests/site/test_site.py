@@ -20,12 +20,12 @@ nb_execution_raise_on_error = True
 """
 CELL = """---
 file_format: mystnb
-kernelspec: {{name: python3, display_name: Python 3}}
+kernelspec: {name: python3, display_name: Python 3}
 ---
 # A page
 
-```{{code-cell}} ipython3
-{0}
+```{code-cell} ipython3
+1 / 0
 ```
 """
 
@@ -98,18 +98,14 @@ def test_the_site(tmp_path):
     assert "mx_accelerator" in (folder / "results" / "your-designs.html").read_text()
 
 
-@pytest.mark.parametrize(("code", "message"), [("1 / 0", "Sphinx has said what failed"), ("1", "")])
-def test_a_cell_that_fails_builds_no_site(tmp_path, code, message):
+def test_a_cell_that_fails_builds_no_site(tmp_path):
     source = tmp_path / "docs"
     source.mkdir()
     (source / "conf.py").write_text(CONFIGURATION)
-    (source / "index.md").write_text(CELL.format(code))
-    if message:
-        with pytest.raises(CheckError, match=message):
-            build.build_site(tmp_path / "site", source=source)
-    else:
+    (source / "index.md").write_text(CELL)
+    with pytest.raises(CheckError, match="Sphinx has said what failed"):
         build.build_site(tmp_path / "site", source=source)
-    assert (tmp_path / "site").exists() == (not message)
+    assert not (tmp_path / "site").exists()
 
 
 def test_what_is_missing_is_named(tmp_path, monkeypatch):

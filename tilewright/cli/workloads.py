@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tilewright.base.console import print_json, print_table
 from tilewright.cli.options import adder
@@ -52,23 +52,12 @@ def add_layer(parser: argparse.ArgumentParser, latency: int = LATENCY) -> None:
     add_update_record(parser)
 
 
-class LayerRun(Protocol):
-    """The result of a workload on a decoder layer."""
-
-    @property
-    def equal(self) -> bool:
-        """Whether everything equals golden's."""
-
-
-Run = TypeVar("Run", bound=LayerRun)
-
-
 def finish_layer(
     args: argparse.Namespace,
     name: str,
     options: str,
-    run: Run,
-    show: Callable[[Run, str], None],
+    run: Any,
+    show: Callable[[Any, str], None],
     record: str | None = None,
 ) -> int:
     """Print the result of workload ``name`` and write it down if asked to; return the exit code.

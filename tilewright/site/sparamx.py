@@ -1,6 +1,6 @@
 """Kernels for sparse weights on real processors, from committed measurements."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tilewright.base.table import Column, Table
@@ -48,7 +48,8 @@ def operators() -> Markup:
     rows = [row for row in _record("models")["operators"] if row["batch"] == 1]
     shown = [n for n in ("stock bf16", "sparse bf16") if any(row["model"] == n for row in rows)]
     linear = ("linear layers", "head")
-    parts = _unique(row["operator"] for row in rows if row["operator"] not in linear)
+    found = (row["operator"] for row in rows if row["operator"] not in linear)
+    parts = list(dict.fromkeys(found))
     spent = {(row["model"], row["operator"]): 1e3 * row["seconds"] for row in rows}
     groups = {model: [spent.get((model, part), 0.0) for part in parts] for model in shown}
     title = "A token of Llama 3 8B's shape outside linear layers and head, batch 1"
@@ -216,7 +217,3 @@ def left_of_deca() -> Table:
         rows.append((name, *(cycles / deca for cycles in others)))
     head = ("Scheme", "DECA over the paper's software, x", "DECA over look-ups, x")
     return Table(head, rows)
-
-
-def _unique(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))

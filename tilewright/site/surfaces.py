@@ -12,29 +12,22 @@ from tilewright.site.canvas import SERIES, canvas, check_plot, finish, label_poi
 from tilewright.site.html import Markup
 
 
-def _ranges(points: Sequence[Kernel]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The ranges of both intensities, with room around the points."""
-    sides = []
-    for name in ("memory", "vector"):
-        values = [getattr(p, name) for p in points if np.isfinite(getattr(p, name))]
-        sides.append((min(values) / 1.6, max(values) * 1.6))
-    return sides[0], sides[1]
-
-
 def _draw_regions(
     axes: Any, borders: Mapping[str, float], points: Sequence[tuple[Kernel, str]]
 ) -> None:
     """Shade which domain bounds where, and mark kernels, of which each has its bound."""
-    (x_low, x_high), (y_low, y_high) = _ranges([point for point, _ in points])
+    x = [p.memory for p, _ in points if np.isfinite(p.memory)]
+    y = [p.vector for p, _ in points if np.isfinite(p.vector)]
     corner_x, corner_y = borders["mem_mtx_x"], borders["vec_mtx_y"]
-    x_high, y_high = max(x_high, 1.5 * corner_x), max(y_high, 1.5 * corner_y)
+    x_low, x_high = min(x) / 1.6, max(1.6 * max(x), 1.5 * corner_x)  # room around the points
+    y_low, y_high = min(y) / 1.6, max(1.6 * max(y), 1.5 * corner_y)
     corner = np.clip(corner_x, x_low, x_high)  # where two regions meet, so that both reach it
-    x = np.union1d(np.geomspace(x_low, x_high, 200), corner)
-    diagonal = np.minimum(borders["mem_vec_slope"] * x, corner_y)
+    edge = np.union1d(np.geomspace(x_low, x_high, 200), corner)
+    diagonal = np.minimum(borders["mem_vec_slope"] * edge, corner_y)
     shade: dict[str, Any] = {"alpha": 0.16, "linewidth": 0}
-    axes.fill_between(x, y_low, diagonal, color=SERIES[1], **shade)
-    for side, colour in ((x <= corner, SERIES[0]), (x >= corner, SERIES[2])):
-        axes.fill_between(x[side], diagonal[side], y_high, color=colour, **shade)
+    axes.fill_between(edge, y_low, diagonal, color=SERIES[1], **shade)
+    for side, colour in ((edge <= corner, SERIES[0]), (edge >= corner, SERIES[2])):
+        axes.fill_between(edge[side], diagonal[side], y_high, color=colour, **shade)
     for domain, colour in zip(DOMAINS, SERIES, strict=False):
         chosen = [(point.memory, point.vector) for point, bound in points if bound == domain]
         places = np.array(chosen).reshape(-1, 2).T
