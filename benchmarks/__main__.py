@@ -69,10 +69,10 @@ def host() -> Iterator[Figure]:
     block, latency, rounds = "harmonia:paper", 30, 2
     params: Any = resolve(block)
     program, memory = own_program(params, 1)
-    runs = [simulate_program(block, program, memory, latency, DEFAULT, None) for _ in range(rounds)]
+    runs = [simulate_program(block, program, memory, latency, DEFAULT) for _ in range(rounds)]
     wanted, numbers = min(runs, key=lambda run: run[1]["seconds"])
     yield Figure(f"{block}, cocotb", numbers["cycles"] / numbers["seconds"], "1/s")
-    model = build_native(block, threads=1)
+    model = build_native(block)
     rates = []
     for _ in range(rounds):
         got = memory.copy()
@@ -116,7 +116,6 @@ def roof_surface() -> None:
     x, y = rng.uniform(1e-3, 1e-1, (2, POINTS))
     surface = Surface.of_cores(SYSTEMS["spr-hbm"])
     surface.fma(x, y, 16)
-    surface.region(x, y)
 
 
 def table6() -> None:
@@ -140,7 +139,7 @@ def points(model: str, **words: str) -> None:
 def model() -> Iterator[Figure]:
     prefill = ("llm", "llama-2-7b", "--phase", "prefill", "--context", "1024")
     quick: dict[str, Call] = {
-        f"Roof-Surface and region of {POINTS:,} points": roof_surface,
+        f"Roof-Surface of {POINTS:,} points": roof_surface,
         "all of Table 6": table6,
         "tilewright llm, start to finish": lambda: command(*prefill),
     }

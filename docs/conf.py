@@ -111,8 +111,8 @@ def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
 
 GENERATED = TABLES | {
     "commands": lambda: command_reference(command_parser(*w) for w in [(), *all_commands()]),
-    "fpga": lambda: fpga_table(load_kind(FPGA).values()),
-    "layouts": lambda: records_table(load_kind(LAYOUT).values()),
+    "fpga": lambda: fpga_table(load_kind(FPGA).values())._repr_html_(),
+    "layouts": lambda: layout_table(load_kind(LAYOUT).values())._repr_html_(),
     "layout_orders": lambda: orders_table([load_technology(name) for name in TECHNOLOGIES]),
 }
 

@@ -10,9 +10,8 @@ bit for bit, for compiler, programs and machine.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.llm.engine import Session
-from tilewright.golden.llm.formats import AndaFormat
+from tilewright.golden.llm.formats import AndaFormat, truncate
 from tilewright.golden.llm.model import Linear, Model
 from tilewright.golden.machine.fast_vector import table
 from tilewright.golden.params.anda_machine import AndaParams, Mantissas

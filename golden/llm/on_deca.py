@@ -17,7 +17,7 @@ from tilewright.golden.deca.decompression import decompress_tiles
 from tilewright.golden.deca.matrix import CompressedMatrix, NonFiniteWeightError, compress, restore
 from tilewright.golden.deca.packed import PackedModel
 from tilewright.golden.deca.scheme import Scheme, resolve_scheme
-from tilewright.golden.deca.tile_product import TileProduct
+from tilewright.golden.deca.tile_gemm import TileProduct
 from tilewright.golden.llm.assemble import Reader, Tensors, assemble
 from tilewright.golden.llm.folder import FLOATS, names_of
 from tilewright.golden.llm.model import Chat, Linear, Model, ModelError

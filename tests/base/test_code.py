@@ -2,7 +2,13 @@
 
 from tilewright.base.code import code_of
 
-PLAIN = '"""Doc."""\nfrom tilewright.hw import a\n\ndef f(x):\n    """Doc."""\n    return x  # why\n'
+PLAIN = """
+from tilewright.hw import a
+
+def f(x):
+    'Doc.'
+    return x  # why
+"""
 REWORDED = "# Why.\nfrom hw import a\ndef f(\n    x,\n):\n    return x\n"
 
 
@@ -17,10 +23,9 @@ def test_strings_that_are_no_docstrings_are_code():
 
 
 def test_the_tree_is_the_same_in_every_version_of_python():
-    function = "Return(value=JoinedStr(values=[Constant(value='a'),FormattedValue(value=Name(id='x',"
-    assert code_of('def f(x):\n    return f"a{x:>{3}}"\n') == (
-        "Module(body=[FunctionDef(name='f',args=arguments(args=[arg(arg='x')]),body=["
-        + function
-        + "ctx=Load()),conversion=-1,format_spec=JoinedStr(values=[Constant(value='>'),"
+    assert code_of("def f(x):\n    return f'{x:>{3}}'\n") == (
+        "Module(body=[FunctionDef(name='f',args=arguments(args=[arg(arg='x')]),"
+        "body=[Return(value=JoinedStr(values=[FormattedValue(value=Name(id='x',ctx=Load()),"
+        "conversion=-1,format_spec=JoinedStr(values=[Constant(value='>'),"
         "FormattedValue(value=Constant(value=3),conversion=-1)]))]))])])"
     )

@@ -48,7 +48,8 @@ fpga popcount:odd --seed 2 --update-records | records are of the default seed an
 fpga popcount:odd --speed-grade 9 | ecp5-85k has the speed grades 6, 7, 8, not 9
 gemm 1 0 2 | product: inner must be 1..2147483648, not 0
 gemm 1 2 | give ROWS INNER OUTER
-gemm 1 64 64 --block anda --scheme 7/7/6/5 | scheme of anda's programs must be a mantissa length, no
+gemm 1 64 64 --block anda --latency 0 | latency must be 1..1048576, not 0
+gemm 1 64 64 --block anda --scheme 7/7/6/5 | one GEMM has one mantissa length, not '7/7/6/5'
 gemm 1 64 64 --block anda --system spr-hbm | block anda is the system
 gemm 1 64 64 --block deca --engine software | block deca is the engine; leave 'software' out
 gemm 1 64 64 --block harmonia --latency 99999999999999999999999 | latency must be 1..1048576, not 99

@@ -22,7 +22,6 @@ from tilewright.golden.llm.folder import LLAMA, read_folder
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Layer
 from tilewright.golden.llm.tiny import SHAPES, tiny_model
-from tilewright.golden.llm.tokenizer import BytePairs, Pieces, tokenizer_data, tokenizer_of
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.on_cpu import CpuOptions, CpuSession
 from tilewright.studies.recipes import RecipeFile, read_recipe, smoothed_model

@@ -8,7 +8,7 @@ from transformers import LlamaConfig
 from tests.support.transformers_models import SHAPE, random_model
 from tilewright.golden.harmonia import cached_attention
 from tilewright.golden.harmonia.cache import cached
-from tilewright.golden.harmonia.mixed import decode
+from tilewright.golden.harmonia.gemm import decode
 from tilewright.golden.llm.formats import truncate
 from tilewright.golden.params.harmonia import CacheParams
 from tilewright.torch import (

@@ -1,14 +1,13 @@
 """Tasks of ``tilewright synth``, a function each: it reads its options, calls and prints."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
-from tilewright.base.records import write_record
 from tilewright.cli.options import refuse
 from tilewright.cli.tables import Columns, print_records
 from tilewright.golden.params.deca import DecaParams
@@ -159,33 +158,28 @@ def map_system(args: argparse.Namespace) -> int:
     """Map every module of an accelerator by itself, for the area of each part or for the clock."""
     if args.block is None:
         raise CommandError("--system needs one BLOCK")
-    others = ("goal", "parts", "hierarchy", "output", "netlist", "path", "all", "stale")
-    refuse(args, (*others, "energy", "prove"), "does not go with --system")
+    others = ("goal", "parts", "hierarchy", "netlist", "path", "all", "stale", "energy", "prove")
+    refuse(args, others, "does not go with --system")
     if not args.gating:
         raise CommandError("--system does not go with --no-gating")
-    technologies, records = _technologies_of(args), []
-    if args.clock is None:
-        what, kind, made = "area by part", SYSTEM, system_areas(args.block, technologies)
-    else:
-        what, kind, made = "clock", SYSTEM_CLOCK, _clocks(args.block, technologies, args.clock)
-    with progress(what, len(technologies)) as tick, watched(partial(tick, steps=0)):
-        for technology, record in made:
-            records.append(record)
+    timed, technologies = args.clock is not None, _technologies_of(args)
+    records = []
+    title = "clock" if timed else "area by part"
+    with progress(title, len(technologies)) as tick, watched(partial(tick, steps=0)):
+        for technology in technologies:
+            if timed:
+                records.append(clock_record(args.block, technology, args.clock))
+            else:
+                records.append(system_record(args.block, technology))
             if args.update_records:
-                store_whole(kind, args.block, technology, record)
+                kind = SYSTEM_CLOCK if timed else SYSTEM
+                store_whole(kind, args.block, technology, records[-1])
             tick(technology.name)
     if args.json:
         print_json(records)
     else:
-        (_print_system if args.clock is None else _print_clocks)(records)
+        (_print_clocks if timed else _print_system)(records)
     return 0
-
-
-def _clocks(
-    block: str, technologies: Sequence[Technology], period: float
-) -> Iterator[tuple[Technology, dict[str, Any]]]:
-    for technology in technologies:
-        yield technology, clock_record(block, technology, period)
 
 
 def _print_system(records: Sequence[dict[str, Any]]) -> None:

@@ -23,7 +23,7 @@ def add_simulation(parser: argparse.ArgumentParser, default: str) -> None:
     text = "simulator to use [Verilator if installed, else Icarus Verilog]"
     add("--simulator verilator|icarus", text)
     add("--seed S", "random seed", 1)
-    add("--waves FILE", "write all signals to FILE.fst or FILE.vcd")
+    add("--waves FILE", "write all signals to FILE.vcd")
 
 
 def simulation_of(args: argparse.Namespace) -> "Simulation":

@@ -244,13 +244,11 @@ class CpuSession:
             for name in self.model.layers[0].linears
         } | {HEAD: [self.matrices[HEAD]]}
         kinds = [matrix_tiles(self.params, machine, *some) for some in matrices.items()]
-        steps = [
-            step_on_server(self.model.config, self.target, self.scheme, one, None)
-            for one in (
-                Pass(Batch(((1, prompt),)), None),
-                *(Pass(Batch(((1, prompt + k),))) for k in range(1, len(found))),
-            )
+        passes = [
+            Pass(Batch(((1, prompt),)), None),
+            *(Pass(Batch(((1, prompt + k),))) for k in range(1, len(found))),
         ]
+        steps = steps_on_server(self.model.config, self.target, self.scheme, passes, None)
         return CpuGeneration(
             model=self.model.name,
             block=self.params.slug,

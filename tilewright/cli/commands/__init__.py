@@ -8,8 +8,8 @@ A command module imports nothing heavy at its top (``--help`` loads all of them)
 - ``EXAMPLE``: a command line that works as it stands, shown under ``--help`` and run by a test
 - ``MORE_EXAMPLES``, only where one is too few
 - ``EXAMPLE_NEEDS``, only where an example reads a file: the command line that makes it
-- ``add_arguments(parser)``: its own options, by :func:`tilewright.cli.options.option`; ``--json`` is
-  already there, as ``args.json``
+- ``add_arguments(parser)``: its own options, by :func:`tilewright.cli.options.option`;
+  ``--json`` is already there, as ``args.json``
 - ``run(args) -> int``: the exit code: 0 fine, 1 a check failed; a refusal raises ``ValueError`` or
   ``tilewright.base.errors.CommandError``, whose text the user sees (exit code 2)
 

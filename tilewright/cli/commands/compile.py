@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "model MODEL",
         "smollm2, tiny-llama, a GGUF file or a Hugging Face folder of the LLaMA family; with"
-        " --show and --svg a config.json is enough",
+        " --show a config.json is enough",
         type=model_name,
     )
     add("-o --output DIR", "folder to write")
@@ -34,11 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="target",
     )
     add(
-        "--show graph|schedule|program|memory",
-        "print a decoder layer of a decode step: operations, instructions on the clock, the"
-        " program, or the rows of each memory",
+        "--show graph|schedule|program",
+        "print a decoder layer of a decode step: operations, instructions on the clock, or the"
+        " program",
     )
-    add("--svg FILE", "draw that layer: units over time by operation, and the rows of each memory")
     add_compile_options(parser)
 
 

@@ -1,12 +1,11 @@
 """``tilewright export``: our systems and blocks in the forms of other tools."""
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
 
 from tilewright.base.console import print_json
 from tilewright.base.errors import CommandError
-from tilewright.base.files import write_atomic
+from tilewright.base.files import write_files
 from tilewright.cli.options import adder, refuse
 from tilewright.cli.targets import add_target_arguments, target_of
 
@@ -64,7 +63,7 @@ def _export_registers(args: argparse.Namespace) -> list[Path]:
 def _export_block(args: argparse.Namespace) -> list[Path]:
     from tilewright.synth.handover.flows import export_block
 
-    _refuse(args, _OF_SYSTEMS, "a system; --flow takes a block")
+    _refuse_systems(args, "--flow")
     return export_block(args.subject, args.flow, args.out, technology=args.tech, period=args.clock)
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, progress
+from tilewright.base.console import print_json, progress, show
 from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
 from tilewright.cli.options import BLOCK, adder, refuse
-from tilewright.cli.tables import Columns, print_records
+from tilewright.cli.tables import print_records
 
 if TYPE_CHECKING:
     from tilewright.synth.fpga.route import RoutedPath
@@ -24,14 +24,6 @@ MORE_EXAMPLES = (
     "tilewright fpga queue:odd --check",
     "tilewright fpga popcount:odd --bitstream popcount.bit",
 )
-_COLUMNS = {  # metric -> heading
-    "luts": "LUTS",
-    "carries": "CARRY",
-    "registers": "REGISTERS",
-    "block_rams": "BLOCK RAM",
-    "lut_rams": "LUT RAM",
-    "multipliers": "DSP",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +85,10 @@ def _place(args: argparse.Namespace) -> int:
     if args.update_records:
         store_placement(found)
     record = fpga_record(found)
-    print_json([record]) if args.json else _print_records([record])
+    if args.json:
+        print_json([record])
+        return 0
+    show(fpga_table([record]))
     if args.path:
         _print_path(found.report.path)
     return 0
@@ -111,7 +106,7 @@ def _show(args: argparse.Namespace) -> int:
             renew_records(stale, tick)
     device = find_device(args.device).name if args.device else None
     records = [r for r in load_kind(FPGA).values() if device in (None, r["device"])]
-    print_json(records) if args.json else _print_records(records)
+    print_json(records) if args.json else show(fpga_table(records))
     return 0
 
 
@@ -179,18 +174,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path}: {error}") from error
-
-
-def _print_records(records: Sequence[dict[str, Any]]) -> None:
-    """One row for each block and device, with both ends of its longest path."""
-    columns: Columns = {
-        **{"BLOCK": "{[spec]}", "DEVICE": "{[device]}", "GRADE": "{[speed_grade][name]}"},
-        **{heading: f"{{[metrics][{name}][value]}}" for name, heading in _COLUMNS.items()},
-        "DEVICE %": lambda record: f"{100 * record['metrics']['utilisation']['value']:.1f}",
-        "MHZ": "{[metrics][frequency][value]:.1f}",
-        "LONGEST PATH": lambda record: "{start} -> {end}".format(**record["longest_path"]),
-    }
-    print_records(records, columns)
 
 
 def _print_path(path: "RoutedPath") -> None:

@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import asdict
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.base.console import print_json, progress, remark
 from tilewright.cli.models import add_subject_arguments, open_from, save_recipe
@@ -43,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
     check_tolerance(tolerance)
     subject = open_from(args)
     wanted = harmonia.variants(list(lengths))
-    if not harmonia.takes_factors(subject):
+    from tilewright.torch.smoothing import factors_fit
+
+    if not factors_fit(subject.model):
         remark("tilewright: no factors pass the norms of queries and keys; their rows are left out")
         wanted = [variant for variant in wanted if not variant.smooth]
     with progress("cache", len(wanted) + subject.shape.num_hidden_layers) as tick:
@@ -80,10 +82,10 @@ def _print(result: dict[str, Any]) -> None:
         f" cache of {result['cache_tokens']} tokens"
     )
     columns: Columns = {
-        "CACHE": "{.name}",
-        "PERPLEXITY": "{.perplexity:.4f}",
-        "CHANGE %": lambda row: f"{100 * (row.perplexity / first.perplexity - 1):.2f}",
-        "MB": lambda row: f"{row.cache_bytes / 1e6:.3f}",
-        "TIMES SMALLER": lambda row: f"{first.cache_bytes / row.cache_bytes:.2f}",
+        "CACHE": "{[name]}",
+        "PERPLEXITY": "{[perplexity]:.4f}",
+        "CHANGE %": lambda row: f"{100 * (row['perplexity'] / first['perplexity'] - 1):.2f}",
+        "MB": lambda row: f"{row['cache_bytes'] / 1e6:.3f}",
+        "TIMES SMALLER": lambda row: f"{first['cache_bytes'] / row['cache_bytes']:.2f}",
     }
-    print_records(result.variants, columns)
+    print_records(result["variants"], columns)

@@ -4,10 +4,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, progress
+from tilewright.base.console import print_json, progress, show
 from tilewright.base.errors import CommandError
 from tilewright.cli.options import BLOCK, adder, refuse
-from tilewright.cli.tables import print_records
 
 if TYPE_CHECKING:
     from tilewright.synth.layout.layout import Layout
@@ -19,21 +18,6 @@ MORE_EXAMPLES = (
     "tilewright layout float_mul:pipelined --to routed --def float_mul.def",
     "tilewright layout anda_apu --tech asap7 --lef asap7/lef --svg anda_apu.svg",
 )
-_COLUMNS = {  # metric -> heading and digits
-    "cells": ("CELLS", 0),
-    "die_area": ("DIE UM2", 1),
-    "utilisation": ("FILLED", 2),
-    "wire_length": ("WIRES UM", 0),
-    "period_before": ("NO WIRES PS", 1),
-    "period_placed": ("PLACED PS", 1),
-    "period_cts": ("CLOCK TREE PS", 1),
-    "period_global": ("GLOBAL PS", 1),
-    "period_routed": ("ROUTED PS", 1),
-    "clock_skew": ("SKEW PS", 1),
-    "violations": ("VIOLATIONS", 0),
-    "energy_before": ("FJ/MAC", 1),
-    "energy": ("LAID OUT FJ/MAC", 1),
-}
 _FILES = {
     "def": "write the layout as DEF",
     "spef": "write resistances and capacitances of its wires",
@@ -91,7 +75,7 @@ def _lay_out(args: argparse.Namespace) -> int:
     record = measured_layout(layout)
     if args.update_records:
         store_layout(layout, record)
-    print_json([record]) if args.json else _print([record])
+    print_json([record]) if args.json else show(layout_table([record]))
     return 0
 
 
@@ -127,13 +111,5 @@ def _show(args: argparse.Namespace) -> int:
         with progress("layouts", len(stale)) as tick:
             renew_layouts(stale, tick, lef=args.lef)
     records = [r for r in load_kind(LAYOUT).values() if technology in (None, r["technology"])]
-    print_json(records) if args.json else _print(records)
+    print_json(records) if args.json else show(layout_table(records))
     return 0
-
-
-def _print(records: Sequence[dict[str, Any]]) -> None:
-    """One row for each block, technology and goal."""
-    columns = {"BLOCK": "{[spec]}", "TECH": "{[technology]}", "GOAL": "{[goal]}"}
-    for name, (heading, digits) in _COLUMNS.items():
-        columns[heading] = f"{{[metrics][{name}][value]:.{digits}f}}"
-    print_records(records, columns)

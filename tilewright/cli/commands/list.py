@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from tilewright.base.console import print_json, print_table
 from tilewright.cli.options import BLOCK, adder
 from tilewright.cli.tables import Columns, print_records
-from tilewright.golden.params.describe import BlockDescription, describe, family
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.describe import describe, family, field_rows, timing_text
 from tilewright.golden.params.resolve import BLOCKS, resolve
 
 if TYPE_CHECKING:
@@ -63,13 +64,12 @@ def _print_one(params: BlockParams, as_json: bool) -> None:
     if as_json:
         print_json(about)
         return
-    print(f"{about.block}: {about.summary}\n\n{about.contract}\n")
-    print(f"name: {about.name}\n")
-    print_records(about.presets, {"PRESET": "{.name}", "NAME": "{.module}"})
+    print(f"{params.block}: {params.summary}\n\n{about['contract']}\n")
+    print(f"name: {params.slug}\n")
+    print_table(("PRESET", "NAME"), [tuple(preset.values()) for preset in about["presets"]])
     print()
-    fields = {"FIELD": "{.name}", "VALUE": "{.value}", "DEFAULT": "{.default}", "TYPE": "{.type}"}
-    print_records(about.fields, fields)
-    if about.inputs or about.outputs:
+    print_table(("FIELD", "VALUE", "DEFAULT", "TYPE"), field_rows(params))
+    if params.inputs or params.outputs:
         print()
         print_table(
             ("PORT", "PAYLOAD FIELD", "BITS", "COUNT", "SIGNED"),
@@ -82,11 +82,9 @@ def _print_one(params: BlockParams, as_json: bool) -> None:
         )
     if params.wires:
         print()
-        rows = [(w.name, "out" if w.output else "in", w.bits) for w in about.wires]
+        rows = [(w.name, "out" if w.output else "in", w.bits) for w in params.wires]
         print_table(("WIRE", "WAY", "BITS"), rows)
-    timing = about.timing
-    cycles = f"latency {timing.latency_cycles}, interval {timing.interval_text} (cycles)"
-    print(f"\n{cycles if timing.note is None else timing.note}")
+    print(f"\n{timing_text(params)}")
 
 
 def _print_models(as_json: bool) -> None:
@@ -97,7 +95,7 @@ def _print_models(as_json: bool) -> None:
     if as_json:
         further = ("parameters", "active_parameters")
         rows = [vars(s) | {name: getattr(s, name) for name in further} for s in shapes]
-        print_json([row | {"source": published(row["name"]).source} for row in rows])
+        print_json([row | {"source": published(row["name"])["source"]} for row in rows])
         return
     columns: Columns = {
         **{"MODEL": "{.name}", "TYPE": "{.model_type}"},

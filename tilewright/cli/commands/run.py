@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         args.prompt = prompts[0]
         return _run_on_cpu(args)
     refuse(args, ("scheme", "head_scheme", "system"), "goes with --on deca")
-    from tilewright.studies.accelerators import session_of
+    from tilewright.studies.sessions import session_of
 
     folder = _folder(args, prompts)
     _remark_on(folder.tokenizer)

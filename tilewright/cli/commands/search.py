@@ -1,15 +1,12 @@
 """``tilewright search``: Anda's mantissa lengths for a model, and what they are worth."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tilewright.base.console import print_json, print_table, progress, remark
 from tilewright.cli.models import add_subject_arguments, open_from, save_recipe
 from tilewright.cli.options import adder
 from tilewright.cli.tables import Columns, print_records
-
-if TYPE_CHECKING:
-    from tilewright.studies.accuracy.anda import SearchResult
 
 NAME = "search"
 HELP = "search mantissa lengths within a loss of perplexity, and what they mean on the accelerator"
@@ -71,12 +68,16 @@ def _print(result: dict[str, Any]) -> None:
         return
     print()
     columns: Columns = {
-        **{"MACHINE": "{.machine}", "CYCLES": "{.cycles:.0f}", "MS": "{.milliseconds:.3f}"},
-        **{"SPEED": "{.speedup:.2f}", "MJ": "{.millijoules:.3f}", "ENERGY": "{.energy_gain:.2f}"},
-        "MEMORY MB": lambda machine: f"{machine.memory_bytes / 1e6:.2f}",
-        "MEMORY": "{.memory_gain:.2f}",
+        **{"MACHINE": "{[machine]}", "CYCLES": "{[cycles]:.0f}", "MS": "{[milliseconds]:.3f}"},
+        **{
+            "SPEED": "{[speedup]:.2f}",
+            "MJ": "{[millijoules]:.3f}",
+            "ENERGY": "{[energy_gain]:.2f}",
+        },
+        "MEMORY MB": lambda machine: f"{machine['memory_bytes'] / 1e6:.2f}",
+        "MEMORY": "{[memory_gain]:.2f}",
     }
-    print_records(result.machines, columns)
+    print_records(result["machines"], columns)
 
 
 def _found(search: dict[str, Any]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.base.console import print_json, remark
 from tilewright.base.errors import CommandError
@@ -102,13 +102,13 @@ def _print_sweep(found: "Sweep", varied: Sequence[str], *, as_json: bool) -> Non
         return
     columns = {name.upper(): f"{{.parameters[{name}]}}" for name in varied}
     columns |= {"TECHNOLOGY": "{.technology}", "GOAL": "{.goal}"}
-    columns |= {"AREA UM2": "{.metrics[area].value:.2f}", "CELLS": "{.metrics[cells].value}"}
-    columns |= {"REGISTERS": "{.metrics[register_bits].value}"}
-    columns |= {"DELAY PS": "{.metrics[delay].value:.1f}"}
+    columns |= {"AREA UM2": "{.metrics[area][value]:.2f}", "CELLS": "{.metrics[cells][value]}"}
+    columns |= {"REGISTERS": "{.metrics[register_bits][value]}"}
+    columns |= {"DELAY PS": "{.metrics[delay][value]:.1f}"}
     if any("slack" in result.metrics for result in found.results):
-        columns["SLACK PS"] = "{.metrics[slack].value:.1f}"
+        columns["SLACK PS"] = "{.metrics[slack][value]:.1f}"
     if any("energy" in result.metrics for result in found.results):
-        columns["FJ/MAC"] = "{.metrics[energy].value:.1f}"
+        columns["FJ/MAC"] = "{.metrics[energy][value]:.1f}"
     if any(result.simulation for result in found.results):
         columns |= {"CASES": "{.simulation[cases]}", "CYCLES": "{.simulation[cycles]}"}
     print_records(found.results, columns)
@@ -128,14 +128,14 @@ def _print_frontier(
         return
     print(f"{frontier.title}; best marked *")
     columns: Columns = {
-        **{"TECHNOLOGY": "{.technology}", "DESIGN": "{.spec}", "GOAL": "{.goal}"},
-        **{"AREA UM2": "{.area_um2:.2f}", "DELAY PS": "{.delay_ps:.1f}"},
-        frontier.unit.upper(): "{.throughput:.3f}",
-        "": lambda point: "*" if point.pareto else "",
-        "PAPER": "{.paper}",
+        **{"TECHNOLOGY": "{[technology]}", "DESIGN": "{[spec]}", "GOAL": "{[goal]}"},
+        **{"AREA UM2": "{[area_um2]:.2f}", "DELAY PS": "{[delay_ps]:.1f}"},
+        frontier.unit.upper(): "{[throughput]:.3f}",
+        "": lambda point: "*" if point["pareto"] else "",
+        "PAPER": "{[paper]}",
     }
     print_records(points, columns)
-    technologies = {point.technology for point in points}
+    technologies = {point["technology"] for point in points}
     _print_failures(failures, len(frontier.specs) * len(frontier.goals) * len(technologies))
 
 

@@ -21,7 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--gating", text, True, action=argparse.BooleanOptionalAction)
     add("--parts", "show the area of each part")
     add("--hierarchy", "optimise each part alone, and show its area")
-    add("-o --output FILE", "write the records as JSON to a file")
     add("--netlist FILE", "write the netlist as Verilog to a file")
     add("--path", "show every cell on the longest path")
     add("--update-records", "write the results into synth/records")

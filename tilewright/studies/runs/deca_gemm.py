@@ -202,7 +202,7 @@ def layer_on_deca(
     """
     params = resolve_block(block, "deca", "deca.layer")
     wanted = [_parse_scheme(text) for text in schemes]
-    modules, _ = read_layer(model, layer, TOKENS, seed=simulation.seed)
+    modules = read_layer(model, layer, TOKENS, seed=simulation.seed)
 
     def run(module: Module, name: str, scheme: str, density: float | None) -> ProjectionRun:
         matrix = compress(module.weights[name], resolve_scheme(scheme), density)

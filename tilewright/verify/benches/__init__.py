@@ -32,22 +32,8 @@ _FAMILIES = {
     ),
 }
 BENCHES: dict[str, str | Bench] = {
-    "register_slice": f"{_HERE}.stream:RegisterSliceBench",
-    "queue": f"{_HERE}.stream:QueueBench",
-    "float_unpack": f"{_HERE}.arith:FloatUnpackBench",
-    "float_round": f"{_HERE}.arith:FloatRoundBench",
-    "float_mul": f"{_HERE}.arith:FloatMulBench",
-    "float_add": f"{_HERE}.arith:FloatAddBench",
-    "float_convert": f"{_HERE}.arith:FloatConvertBench",
-    "int_to_float": f"{_HERE}.arith:IntToFloatBench",
-    "leading_zeros": f"{_HERE}.arith:LeadingZerosBench",
-    "shifter": f"{_HERE}.arith:ShifterBench",
-    "adder_tree": f"{_HERE}.arith:AdderTreeBench",
-    "prefix_sum": f"{_HERE}.arith:PrefixSumBench",
-    "popcount": f"{_HERE}.arith:PopcountBench",
-    "expand": f"{_HERE}.arith:ExpandBench",
-    "max_tree": f"{_HERE}.arith:MaxTreeBench",
-    "deca": SystemBench(
+    **{block: family for family, blocks in _FAMILIES.items() for block in blocks},
+    "deca": Bench(
         *("deca.tiles", "deca.combinations", "deca.cycles", "deca.control"),
         exhaustible=True,  # every combination of tilewright.verify.deca.workload
     ),

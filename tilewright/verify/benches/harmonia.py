@@ -47,26 +47,17 @@ def _blocks(params: HarmoniaConverterParams, rng: Generator, cases: int) -> Colu
     return _joined(parts)
 
 
-class HarmoniaOffsetBench(TimedBench[HarmoniaOffsetParams]):
-    """Bench of the offset generator: windows of several lengths, any values, ties, subnormals."""
-
-    def stimulus(self, params: HarmoniaOffsetParams, rng: Generator, cases: int) -> PortColumns:
-        """Draw about ``cases`` beats: a window that learns, beats that apply it, and again."""
-        # Before any window every channel is unchanged, also where an earlier run learned some.
-        parts: list[Columns] = [_applied(params, rng, params.channels // params.width, 0)]
-        parts[0]["channel"] = np.arange(params.channels // params.width) * params.width
-        while sum(len(part["learn"]) for part in parts) < cases or len(parts) < 5:
-            channels = int(rng.integers(2, params.channels + 1))
-            kind = len(parts) // 2 % 3
-            parts.append(_window(params, rng, channels, int(rng.integers(1, 4)), kind))
-            parts.append(_applied(params, rng, 2 * channels, kind))
-        return {"i": {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
-
-    def expected(self, params: HarmoniaOffsetParams, columns: PortColumns) -> PortColumns:
-        return {"o": {"values": offset.results(params, columns["i"])}}
-
-    def cycles(self, params: HarmoniaOffsetParams, columns: PortColumns) -> NDArray[np.int64]:
-        return offset.cycles(params, columns["i"])
+def _windows(params: HarmoniaOffsetParams, rng: Generator, cases: int) -> Columns:
+    """About ``cases`` beats: a window of any length that learns, beats that apply it, and again."""
+    # Before any window every channel is unchanged, also where an earlier run learned some.
+    parts: list[Columns] = [_applied(params, rng, params.channels // params.width, 0)]
+    parts[0]["channel"] = np.arange(params.channels // params.width) * params.width
+    while sum(len(part["learn"]) for part in parts) < cases or len(parts) < 5:
+        channels = int(rng.integers(2, params.channels + 1))
+        kind = len(parts) // 2 % 3
+        parts.append(_window(params, rng, channels, int(rng.integers(1, 4)), kind))
+        parts.append(_applied(params, rng, 2 * channels, kind))
+    return _joined(parts)
 
 
 def _joined(parts: list[Columns]) -> Columns:
@@ -472,7 +463,7 @@ _CORNERS = (_halfway_tile, _taken_back_tile, _full_tile, _largest_tile)
 BENCHES: dict[str, Bench] = {
     "harmonia_converter": WordBench(converter.convert, _blocks, cycles=converter.cycles),
     "harmonia_offset": WordBench(
-        lambda p, x: {"values": offset_stream.results(p, x)}, _windows, cycles=offset_stream.cycles
+        lambda p, x: {"values": offset.results(p, x)}, _windows, cycles=offset.cycles
     ),
     "int8_quantiser": WordBench(
         int8_quantiser.quantise, _int8_groups, cycles=int8_quantiser.cycles

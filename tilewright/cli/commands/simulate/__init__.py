@@ -5,7 +5,6 @@ simulated block.
 """
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.base.console import print_json, print_table, remark
@@ -28,13 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     workloads = ", ".join(command_names(NAME))
     add("block BLOCK", f"{BLOCK} to simulate, or a workload: {workloads}")
     text = "simulator to use [Verilator if installed, else Icarus Verilog]"
-    add("--simulator verilator|icarus|both", text)
+    add("--simulator verilator|icarus", text)
     add("--cases N", "random cases", 1000)
     add("--exhaustive", "every case that the bench can list, not N")
     add("--seed S", "random seed", 1)
     text = "probability that a side waits, per cycle [one pass each with 0, 0.3 and 0.8]"
     add("--stall P", text, type=float)
-    add("--waves FILE", "write all signals to FILE.fst or FILE.vcd")
+    add("--waves FILE", "write all signals to FILE.vcd")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,16 +80,12 @@ def _as_dict(done: "BenchResult", args: argparse.Namespace, name: str) -> dict[s
 def _print(done: "BenchResult", name: str) -> None:
     from tilewright.verify.coverage import Coverage
 
-    print(done.name)
-    rows = []
-    for result in done.results:
-        shown = (*map(result.numbers.get, ("cases", "cycles")), cycles_per_second(result))
-        verdict = "passed" if result.passed else "failed"
-        numbers = ("-" if n is None else f"{n:,}" for n in shown)
-        rows.append((result.simulator.title, verdict, *numbers))
-    print_table(("SIMULATOR", "RESULT", "CASES", "CYCLES", "CYCLES/S"), rows)
-    for result in done.results:
-        if "coverage" in result.numbers:
-            print(f"coverage: {Coverage.from_dict(result.numbers['coverage']).summary}")
-        if result.failure is not None:
-            print(f"\n{result.simulator.title}: {result.failure}")
+    print(name)
+    counts = done.numbers.get("cases"), done.numbers.get("cycles"), done.cycles_per_second
+    shown = (f"{n:,}" if n is not None else "-" for n in counts)
+    row = (done.simulator.title, "passed" if done.passed else "failed", *shown)
+    print_table(("SIMULATOR", "RESULT", "CASES", "CYCLES", "CYCLES/S"), [row])
+    if "coverage" in done.numbers:
+        print(f"coverage: {Coverage.from_dict(done.numbers['coverage']).summary}")
+    if done.failure is not None:
+        print(f"\n{done.simulator.title}: {done.failure}")
