@@ -1,6 +1,5 @@
 """Rates of a core with a DECA: limits that hold whatever the constants are, and the record."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,8 @@ from tilewright.sim.calibration import asked, changed, measured
 from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import PAPER_DECA, SYSTEMS, deca_cycles
-from tilewright.studies.measured import MEASURED
-from tilewright.studies.runs.deca_rates import PLAIN, PREFETCHERS, RECORD, model_stream, rate_cases
+from tilewright.studies.measured import load_measured
+from tilewright.studies.runs.deca_rates import PLAIN, PREFETCHERS, model_stream, rate_cases
 
 PAPER = DecaParams()
 MUCH = 64.0  # bytes a cycle
@@ -28,8 +27,7 @@ MUCH = 64.0  # bytes a cycle
 
 def recorded():
     """Rows of the record of the RTL, by name."""
-    rates = json.loads((MEASURED / f"{RECORD}.json").read_text())["rates"]
-    return {row["name"]: row for row in rates}
+    return {row["name"]: row for row in load_measured("deca_rates")["rates"]}
 
 
 def rate(scheme, share=MUCH, matrix=16, **how):
