@@ -69,9 +69,8 @@ def compare_with_each_alone(folder, count):
         assert alone.choice == together.choices[sequence]
 
 
-@pytest.mark.parametrize("count", [2, SEQUENCES])
-def test_several_sequences_have_the_bits_of_each_alone(folder, count):
-    compare_with_each_alone(folder, count)
+def test_several_sequences_have_the_bits_of_each_alone(folder):
+    compare_with_each_alone(folder, SEQUENCES)
 
 
 @pytest.mark.full

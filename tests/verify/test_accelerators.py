@@ -35,7 +35,7 @@ OWN_TESTS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("anda", {"cases": 300}), ("harmonia", {"cases": 100, "stalls": (0.0,)})]
+    ("name", "options"), [("anda", {"cases": 150}), ("harmonia", {"cases": 60, "stalls": (0.0,)})]
 )
 def test_everything_in_short(name, options):
     """Random programs, cycle for cycle without stalls; steps of a model; every error."""
