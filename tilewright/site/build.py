@@ -35,13 +35,14 @@ def build_site(
     *,
     source: Path | None = None,
     with_api: bool = True,
+    with_cells: bool = True,
     strict: bool = False,
 ) -> None:
     """Write the site into ``folder``, replacing it as a whole.
 
     ``designs`` are those of the user. With ``strict`` a warning is an error; a cell that fails
     always is. ``source`` may be another folder than the checkout's ``docs``. Without the pages of
-    the API, which others link to, there are warnings.
+    the API, which others link to, there are warnings; without cells pages lack what these show.
     """
     if missing := [title for name, title in PACKAGES.items() if find_spec(name) is None]:
         raise CommandError(f"the report needs {', '.join(missing)}: pip install -e '.[docs]'")
@@ -50,6 +51,7 @@ def build_site(
     named = json.dumps([str(Path(design).absolute()) for design in designs])
     options = ["-q", "-j", "auto", *(("-W", "--keep-going") if strict else ())]
     options += [] if with_api else ["-D", "with_api=0"]
+    options += [] if with_cells else ["-D", "nb_execution_mode=off"]
     # Next to its output Sphinx leaves its caches.
     with replace_directory(folder) as fresh, tempfile.TemporaryDirectory() as room:
         built = Path(room) / "site"
