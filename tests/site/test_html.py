@@ -43,6 +43,11 @@ def test_columns_are_keys_attributes_or_functions():
     records = [{"a": 1}, {"a": 2}]
     assert Table.of(records, {"A": "a", "B": lambda r: -r["a"]}).rows == [[1, -1], [2, -2]]
     assert Table.of([1j], {"Imaginary": "imag"}).column("Imaginary") == [1.0]
+    columns = {"B": "a.b.1:.2f", "C": "c.real:.1f"}
+    assert Table.of([{"a": {"b": [3, 4]}}, {"c": 5}], columns).rows == [
+        ["4.00", None],
+        [None, "5.0"],
+    ]
 
 
 def test_drawings_are_the_same_every_time_and_take_the_page_colours():

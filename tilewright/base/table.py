@@ -43,6 +43,23 @@ def number(value: float) -> str:
     return f"{value + 0.0:.4g}"  # a negative zero is 0 to a reader
 
 
+def cell(record: Any, column: Column) -> Any:
+    """What a column has of a record: a function's value, or that of a key or an attribute.
+
+    Dots lead further, and a format may follow, as in ``metrics.delay.value:.1f``. None is what a
+    record lacks.
+    """
+    if callable(column):
+        return column(record)
+    place, _, form = column.partition(":")
+    for name in place.split("."):
+        if isinstance(record, Mapping):
+            record = record.get(name)
+        elif record is not None:
+            record = record[int(name)] if name.isdigit() else getattr(record, name)
+    return format(record, form) if form and record is not None else record
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under a header; columns of numbers are aligned to the right, None is a dash.
@@ -58,8 +75,8 @@ class Table:
 
     @classmethod
     def of(cls, records: Iterable[Any], columns: Mapping[str, Column], title: str = "") -> "Table":
-        """A row for each record; a column is a key, an attribute or a function of the record."""
-        rows = [[_value(record, column) for column in columns.values()] for record in records]
+        """A row for each record, a column for each :func:`cell` of it."""
+        rows = [[cell(record, column) for column in columns.values()] for record in records]
         return cls(list(columns), rows, title)
 
     def column(self, name: str) -> list[Any]:
@@ -115,12 +132,6 @@ class Reported(ABC):
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()
-
-
-def _value(record: Any, column: Column) -> Any:
-    if callable(column):
-        return column(record)
-    return record.get(column) if isinstance(record, Mapping) else getattr(record, column)
 
 
 def _plain(cell: object) -> str:

@@ -1,14 +1,14 @@
 """The workloads of DECA that ``tilewright simulate`` runs: ``deca.gemm`` and others."""
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from tilewright.base.console import print_json, show
 from tilewright.base.errors import CommandError
-from tilewright.base.table import Table
+from tilewright.base.table import Column, Table, cell
 from tilewright.cli.options import option
 from tilewright.cli.workloads import add_simulation, simulation_of
 
@@ -60,30 +60,11 @@ class Workload:
         return 0 if done.equal else 1
 
 
-def _cells(columns: str, records: Iterable[Any]) -> tuple[list[str], list[list[Any]]]:
-    """Titles, and values of each record, of columns such as ``title=name:format | name``."""
-    titles, cells = [], []
-    for column in columns.split(" | "):
-        title, _, place = column.rpartition("=")
-        name, _, form = place.partition(":")
-        titles.append(title or name.replace("_per_", "/").replace("_", " "))
-        found = [
-            item[name] if isinstance(item, Mapping) else getattr(item, name) for item in records
-        ]
-        cells.append([format(x, form) if form and x is not None else x for x in found])
-    return titles, cells
-
-
-def _rows(columns: str, records: Sequence[Any]) -> Table:
-    """A row for each record."""
-    titles, cells = _cells(columns, records)
-    return Table(titles, list(zip(*cells, strict=True)))
-
-
-def _values(columns: str, record: Any) -> Table:
+def _values(record: Any, columns: Mapping[str, Column]) -> Table:
     """A row for each value of one record."""
-    titles, cells = _cells(columns, [record])
-    return Table(("", "VALUE"), [(title, *cell) for title, cell in zip(titles, cells, strict=True)])
+    return Table(
+        ("", "VALUE"), [(title, cell(record, column)) for title, column in columns.items()]
+    )
 
 
 def _gemm(args: argparse.Namespace) -> Outcome:
@@ -102,14 +83,20 @@ def _gemm(args: argparse.Namespace) -> Outcome:
     m, k, n = done.shape
     verdict = "equals golden's" if done.equal else f"differs in {done.wrong} values"
     density = "" if done.density is None else f" at density {done.density:g}"
-    columns = (
-        "tiles:, | bytes:, | cycles:, | cycles_per_tile:.2f | vector_operations_per_tile:.2f"
-        " | bubbles_per_tile:.2f | lines_read:, | lines_prefetched:,"
-        " | of these read later=prefetch_accuracy:.1%"
-        " | reads that found a prefetched line=read_after_prefetch:.1%"
-    )
+    columns = {
+        "tiles": "tiles:,",
+        "bytes": "bytes:,",
+        "cycles": "cycles:,",
+        "cycles/tile": "cycles_per_tile:.2f",
+        "vector operations/tile": "vector_operations_per_tile:.2f",
+        "bubbles/tile": "bubbles_per_tile:.2f",
+        "lines read": "lines_read:,",
+        "lines prefetched": "lines_prefetched:,",
+        "of these read later": "prefetch_accuracy:.1%",
+        "reads that found a prefetched line": "read_after_prefetch:.1%",
+    }
     heading = f"{m}x{k} {done.scheme}{density} times {k}x{n} on {done.block}: {verdict}"
-    return Outcome(done, _values(columns, done), heading, done.equal)
+    return Outcome(done, _values(done, columns), heading, done.equal)
 
 
 def _layer(args: argparse.Namespace) -> Outcome:
@@ -123,15 +110,22 @@ def _layer(args: argparse.Namespace) -> Outcome:
         memory=DecaMemory(args.latency),
         simulation=simulation_of(args),
     )
-    columns = (
-        "matrix | shape | scheme | density:g | tiles:, | bytes:, | cycles:, | cycles_per_tile:.2f"
-        " | equal"
-    )
+    columns = {
+        "matrix": "matrix",
+        "shape": "shape",
+        "scheme": "scheme",
+        "density": "density:g",
+        "tiles": "tiles:,",
+        "bytes": "bytes:,",
+        "cycles": "cycles:,",
+        "cycles/tile": "cycles_per_tile:.2f",
+        "equal": "equal",
+    }
     rows = [vars(m) | {"shape": "x".join(map(str, m.shape[:2]))} for m in done.matrices]
     verdict = "equal golden's" if done.equal else "DIFFER from golden's"
     heading = f"layer {done.layer} of {done.model} on {done.block}: GEMMs {verdict}"
     options = f"--schemes {args.schemes} "
-    return Outcome(done, _rows(columns, rows), heading, done.equal, vars(done), options)
+    return Outcome(done, Table.of(rows, columns), heading, done.equal, vars(done), options)
 
 
 def _stream(args: argparse.Namespace) -> Outcome:
@@ -160,14 +154,18 @@ def _stream(args: argparse.Namespace) -> Outcome:
         core=CoreParams(matrix_cycles=args.matrix),
     )
     (done,) = measure_streams(args.block or "deca_tepl", [case], simulation=simulation_of(args))
-    columns = (
-        "tiles:, | cycles between two tiles=interval:.2f | the same in the model=model_interval:.2f"
-        " | tiles whose every event is in the model's cycle=equal_tiles:,"
-        " | requests for lines in the model's cycles=equal_requests"
-        " | lines read=lines_read:, | of these missed=lines_missed:,"
-        " | lines_prefetched:, | prefetches dropped=prefetches_dropped:,"
-    )
-    table = _values(columns, vars(done) | {"tiles": case.tiles})
+    columns = {
+        "tiles": "tiles:,",
+        "cycles between two tiles": "interval:.2f",
+        "the same in the model": "model_interval:.2f",
+        "tiles whose every event is in the model's cycle": "equal_tiles:,",
+        "requests for lines in the model's cycles": "equal_requests",
+        "lines read": "lines_read:,",
+        "of these missed": "lines_missed:,",
+        "lines prefetched": "lines_prefetched:,",
+        "prefetches dropped": "prefetches_dropped:,",
+    }
+    table = _values(vars(done) | {"tiles": case.tiles}, columns)
     return Outcome(done.as_dict(), table, equal=done.equal)
 
 
@@ -184,11 +182,17 @@ def _rates(args: argparse.Namespace) -> Outcome:
     if args.block:
         raise CommandError("deca.rates runs on deca_tepl and deca of the paper: leave out --block")
     data = {"seed": args.seed, "rates": measure_rates(args.tiles, simulation_of(args))}
-    columns = (
-        "stream=name | block | scheme | tiles | cycles_per_tile:.2f"
-        " | model=model_cycles_per_tile:.2f | lines=lines_read | missed=lines_missed"
-    )
-    table = _rows(columns, data["rates"])
+    columns = {
+        "stream": "name",
+        "block": "block",
+        "scheme": "scheme",
+        "tiles": "tiles",
+        "cycles/tile": "cycles_per_tile:.2f",
+        "model": "model_cycles_per_tile:.2f",
+        "lines": "lines_read",
+        "missed": "lines_missed",
+    }
+    table = Table.of(data["rates"], columns)
     return Outcome(data, table, record=data, options=f"--tiles {args.tiles} ")
 
 
@@ -197,10 +201,17 @@ def _cycles(args: argparse.Namespace) -> Outcome:
 
     _require_every_preset(args)
     tables = measure_cycles(args.block, cases=args.cases, simulation=simulation_of(args))
-    columns = (
-        "block | code_bits | scale | tile | density:g | tiles"
-        " | measured:.4f | model:.4f | formula:.4f"
-    )
+    columns = {
+        "block": "block",
+        "code bits": "code_bits",
+        "scale": "scale",
+        "tile": "tile",
+        "density": "density:g",
+        "tiles": "tiles",
+        "measured": "measured:.4f",
+        "model": "model:.4f",
+        "formula": "formula:.4f",
+    }
     rows = [
         row | {"block": block, "tile": "int8" if row["int8"] else "bf16"}
         for block, table in tables.items()
@@ -208,7 +219,7 @@ def _cycles(args: argparse.Namespace) -> Outcome:
     ]
     return Outcome(
         {"seed": args.seed, "cycles_by_block": tables},
-        _rows(columns, rows),
+        Table.of(rows, columns),
         record={"seed": args.seed, "blocks": tables},
         options=f"--cases {args.cases} ",
     )
@@ -219,14 +230,19 @@ def _coverage(args: argparse.Namespace) -> Outcome:
 
     _require_every_preset(args)
     found = cover_tiles(args.block, simulation=simulation_of(args))
-    columns = "block | combinations seen=seen:, | of=all:, | tiles=cases:,"
+    columns = {
+        "block": "block",
+        "combinations seen": "seen:,",
+        "of": "all:,",
+        "tiles": "cases:,",
+    }
     rows = [
         one | {"block": block, "seen": sum(map(bool, one["hits"])), "all": len(one["hits"])}
         for block, one in found.items()
     ]
     return Outcome(
         {"seed": args.seed, "coverage_by_block": found},
-        _rows(columns, rows),
+        Table.of(rows, columns),
         record={"seed": args.seed, "blocks": found},
     )
 

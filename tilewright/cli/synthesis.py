@@ -34,8 +34,8 @@ from tilewright.synth.whole_timing import SYSTEM_CLOCK, clock_record
 from tilewright.synth.yosys import watched
 
 _BLOCK = {
-    **{"BLOCK": "{.record[spec]}", "TECHNOLOGY": "{.record[technology]}"},
-    "GOAL": "{.record[goal]}",
+    **{"BLOCK": "record.spec", "TECHNOLOGY": "record.technology"},
+    "GOAL": "record.goal",
 }
 
 
@@ -93,8 +93,8 @@ def _print_results(
     _print_metrics(results, clock)
     if proved := [r for r in results if r.proof is not None]:
         print("\nNetlist against RTL")
-        verdict = {"VERDICT": "{.proof.verdict.value}", "BITS": "{.proof.outputs}"}
-        detail = {"REGISTERS": "{.proof.registers}", "DETAIL": "{.proof.detail}"}
+        verdict = {"VERDICT": "proof.verdict.value", "BITS": "proof.outputs"}
+        detail = {"REGISTERS": "proof.registers", "DETAIL": "proof.detail"}
         print_records(proved, _BLOCK | verdict | detail)
     for result in results:
         if path:
@@ -112,7 +112,7 @@ def _print_metrics(results: Sequence[JobResult], clock: float | None) -> None:
         ends = result.record["longest_path"]
         return "{start} -> {end}".format(**ends) if ends else ""
 
-    value = "{.record[metrics][%s][value]%s}"
+    value = "record.metrics.%s.value%s"
     columns: Columns = {
         **_BLOCK,
         "CELLS": value % ("cells", ""),
@@ -120,7 +120,7 @@ def _print_metrics(results: Sequence[JobResult], clock: float | None) -> None:
         "REGISTERS": value % ("register_bits", ""),
         "DELAY PS": value % ("delay", ":.1f"),
         **({} if clock is None else {"SLACK PS": slack}),
-        **{"RUN S": "{.seconds:.1f}", "LONGEST PATH": path},
+        **{"RUN S": "seconds:.1f", "LONGEST PATH": path},
     }
     print_records(results, columns)
 

@@ -2,12 +2,12 @@
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from string import Formatter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilewright.base.console import print_table, remark
+from tilewright.base.table import Column, Table
 
 if TYPE_CHECKING:
     from tilewright.sim.llm import LlmResult
@@ -16,48 +16,37 @@ if TYPE_CHECKING:
     Answer: TypeAlias = LlmResult | GenerationResult
 
 
-# Heading -> how a record is written there: a format, such as ``{.delay:.1f}``, or a function.
-Columns: TypeAlias = Mapping[str, str | Callable[[Any], Any]]
+Columns: TypeAlias = Mapping[str, Column]
 
 
 def print_records(records: Iterable[Any], columns: Columns) -> None:
     """Print a row for each record; where a figure is missing, a cell is empty."""
-    print_table(list(columns), [[_cell(r, kind) for kind in columns.values()] for r in records])
-
-
-def _cell(record: Any, kind: str | Callable[[Any], Any]) -> Any:
-    if not isinstance(kind, str):
-        return kind(record)
-    ((_, name, form, _),) = Formatter().parse(kind)
-    try:
-        value, _ = Formatter().get_field(f"0{name}", (record,), {})
-    except KeyError:
-        value = None
-    return "" if value is None else format(value, form or "")
+    rows = Table.of(records, columns).rows
+    print_table(list(columns), [["" if value is None else value for value in row] for row in rows])
 
 
 def print_answers(found: Sequence["Answer"]) -> None:
     """Print one row for each answer."""
     from tilewright.sim.llm import LlmResult
 
-    columns: dict[str, str | Callable[[Any], Any]] = {"MODEL": "{.model}", "SYSTEM": "{.system}"}
+    columns: dict[str, Column] = {"MODEL": "model", "SYSTEM": "system"}
     for name in _differing(found):
         columns[name.upper()] = partial(_setting, name)
     columns |= {
         "ENGINE": lambda row: row.engine or "-",
-        "SCHEME": "{.scheme}",
-        "KV": "{.kv_format}",
-        "BATCH": "{.batch}",
-        "CONTEXT": "{.contexts_text}",
+        "SCHEME": "scheme",
+        "KV": "kv_format",
+        "BATCH": "batch",
+        "CONTEXT": "contexts_text",
     }
     if steps := isinstance(found[0], LlmResult):
-        columns["MS"] = "{.latency_ms:.2f}"
+        columns["MS"] = "latency_ms:.2f"
     else:
-        columns |= {"FIRST MS": "{.first_token_ms:.2f}", "TOKEN MS": "{.token_ms:.2f}"}
-        columns |= {"TOTAL MS": "{.total_ms:.2f}"}
-    columns |= {"TOKENS/S": "{.tokens_per_second:.2f}", "J/TOKEN": "{.joules_per_token:.3g}"}
+        columns |= {"FIRST MS": "first_token_ms:.2f", "TOKEN MS": "token_ms:.2f"}
+        columns |= {"TOTAL MS": "total_ms:.2f"}
+    columns |= {"TOKENS/S": "tokens_per_second:.2f", "J/TOKEN": "joules_per_token:.3g"}
     if steps:
-        columns["BOUND"] = "{.bound}"
+        columns["BOUND"] = "bound"
     columns["MEMORY GB"] = lambda row: (
         f"{(row.memory_bytes.weights + row.memory_bytes.cache) / 1e9:.2f}"
     )

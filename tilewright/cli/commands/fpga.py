@@ -182,5 +182,5 @@ def _print_path(path: "RoutedPath") -> None:
         f"\n{path.start} -> {path.end}: {path.delay_ns:.2f} ns,"
         f" {path.logic_ns:.2f} in cells and {path.routing_ns:.2f} on wires"
     )
-    columns = {"CELL": "{.cell}", "CELL NS": "{.logic_ns:.2f}", "WIRES NS": "{.routing_ns:.2f}"}
-    print_records(path.steps, columns | {"SIGNAL": "{.signal}"})
+    columns = {"CELL": "cell", "CELL NS": "logic_ns:.2f", "WIRES NS": "routing_ns:.2f"}
+    print_records(path.steps, columns | {"SIGNAL": "signal"})

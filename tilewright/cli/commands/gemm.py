@@ -31,11 +31,11 @@ def run(args: argparse.Namespace) -> int:
         print_json(found)
         return 0
     columns: Columns = {
-        **{name.upper(): f"{{.{name}}}" for name in ("name", "rows", "inner", "outer", "count")},
-        "MS": "{.milliseconds:.4f}",
-        "TFMA/S": "{.tera_fma_per_second:.3f}",
+        **{name.upper(): name for name in ("name", "rows", "inner", "outer", "count")},
+        "MS": "milliseconds:.4f",
+        "TFMA/S": "tera_fma_per_second:.3f",
         "USE": lambda r: " ".join(f"{unit} {100 * u:.0f}%" for unit, u in r.utilisation.items()),
-        "BOUND": "{.bound}",
+        "BOUND": "bound",
     }
     print_records(found, columns)
     return 0

@@ -82,8 +82,8 @@ def _print(result: dict[str, Any]) -> None:
         f" cache of {result['cache_tokens']} tokens"
     )
     columns: Columns = {
-        "CACHE": "{[name]}",
-        "PERPLEXITY": "{[perplexity]:.4f}",
+        "CACHE": "name",
+        "PERPLEXITY": "perplexity:.4f",
         "CHANGE %": lambda row: f"{100 * (row['perplexity'] / first['perplexity'] - 1):.2f}",
         "MB": lambda row: f"{row['cache_bytes'] / 1e6:.3f}",
         "TIMES SMALLER": lambda row: f"{first['cache_bytes'] / row['cache_bytes']:.2f}",

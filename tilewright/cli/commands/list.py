@@ -53,7 +53,7 @@ def _print_all(as_json: bool) -> None:
         for cls in blocks
     ]
     columns: Columns = {
-        **{"FAMILY": "{[family]}", "BLOCK": "{[block]}", "SUMMARY": "{[summary]}"},
+        **{"FAMILY": "family", "BLOCK": "block", "SUMMARY": "summary"},
         "PRESETS (FIRST IS THE DEFAULT)": lambda row: " ".join(row["presets"]),
     }
     print_json(rows) if as_json else print_records(rows, columns)
@@ -98,11 +98,11 @@ def _print_models(as_json: bool) -> None:
         print_json([row | {"source": published(row["name"])["source"]} for row in rows])
         return
     columns: Columns = {
-        **{"MODEL": "{.name}", "TYPE": "{.model_type}"},
+        **{"MODEL": "name", "TYPE": "model_type"},
         "PARAMETERS": lambda shape: f"{shape.parameters / 1e9:.3f} G",
         "FOR A TOKEN": lambda shape: f"{shape.active_parameters / 1e9:.3f} G",
-        **{"LAYERS": "{.num_hidden_layers}", "HIDDEN": "{.hidden_size}"},
-        **{"CONTEXT": "{.max_position_embeddings}", "ATTENTION": _attention},
+        **{"LAYERS": "num_hidden_layers", "HIDDEN": "hidden_size"},
+        **{"CONTEXT": "max_position_embeddings", "ATTENTION": _attention},
     }
     print_records(shapes, columns)
 

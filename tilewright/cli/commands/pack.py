@@ -45,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(packed: "PackedFile") -> None:
     columns: Columns = {
-        "TENSOR": "{[name]}",
+        "TENSOR": "name",
         "SHAPE": lambda tensor: "x".join(map(str, tensor["shape"])),
         "SCHEME": lambda tensor: tensor["scheme"] or f"kept as {tensor['dtype']}",
-        **{"DENSITY": "{[density]:.4f}", "BYTES": "{[bytes]}"},
-        "BITS/WEIGHT": "{[bits_per_weight]:.3f}",
+        **{"DENSITY": "density:.4f", "BYTES": "bytes"},
+        "BITS/WEIGHT": "bits_per_weight:.3f",
     }
     print_records(packed.tensors, columns)
     use = f"tilewright run {packed.output} runs it" if packed.runs else "tensors alone"

@@ -85,26 +85,26 @@ def _accelerator(name: str) -> "Accelerator":
 def _print_kernels(found: "Diagram") -> None:
     """Print what bounds each kernel, and accelerators where there are some."""
     rates = {
-        "TFMA/S": "{.tera_fma_per_second:.2f}",
-        "ROOFLINE": "{.roofline_tera_fma_per_second:.2f}",
-        "BOUND": "{.bound}",
+        "TFMA/S": "tera_fma_per_second:.2f",
+        "ROOFLINE": "roofline_tera_fma_per_second:.2f",
+        "BOUND": "bound",
     }
     columns: Columns = {
-        "SCHEME": "{.scheme}",
-        "OPS/BYTE": "{.matrix_ops_per_byte:.5f}",
+        "SCHEME": "scheme",
+        "OPS/BYTE": "matrix_ops_per_byte:.5f",
         "OPS/VECTOR OP": lambda row: f"{row.matrix_ops_per_vector_op or inf:.5f}",
     }
     print_records(found.kernels, {**columns, **rates})
     if found.accelerators:
         print()
-        of_system = {"ACCELERATOR": "{.system}", "MACS/BYTE": "{.macs_per_byte:.2f}"}
+        of_system = {"ACCELERATOR": "system", "MACS/BYTE": "macs_per_byte:.2f"}
         print_records(found.accelerators, of_system | rates)
 
 
 def _print_designs(found: "Exploration") -> None:
     """Print every size of a DECA with the kernels that it leaves vector-bound."""
     columns: Columns = {
-        **{"W": "{.lanes}", "L": "{.luts}"},
+        **{"W": "lanes", "L": "luts"},
         "VECTOR-BOUND": lambda design: len(design.vector_bound),
         "KERNELS": lambda design: " ".join(design.vector_bound),
     }

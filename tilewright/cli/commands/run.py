@@ -203,24 +203,24 @@ def _print_generations(all_done: "Sequence[Generation]") -> None:
     phases.append(("decode", done.decode))
     costs = [(name, cost) for name, cost in phases if cost is not None]
     columns: Columns = {
-        **{"PHASE": "{[0]}", "TOKENS": "{[1].tokens}", "CYCLES": "{[1].cycles:,}"},
-        **{"MS": "{[1].milliseconds:.3f}", "TOKENS/S": "{[1].tokens_per_second:.1f}"},
+        **{"PHASE": "0", "TOKENS": "1.tokens", "CYCLES": "1.cycles:,"},
+        **{"MS": "1.milliseconds:.3f", "TOKENS/S": "1.tokens_per_second:.1f"},
         "MB READ": lambda row: f"{row[1].bytes_read / 1e6:.3f}",
         "MB WRITTEN": lambda row: f"{row[1].bytes_written / 1e6:.3f}",
         "MJ": lambda row: f"{sum(row[1].millijoules.values()):.4f}",
-        "BOUND BY": "{[1].bound}",
+        "BOUND BY": "1.bound",
     }
     print_records(costs, columns)
     print()
-    shares = {name.upper(): f"{{[1].shares[{name}]:.1%}}" for name in costs[0][1].shares}
-    print_records(costs, {"PHASE": "{[0]}"} | shares)
+    shares = {name.upper(): f"1.shares.{name}:.1%" for name in costs[0][1].shares}
+    print_records(costs, {"PHASE": "0"} | shares)
 
 
 def _print_layers(layers: "list[LayerTime]") -> None:
     """Print the cycles of every layer of a step, by operation."""
     print()
-    parts = {name.upper(): f"{{.by_part[{name}]:,}}" for name in layers[0].by_part}
-    print_records(layers, {"LAYER": "{.layer}", "CYCLES": "{.cycles:,}"} | parts)
+    parts = {name.upper(): f"by_part.{name}:," for name in layers[0].by_part}
+    print_records(layers, {"LAYER": "layer", "CYCLES": "cycles:,"} | parts)
 
 
 def _is_cpu(block: str | None) -> bool:
@@ -277,18 +277,18 @@ def _print_cpu_generation(done: "CpuGeneration") -> None:
     )
     costs = [("prefill", done.prefill), ("decode", done.decode)]
     columns: Columns = {
-        **{"PHASE": "{[0]}", "TOKENS": "{[1].tokens}", "MS": "{[1].milliseconds:.3f}"},
-        "MS OF PRODUCTS": "{[1].milliseconds_of_products:.3f}",
-        "TOKENS/S": "{[1].tokens_per_second:.1f}",
+        **{"PHASE": "0", "TOKENS": "1.tokens", "MS": "1.milliseconds:.3f"},
+        "MS OF PRODUCTS": "1.milliseconds_of_products:.3f",
+        "TOKENS/S": "1.tokens_per_second:.1f",
         "MB READ": lambda row: f"{row[1].bytes_read / 1e6:.3f}",
         "J": lambda row: f"{sum(row[1].joules.values()):.4f}",
-        "BOUND BY": "{[1].bound}",
+        "BOUND BY": "1.bound",
     }
     print_records([(name, cost) for name, cost in costs if cost is not None], columns)
     print()
     of_matrix = {
-        **{"MATRIX": "{.name}", "COUNT": "{.matrices}", "TILES": "{.tiles:,}"},
-        **{"BYTES/TILE": "{.bytes_per_tile:.1f}", "CYCLES/TILE": "{.cycles_per_tile:.2f}"},
+        **{"MATRIX": "name", "COUNT": "matrices", "TILES": "tiles:,"},
+        **{"BYTES/TILE": "bytes_per_tile:.1f", "CYCLES/TILE": "cycles_per_tile:.2f"},
     }
     print_records(done.matrices, of_matrix)
     for run in done.rtl or ():

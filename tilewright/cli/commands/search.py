@@ -68,14 +68,14 @@ def _print(result: dict[str, Any]) -> None:
         return
     print()
     columns: Columns = {
-        **{"MACHINE": "{[machine]}", "CYCLES": "{[cycles]:.0f}", "MS": "{[milliseconds]:.3f}"},
+        **{"MACHINE": "machine", "CYCLES": "cycles:.0f", "MS": "milliseconds:.3f"},
         **{
-            "SPEED": "{[speedup]:.2f}",
-            "MJ": "{[millijoules]:.3f}",
-            "ENERGY": "{[energy_gain]:.2f}",
+            "SPEED": "speedup:.2f",
+            "MJ": "millijoules:.3f",
+            "ENERGY": "energy_gain:.2f",
         },
         "MEMORY MB": lambda machine: f"{machine['memory_bytes'] / 1e6:.2f}",
-        "MEMORY": "{[memory_gain]:.2f}",
+        "MEMORY": "memory_gain:.2f",
     }
     print_records(result["machines"], columns)
 

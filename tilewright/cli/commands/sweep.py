@@ -100,17 +100,17 @@ def _print_sweep(found: "Sweep", varied: Sequence[str], *, as_json: bool) -> Non
     if as_json:
         print_json(found)
         return
-    columns = {name.upper(): f"{{.parameters[{name}]}}" for name in varied}
-    columns |= {"TECHNOLOGY": "{.technology}", "GOAL": "{.goal}"}
-    columns |= {"AREA UM2": "{.metrics[area][value]:.2f}", "CELLS": "{.metrics[cells][value]}"}
-    columns |= {"REGISTERS": "{.metrics[register_bits][value]}"}
-    columns |= {"DELAY PS": "{.metrics[delay][value]:.1f}"}
+    columns = {name.upper(): f"parameters.{name}" for name in varied}
+    columns |= {"TECHNOLOGY": "technology", "GOAL": "goal"}
+    columns |= {"AREA UM2": "metrics.area.value:.2f", "CELLS": "metrics.cells.value"}
+    columns |= {"REGISTERS": "metrics.register_bits.value"}
+    columns |= {"DELAY PS": "metrics.delay.value:.1f"}
     if any("slack" in result.metrics for result in found.results):
-        columns["SLACK PS"] = "{.metrics[slack][value]:.1f}"
+        columns["SLACK PS"] = "metrics.slack.value:.1f"
     if any("energy" in result.metrics for result in found.results):
-        columns["FJ/MAC"] = "{.metrics[energy][value]:.1f}"
+        columns["FJ/MAC"] = "metrics.energy.value:.1f"
     if any(result.simulation for result in found.results):
-        columns |= {"CASES": "{.simulation[cases]}", "CYCLES": "{.simulation[cycles]}"}
+        columns |= {"CASES": "simulation.cases", "CYCLES": "simulation.cycles"}
     print_records(found.results, columns)
     _print_failures(found.failures, len(found.results) + len(found.failures))
 
@@ -128,11 +128,11 @@ def _print_frontier(
         return
     print(f"{frontier.title}; best marked *")
     columns: Columns = {
-        **{"TECHNOLOGY": "{[technology]}", "DESIGN": "{[spec]}", "GOAL": "{[goal]}"},
-        **{"AREA UM2": "{[area_um2]:.2f}", "DELAY PS": "{[delay_ps]:.1f}"},
-        frontier.unit.upper(): "{[throughput]:.3f}",
+        **{"TECHNOLOGY": "technology", "DESIGN": "spec", "GOAL": "goal"},
+        **{"AREA UM2": "area_um2:.2f", "DELAY PS": "delay_ps:.1f"},
+        frontier.unit.upper(): "throughput:.3f",
         "": lambda point: "*" if point["pareto"] else "",
-        "PAPER": "{[paper]}",
+        "PAPER": "paper",
     }
     print_records(points, columns)
     technologies = {point["technology"] for point in points}

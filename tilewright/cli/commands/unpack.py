@@ -40,12 +40,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(unpacked: "UnpackedFile", with_errors: bool) -> None:
     columns: dict[str, Any] = {
-        "TENSOR": "{[name]}",
+        "TENSOR": "name",
         "SHAPE": lambda tensor: "x".join(map(str, tensor["shape"])),
         "SCHEME": lambda tensor: tensor["scheme"] or "kept",
     }
     if with_errors:
-        columns |= {"MAX ERROR": "{[max_error]:.6g}", "RMS ERROR": "{[rms_error]:.6g}"}
-        columns |= {"SNR DB": "{[snr_db]:.6g}"}
+        columns |= {"MAX ERROR": "max_error:.6g", "RMS ERROR": "rms_error:.6g"}
+        columns |= {"SNR DB": "snr_db:.6g"}
     print_records(unpacked.tensors, columns)
     remark(f"{unpacked.input}: checksums of {len(unpacked.tensors)} tensors match")

@@ -24,11 +24,11 @@ def run(args: argparse.Namespace) -> int:
         print_json(found)
         return 0
     columns = {
-        "FORMAT": "{.name}",
-        "BITS/VALUE": "{.bits_per_value:.3f}",
-        "ACTIVATIONS DB": "{.activation_sqnr_db:.1f}",
-        "WEIGHTS DB": "{.weight_sqnr_db:.1f}",
-        "DOT ERROR %": "{.dot_error_percent:.3f}",
+        "FORMAT": "name",
+        "BITS/VALUE": "bits_per_value:.3f",
+        "ACTIVATIONS DB": "activation_sqnr_db:.1f",
+        "WEIGHTS DB": "weight_sqnr_db:.1f",
+        "DOT ERROR %": "dot_error_percent:.3f",
     }
     print_records(found, columns)
     return 0

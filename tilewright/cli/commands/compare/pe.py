@@ -18,18 +18,18 @@ HELP = "put processing elements on one workload: area, delay, energy, with the p
 EXAMPLE = "tilewright compare pe --tech asap7"
 OWN = ("top", "macs", "cycles", "format")  # what --with goes with
 COLUMNS = {
-    **{"PE": "{.name}", "MAC/CYCLE": "{.macs_per_cycle:.2f}", "AREA UM2": "{.area_um2:.0f}"},
-    **{"DELAY PS": "{.delay_ps:.0f}", "FJ/MAC": "{.energy_fj_per_mac:.1f}"},
-    **{"TOPS/MM2": "{.tops_per_mm2:.3f}", "TOPS/W": "{.tops_per_watt:.2f}"},
-    **{"AREA X": "{.area_x:.2f}", "POWER X": "{.power_x:.2f}"},
-    **{"AREA EFF X": "{.area_efficiency_x:.2f}", "ENERGY EFF X": "{.energy_efficiency_x:.2f}"},
-    **{"RANDOM FJ": "{.random_fj_per_mac:.1f}", "ZERO FJ": "{.zero_fj_per_mac:.1f}"},
-    **{"DIE UM2": "{.die_um2:.0f}", "LAYOUT PS": "{.layout_ps:.0f}"},
-    "LAYOUT FJ": "{.layout_fj_per_mac:.1f}",
+    **{"PE": "name", "MAC/CYCLE": "macs_per_cycle:.2f", "AREA UM2": "area_um2:.0f"},
+    **{"DELAY PS": "delay_ps:.0f", "FJ/MAC": "energy_fj_per_mac:.1f"},
+    **{"TOPS/MM2": "tops_per_mm2:.3f", "TOPS/W": "tops_per_watt:.2f"},
+    **{"AREA X": "area_x:.2f", "POWER X": "power_x:.2f"},
+    **{"AREA EFF X": "area_efficiency_x:.2f", "ENERGY EFF X": "energy_efficiency_x:.2f"},
+    **{"RANDOM FJ": "random_fj_per_mac:.1f", "ZERO FJ": "zero_fj_per_mac:.1f"},
+    **{"DIE UM2": "die_um2:.0f", "LAYOUT PS": "layout_ps:.0f"},
+    "LAYOUT FJ": "layout_fj_per_mac:.1f",
 }
 CLAIMS = {
-    **{"PAPER SAYS": "{.name}", "PAPER": "{.shown}", "HERE": "{.measured:.2f}"},
-    "DEVIATION %": "{.deviation_percent:+.0f}",
+    **{"PAPER SAYS": "name", "PAPER": "shown", "HERE": "measured:.2f"},
+    "DEVIATION %": "deviation_percent:+.0f",
 }
 
 

@@ -58,9 +58,9 @@ def _print(done: "MachineLayerRun", verdict: str) -> None:
         f" on {done.block}: memory, counters and cycles {verdict}\n"
     )
     columns: Columns = {
-        **{"TOKEN": "{.first}", "TOKENS": "{.tokens}", "INSTRUCTIONS": "{.instructions:,}"},
-        **{"CYCLES": "{.counters[cycles]:,}", "LINES READ": "{.counters[lines_read]:,}"},
-        "LINES WRITTEN": "{.counters[lines_written]:,}",
+        **{"TOKEN": "first", "TOKENS": "tokens", "INSTRUCTIONS": "instructions:,"},
+        **{"CYCLES": "counters.cycles:,", "LINES READ": "counters.lines_read:,"},
+        "LINES WRITTEN": "counters.lines_written:,",
         "EQUAL": lambda step: step.equal,
     }
     print_records(done.steps, columns)
