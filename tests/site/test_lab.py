@@ -46,7 +46,7 @@ def rows(lab, data):
 def test_points_of_the_page_are_answers_of_the_model(lab, data, rows):
     assert data["axes"] == {name: list(values) for name, values in lab.axes.items()}
     rng = np.random.default_rng(1)
-    for at in zip(*(rng.integers(0, size, 20) for size in rows.shape[:-1]), strict=True):
+    for at in zip(*(rng.integers(0, size, 10) for size in rows.shape[:-1]), strict=True):
         point = {name: values[k] for (name, values), k in zip(lab.axes.items(), at, strict=True)}
         found = ask(lab.question(point))
         others = sum(found.ms_by_part.get(part, 0) for part in OTHER_PARTS)
