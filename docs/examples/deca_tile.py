@@ -24,7 +24,8 @@ async def memory(context):
     while True:
         _, _, asked, line = await context.tick().sample(request.valid, request.payload)
         context.set(pe.mem_response.valid, asked & ~line.prefetch)
-        data = int.from_bytes(image.line(line.line), "little")
+        start = 64 * line.line - image.base
+        data = int.from_bytes(image.content[start : start + 64].tobytes(), "little")
         context.set(pe.mem_response.p, {"tag": line.tag, "error": 0, "data": data})
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.claims import find_claim
 from tilewright.claims.deca import HBM, _rate, prefetch_rate
-from tilewright.golden.params.deca import DecaParams
+from tilewright.golden.params.deca import LUT_ENTRIES, TILE_BYTES, DecaParams
 from tilewright.sim.calibration import other_choice
 from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.scheme import resolve_weight_scheme
@@ -54,3 +54,13 @@ def test_one_tile_in_flight_in_a_loader_is_slower_without_a_prefetcher():
     with other_choice("port"):
         assert prefetch_rate("none", 0) < 0.6 * ours
         assert prefetch_rate("deca", 1) == pytest.approx(prefetch_rate("deca", 5), rel=0.01)
+
+
+def test_memories_of_a_pe_have_the_printed_sizes():
+    """A tile output is one tile of 1 KB; the printed 2 KB are explained in docs/deca.md."""
+    p, printed = DecaParams.preset("paper"), find_claim("deca.table3.bytes").numbers
+    lines = {"sqq": p.sqq_lines, "bitmask_queue": p.mask_queue_lines}
+    lines["scale_queue"] = p.scale_queue_lines
+    sizes = {name: count * p.line_bytes for name, count in lines.items()}
+    sizes |= {"tout": 2 * TILE_BYTES, "big_lut": 2 * LUT_ENTRIES}
+    assert sizes.items() <= printed.items()
