@@ -14,7 +14,7 @@ def measure_cycles(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the cycles per tile with data present, by block: ``block`` or every preset of DECA.
 
-    Each row is that of :mod:`tilewright.verify.deca.cycles`: a format and a density, and the mean
+    Each row is that of ``tilewright.verify.deca.cycles``: a format and a density, and the mean
     cycles as measured, by the golden model for these tiles, and by the closed form.
     """
     options = {"cases": cases, "optimize": "-O1" if cases > LONG else "-O0"}
