@@ -44,7 +44,7 @@ def number(value: float) -> str:
 
 
 def cell(record: Any, column: Column) -> Any:
-    """What a column has of a record: a function's value, or that of a key or an attribute.
+    """Return a column's cell of a record: a function's value, or that of a key or an attribute.
 
     Dots lead further, and a format may follow, as in ``metrics.delay.value:.1f``. None is what a
     record lacks.

@@ -61,7 +61,7 @@ def options_of(args: argparse.Namespace, target: str) -> "Options":
 
 
 def _weights(text: str, has_group: bool) -> dict[str, Any]:
-    """What ``--weights`` asks for: bits, or a format of the user's own, which has a group."""
+    """Read ``--weights``: bits, or a format of the user's own, which has a group."""
     from tilewright.golden.formats import is_own, resolve_format
 
     if text in ("4", "8"):

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tilewright.studies.runs.program import ProgramRun
     from tilewright.studies.runs.simulation import Simulation
 
-DECA_LATENCY = 100  # cycles of a server's memory, as those of ``DecaMemory`` are
-
 
 def add_simulation(parser: argparse.ArgumentParser, default: str) -> None:
     """Add the options of every workload; without ``--block`` it runs on ``default``."""
@@ -72,11 +70,6 @@ def finish_layer(
     verdict = "equal golden's" if run.equal else "DIFFER from golden's"
     print_json(run) if args.json else show(run, verdict)
     return 0 if run.equal else 1
-
-
-def yes_or_no(value: bool) -> str:
-    """Return the word for a table."""
-    return "yes" if value else "no"
 
 
 def add_program(parser: argparse.ArgumentParser, machine: str) -> None:

@@ -272,7 +272,7 @@ class StreamCase(Limited):
     """Tiles of one scheme, the memory below the PE and its core."""
 
     scheme: str = "bf8"  # as of ``tilewright pack``
-    # Share of weights kept, None: all, below 0: random in each tile.
+    # Share of nonzero weights; None: all, below 0: random in each tile.
     density: Annotated[float | None, Limit("0..1", lambda d: d is None or d <= 1)] = None
     tiles: Annotated[int, within(1, 1 << 20)] = 200
     seed: int = 1
