@@ -2,27 +2,14 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tilewright.base.console import print_json, show
 from tilewright.base.errors import CommandError
 from tilewright.base.table import Column, Table, cell
 from tilewright.cli.options import option
-from tilewright.cli.workloads import add_simulation, simulation_of
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a workload."""
-
-    data: Any  # as JSON
-    table: Table  # for people
-    heading: str = ""  # above it
-    equal: bool = True  # whether everything equals golden's
-    record: dict[str, Any] = field(default_factory=dict)  # what is written down, with its command
-    options: str = ""  # of that command
+from tilewright.cli.workloads import UPDATE, Outcome, add_simulation, finish, simulation_of
 
 
 @dataclass(frozen=True)
@@ -45,19 +32,7 @@ class Workload:
 
     def run(self, args: argparse.Namespace) -> int:
         """Print the outcome and write it down if asked to; return the exit code."""
-        done = self.work(args)
-        if getattr(args, "update_record", False):
-            from tilewright.studies.measured import write_measured
-
-            command = f"tilewright simulate {self.NAME} {done.options}--update-record"
-            write_measured(self.NAME.replace(".", "_"), {"command": command} | done.record)
-        if args.json:
-            print_json(done.data)
-        else:
-            if done.heading:
-                print(f"{done.heading}\n")
-            show(done.table)
-        return 0 if done.equal else 1
+        return finish(args, self.NAME, self.work(args))
 
 
 def _values(record: Any, columns: Mapping[str, Column]) -> Table:
@@ -253,7 +228,6 @@ def _require_every_preset(args: argparse.Namespace) -> None:
 
 
 LATENCY = ("--latency CYCLES", "latency of the memory", 100)
-UPDATE = ("--update-record", "write the outcome to the record that the report shows")
 SCHEME = ("--scheme SCHEME", "weight format, as for tilewright pack", "bf8")
 DENSITY = ("--density D", "share of nonzero weights [all]", None, float)
 

@@ -1,11 +1,12 @@
 """Common parts of the workloads of ``tilewright simulate``: options, and how they end."""
 
 import argparse
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.base.console import print_json, print_table
+from tilewright.base.console import print_json, print_table, show
+from tilewright.base.table import Table
 from tilewright.cli.options import adder
 from tilewright.golden.machine.moves import LATENCY
 
@@ -31,45 +32,38 @@ def simulation_of(args: argparse.Namespace) -> "Simulation":
     return Simulation(args.simulator, args.seed, args.waves, getattr(args, "host", "cocotb"))
 
 
-def add_latency(parser: argparse.ArgumentParser, default: int = LATENCY) -> None:
-    """Add ``--latency``."""
-    adder(parser)("--latency CYCLES", "latency of the memory", default, type=int)
+UPDATE = ("--update-record", "write the outcome to the record that the report shows")
 
 
-def add_update_record(parser: argparse.ArgumentParser) -> None:
-    """Add ``--update-record``."""
-    adder(parser)("--update-record", "write the outcome to the record that the report shows")
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a workload."""
+
+    data: Any  # as JSON
+    table: Table  # for people
+    heading: str = ""  # above it
+    equal: bool = True  # whether everything equals golden's
+    record: dict[str, Any] = field(default_factory=dict)  # what is written down, with its command
+    options: str = ""  # of that command
 
 
-def add_layer(parser: argparse.ArgumentParser, latency: int = LATENCY) -> None:
-    """Add the options of a workload on one decoder layer of a language model."""
-    add = adder(parser)
-    add("--model MODEL", "GGUF file, Hugging Face folder or name", "smollm2")
-    add("--layer L", "layer of the model", 0)
-    add_latency(parser, latency)
-    add_update_record(parser)
+def finish(args: argparse.Namespace, name: str, done: Outcome, record: str = "") -> int:
+    """Print the outcome and write it down if asked to; return the exit code.
 
-
-def finish_layer(
-    args: argparse.Namespace,
-    name: str,
-    options: str,
-    run: Any,
-    show: Callable[[Any, str], None],
-    record: str | None = None,
-) -> int:
-    """Print the result of workload ``name`` and write it down if asked to; return the exit code.
-
-    ``options`` make the same run again. ``show`` prints for people, given a verdict in words.
+    The ``record`` is called as the workload ``name``, unless said otherwise.
     """
-    if args.update_record:
+    if getattr(args, "update_record", False):
         from tilewright.studies.measured import write_measured
 
-        command = f"tilewright simulate {name} {options} --update-record"
-        write_measured(record or name.replace(".", "_"), {"command": command, **vars(run)})
-    verdict = "equal golden's" if run.equal else "DIFFER from golden's"
-    print_json(run) if args.json else show(run, verdict)
-    return 0 if run.equal else 1
+        command = f"tilewright simulate {name} {done.options}--update-record"
+        write_measured(record or name.replace(".", "_"), {"command": command} | done.record)
+    if args.json:
+        print_json(done.data)
+    else:
+        if done.heading:
+            print(f"{done.heading}\n")
+        show(done.table)
+    return 0 if done.equal else 1
 
 
 def add_program(parser: argparse.ArgumentParser, machine: str) -> None:
@@ -89,7 +83,7 @@ def add_program(parser: argparse.ArgumentParser, machine: str) -> None:
         " for long programs",
         "cocotb",
     )
-    add_latency(parser)
+    add("--latency CYCLES", "latency of the memory", LATENCY)
     add_simulation(parser, f"{machine}:small")
 
 

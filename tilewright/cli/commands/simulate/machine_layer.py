@@ -2,19 +2,11 @@
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from tilewright.base.table import Table
 from tilewright.cli.options import adder
-from tilewright.cli.tables import Columns, print_records
-from tilewright.cli.workloads import (
-    add_layer,
-    add_simulation,
-    finish_layer,
-    simulation_of,
-)
-
-if TYPE_CHECKING:
-    from tilewright.studies.runs.machine_layer import MachineLayerRun
+from tilewright.cli.workloads import UPDATE, Outcome, add_simulation, finish, simulation_of
+from tilewright.golden.machine.moves import LATENCY
 
 NAME = "machine.layer"
 HELP = "a decoder layer of a real model on Anda or Harmonia: a prompt, then token by token"
@@ -27,7 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = adder(parser)
     add("--tokens N", "tokens of the text, a sixteenth of them decoded one by one", 104)
     add("--steps N", "run the last N steps", 8)
-    add_layer(parser)
+    add("--model MODEL", "GGUF file, Hugging Face folder or name", "smollm2")
+    add("--layer L", "layer of the model", 0)
+    add("--latency CYCLES", "latency of the memory", LATENCY)
+    add(*UPDATE)
     add_simulation(parser, "harmonia")
 
 
@@ -46,21 +41,18 @@ def run(args: argparse.Namespace) -> int:
         latency=args.latency,
         simulation=simulation,
     )
-    options = f"--block {block} --tokens {args.tokens} --steps {len(done.steps)}"
-    options += f" --latency {args.latency}"
-    record = f"{block.partition(':')[0]}_layer"
-    return finish_layer(args, NAME, options, done, _print, record)
-
-
-def _print(done: "MachineLayerRun", verdict: str) -> None:
-    print(
+    verdict = "equal golden's" if done.equal else "DIFFER from golden's"
+    heading = (
         f"layer {done.layer} of {done.model}, {done.tokens} tokens"
-        f" on {done.block}: memory, counters and cycles {verdict}\n"
+        f" on {done.block}: memory, counters and cycles {verdict}"
     )
-    columns: Columns = {
+    columns = {
         **{"TOKEN": "first", "TOKENS": "tokens", "INSTRUCTIONS": "instructions:,"},
         **{"CYCLES": "counters.cycles:,", "LINES READ": "counters.lines_read:,"},
-        "LINES WRITTEN": "counters.lines_written:,",
-        "EQUAL": lambda step: step.equal,
+        **{"LINES WRITTEN": "counters.lines_written:,", "EQUAL": "equal"},
     }
-    print_records(done.steps, columns)
+    options = f"--block {block} --tokens {args.tokens} --steps {len(done.steps)}"
+    options += f" --latency {args.latency} "
+    table = Table.of(done.steps, columns)
+    outcome = Outcome(done, table, heading, done.equal, vars(done), options)
+    return finish(args, NAME, outcome, f"{block.partition(':')[0]}_layer")
