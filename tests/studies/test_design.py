@@ -40,3 +40,20 @@ def test_a_step_that_cannot_be_made_leaves_its_reason(monkeypatch):
     assert figures["area"].kind == "from a netlist, asap7"
     assert figures["model"].shown == "not done"
     assert figures["model"].note.startswith("no system has a popcount")
+
+
+@pytest.mark.parametrize(
+    ("block", "kind", "note"),
+    [
+        ("harmonia,rows=4,columns=8", "predicted, programs", "bound by "),
+        ("harmonia:small,columns=8", "predicted, formula", "formula only: head_dim is 64"),
+    ],
+)
+def test_a_token_is_that_of_programs_or_says_why_not(block, kind, note, monkeypatch):
+    from tilewright.studies import design as steps
+
+    for step in ("_verilog", "_lint", "_cells", "_simulation"):
+        monkeypatch.setattr(steps, step, lambda *_: iter(()))
+    monkeypatch.setattr(steps, "block_verilog", lambda block: "")
+    token, _ = design(block).figures
+    assert (token.name, token.kind) == ("token", kind) and note in token.note

@@ -233,6 +233,8 @@ def _model(params: BlockParams, model: str) -> Iterator[Figure]:
         raise ValueError(f"no system has a {params.block}; {known} run models")
     found: Any = ask(Question(model=model, block=params))
     kind = f"predicted, {found.kind}"
+    why_formula = (r for r in found.remarks if r.startswith("formula only"))
     note = f"{model}, batch 1, context {found.context}, bound by {found.bound}"
+    note = "; ".join((note, *why_formula))
     yield Figure("token", found.tokens_per_second, "tokens/s", kind, note)
     yield Figure("energy of a token", 1e3 * found.joules_per_token, "mJ", kind)
