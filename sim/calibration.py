@@ -33,7 +33,7 @@ OPEN = {  # name -> the other way
     "logic": "area of logic alone, without memories",
     "memories": "memories of a DECA as large as printed",
     "activity": "the scheme with which a DECA takes the most power",
-    "port": "one tile in flight in each of DECA's loaders",
+    "loaders": "DECA's loaders with one tile and a prefetcher each",
 }
 F = TypeVar("F", bound=Callable[..., object])
 _CLEAR: list[Callable[[], None]] = []  # of every function whose results follow constants or inputs

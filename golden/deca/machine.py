@@ -301,22 +301,24 @@ class _Run:
 
 
 class _Prefetcher:
-    """One prefetcher for both loaders."""
+    """One prefetcher for both loaders, or one for each and their common port."""
 
-    def __init__(self, params: DecaParams, tiles: int):
-        self.params, self.tiles = params, tiles
-        self.runs = [_Run() for _ in STRUCTURES]
-        self.observed: deque[tuple[int, list[tuple[int, ...]]]] = deque()
+    def __init__(self, params: DecaParams, degree: int):
+        self.params, self.tiles = params, params.tiles_per_degree * degree
+        self.runs = [_Run() for _ in range(params.prefetchers) for _ in STRUCTURES]
+        self.observed: deque[tuple[int, list[tuple[_Run, tuple[int, ...]]]]] = deque()
         self.line, self.source = 0, -1
         self.asked, self.asked_source, self.held = 0, -1, 0
         self.turn = 0  # structures from this one on go first
         self.active = False
 
-    def observe(self, cycle: int, tile: Tile) -> None:
-        """Show a tile to the prefetcher."""
+    def observe(self, cycle: int, loader: int, tile: Tile) -> None:
+        """Show a tile to the prefetcher of a loader; at most one in a cycle."""
+        first = loader % self.params.prefetchers * len(STRUCTURES)
+        runs = self.runs[first : first + len(STRUCTURES)]
         found = [
-            run.measure(self.params, base, length, self.tiles)
-            for run, base, length in zip(self.runs, tile.bases, tile.lengths, strict=True)
+            (run, run.measure(self.params, base, length, self.tiles))
+            for run, base, length in zip(runs, tile.bases, tile.lengths, strict=True)
         ]
         self.observed.append((cycle, found))
         self.active = True
@@ -358,14 +360,14 @@ class _Prefetcher:
         elif ready:
             self.asked_source = -1
         if settled is not None:
-            for run, (_, _, _, last) in zip(runs, settled, strict=True):
+            for run, (_, _, _, last) in settled:
                 run.pending = max(0, last - run.high)
         if placed is not None:
-            for run, (starts, _, end, _) in zip(runs, placed, strict=True):
+            for run, (starts, _, end, _) in placed:
                 if starts or end > run.high:
                     run.high = end
         if counted is not None:
-            for run, (starts, first, _, _) in zip(runs, counted, strict=True):
+            for run, (starts, first, _, _) in counted:
                 if starts:
                     run.low = first
         if not self.observed and self.source < 0 and self.asked_source < 0:
@@ -380,11 +382,10 @@ class PE:
     ``take_result``, and reads rows that are ``full``; all of it between two calls of ``step``.
     """
 
-    def __init__(self, params: DecaParams, memory: L2Memory, degree: int = 0, ahead: int = 2):
+    def __init__(self, params: DecaParams, memory: L2Memory, degree: int = 0):
         self.params, self.memory = params, memory
         self.loaders = [_Loader(params) for _ in range(params.loaders)]
-        self.prefetcher = _Prefetcher(params, ahead * degree)
-        self.prefetcher_degree = degree
+        self.prefetcher = _Prefetcher(params, degree)
         self.requests: list[tuple[int, int, int]] = []  # cycle, line, loader or -1 for a prefetch
         self.out: tuple[int, int, list[int]] | None = None  # line, loader, entry
         self.preferred = 0
@@ -400,9 +401,12 @@ class PE:
         commands: Sequence[tuple[int, Tile]] = (),
         results: Sequence[int] = (),
         reads: Sequence[tuple[int, int]] = (),
-        observed: Sequence[Tile] = (),
+        observed: Sequence[tuple[int, Tile]] = (),
     ) -> None:
-        """One cycle, in which loaders take ``commands``, ``results`` are taken and rows read."""
+        """One cycle, in which loaders take ``commands``, ``results`` are taken and rows read.
+
+        The prefetcher is shown what is ``observed``: a tile, and its loader if it is known.
+        """
         loaders = self.loaders
         answered = self.answers.pop(cycle, None)
         if answered is not None:
@@ -441,8 +445,8 @@ class PE:
             self.done[k] |= final
         for k, tile in commands:
             loaders[k].take(tile)
-        for tile in observed:
-            self.prefetcher.observe(cycle, tile)
+        for k, tile in observed:
+            self.prefetcher.observe(cycle, k, tile)
 
     def next_event(self, cycle: int) -> int:
         """The first cycle after ``cycle`` in which anything can move, if the core does nothing."""

@@ -29,7 +29,8 @@ def predict_prefetches(
     """Lines prefetched after each command, ascending, when there is time for all of them.
 
     ``commands`` are columns of ``params.command_fields`` in the order in which the prefetcher sees
-    them.
+    them. With a prefetcher for each loader ``loader`` is one more column: each has runs of its own
+    loader's tiles, whose next ``degree`` it expects.
 
     A structure's tile continues a run when its base lies 0 to ``params.max_prefetch_stride`` bytes
     above the one before; the next tiles, ``degree`` for each loader, are expected at the same
@@ -40,21 +41,23 @@ def predict_prefetches(
     space do not exist.
     """
     end_of_memory = 1 << params.line_address_bits
-    runs: dict[str, _Run] = {}
+    runs: dict[tuple[int, str], _Run] = {}
+    loaders = commands["loader"] if params.prefetchers > 1 else np.zeros_like(commands["data_base"])
     result = []
-    for k in range(len(commands["data_base"])):
+    for k, loader in enumerate(loaders.tolist()):
         wanted = {}
         for name in STRUCTURES:
             base, length = (int(commands[f"{name}_{field}"][k]) for field in ("base", "length"))
             tile = _Run(base, length, params.line_bytes)
-            run = runs.pop(name, None)
+            run = runs.pop((loader, name), None)
             if not length:
                 continue
             stride = base - run.base if run else -1
             if run and 0 <= stride <= params.max_prefetch_stride:
                 tile.low, tile.high = run.low, max(run.high, tile.high)
-                wanted[name] = tile.line_behind(base + params.loaders * degree * stride + length)
-            runs[name] = tile
+                tiles = params.tiles_per_degree * degree
+                wanted[loader, name] = tile.line_behind(base + tiles * stride + length)
+            runs[loader, name] = tile
         lines: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
         for name, end in wanted.items():
             ahead = np.arange(runs[name].high, min(end, end_of_memory), dtype=np.uint64)

@@ -54,7 +54,7 @@ def stream_by_stores(
             commands.append((store % params.loaders, tiles[store]))
         results = [k for k, done in enumerate(pe.done) if done]
         reads = [] if read is None else [(read[0] % params.loaders, read[1])]
-        pe.step(cycle, commands, results, reads, [tile for _, tile in commands])
+        pe.step(cycle, commands, results, reads, commands)
         for k in results:
             times.ended[host.result(cycle, k)] = cycle
         if commands:

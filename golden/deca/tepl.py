@@ -56,7 +56,9 @@ class TeplUnit:
             k, entry = self.offer
             commands.append((k, entry.tile))
         reads = [] if self.ask is None else [self.ask]
-        observed = [] if self.new is None else [self.new.tile]
+        observed = commands
+        if pe.params.prefetchers == 1:  # it needs no loader
+            observed = [] if self.new is None else [(0, self.new.tile)]
         choice = self._choose()
         goes = self._issue()
         # The unit's decisions depend on registers before this cycle.

@@ -195,6 +195,7 @@ class DecaParams(BlockParams):
         "paper": {},
         "small": {"lanes": 8, "luts": 4},
         "large": {"lanes": 64, "luts": 64},
+        "as_published": {"port_commands": 1, "prefetchers": 2},
     }
 
     lanes: Annotated[int, one_of(8, 16, 32, 64)] = 32  # W: elements of one vector operation
@@ -206,6 +207,7 @@ class DecaParams(BlockParams):
     address_bits: Annotated[int, within(16, 64)] = 48  # virtual byte address
     tepl_entries: Annotated[int, within(2, 64)] = 8
     port_commands: Annotated[int, within(1, 8)] = 3  # TEPLs at a loader: fetched, leaving, in TOut
+    prefetchers: Annotated[int, one_of(1, 2)] = 1  # one for both loaders, or one for each
 
     loaders: ClassVar[int] = 2
     line_bytes: ClassVar[int] = ROW_BYTES
@@ -254,6 +256,11 @@ class DecaParams(BlockParams):
     def tag_bits(self) -> int:
         """Loader, CAM entry, and a generation bit that tells a late answer from a new one."""
         return 2 + (self.cam_entries - 1).bit_length()
+
+    @property
+    def tiles_per_degree(self) -> int:
+        """Tiles that a prefetcher looks ahead for each one of its degree."""
+        return self.loaders // self.prefetchers
 
     def lookups(self, code_bits: int) -> int:
         """Lq: codes one cycle can look up.

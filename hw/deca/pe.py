@@ -74,6 +74,7 @@ class DecaPE(Unit[DecaParams]):
         self, m: Module, registers: Registers, loaders: list[Loader], prefetcher: Prefetcher
     ) -> None:
         """Ports and registers to the loaders; one command a cycle, since the prefetcher sees it."""
+        p = self.params
         m.d.comb += prefetcher.degree.eq(registers.degree)
         seen = prefetcher.observe
         if self.hint is not None:
@@ -95,6 +96,8 @@ class DecaPE(Unit[DecaParams]):
             if self.hint is None:
                 with m.If(takes):
                     m.d.comb += seen.valid.eq(1)
+                    if p.prefetchers > 1:
+                        m.d.comb += seen.loader.eq(k)
                     for name in STRUCTURES:
                         m.d.comb += [
                             seen.command[name].base.eq(given.p[f"{name}_base"]),

@@ -1,5 +1,9 @@
 """Prefetcher: asks for the lines of tiles that no command has named yet."""
 
+from functools import reduce
+from itertools import product
+from operator import or_
+
 from amaranth import Cat, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -10,8 +14,12 @@ from tilewright.hw.deca.load_unit import locations_layout, request_layout
 
 
 def observation(params: DecaParams) -> wiring.Signature:
-    """How a prefetcher is shown where a tile lies; ``valid`` for one cycle."""
-    return wiring.Signature({"valid": Out(1), "command": Out(locations_layout(params))})
+    """How a prefetcher is shown where a tile lies; ``valid`` for one cycle.
+
+    Where each loader has a prefetcher, ``loader`` is that of the tile.
+    """
+    loader = {"loader": Out(range(params.loaders))} if params.prefetchers > 1 else {}
+    return wiring.Signature({"valid": Out(1), "command": Out(locations_layout(params)), **loader})
 
 
 class Run(wiring.Component):
@@ -20,7 +28,7 @@ class Run(wiring.Component):
     A tile, shown for one cycle by ``observe``, continues the run when its base lies 0 to
     ``params.max_prefetch_stride`` bytes above the one before; otherwise it starts a run. A tile
     of length 0 ends the run. When a tile continues it, the lines up to the end of the last of the
-    ``degree`` times ``params.loaders`` tiles after it, the same distance apart and of the same
+    ``degree`` times ``params.tiles_per_degree`` tiles after it, the same distance apart and of the same
     length, are ``pending``.
 
     Every line of [``low``, ``next``) was part of a tile of the run or offered as ``next``, or lies
@@ -59,7 +67,7 @@ class Run(wiring.Component):
         # Progress of a tile: seen, measured, looked ahead, counted, placed, settled.
         stages = Signal(6)
         m.d.sync += stages.eq(Cat(self.observe, stages))
-        most = p.loaders * p.max_prefetch_degree * p.max_prefetch_stride // p.line_bytes + 1
+        most = p.tiles_per_degree * p.max_prefetch_degree * p.max_prefetch_stride // p.line_bytes + 1
         self._measure(m, stages)
         end, reach, fresh = self._look_ahead(m, stages, most)
 
@@ -143,7 +151,7 @@ class Run(wiring.Component):
                 after.eq(line[split:] + 1),
                 starts_counted.eq(starts_ahead),
                 to_end.eq(span >> byte_bits),
-                to_reach.eq(((ones + (fours << 2)) * p.loaders + span) >> byte_bits),
+                to_reach.eq(((ones + (fours << 2)) * p.tiles_per_degree + span) >> byte_bits),
             ]
 
         end = _register(len(self.next), "end")
@@ -191,17 +199,15 @@ def _short_distance(low: Value, high: Value, bits: int) -> tuple:
 
 
 class Prefetcher(wiring.Component):
-    """One prefetcher for both loaders, which share its view of where the tiles lie.
+    """One prefetcher for both loaders, or one for each with a common port.
 
-    ``observe`` shows it every tile, in their order; ``degree`` is how many tiles of each loader it
-    looks ahead, 0 to ``params.max_prefetch_degree``, so that with two loaders it reaches twice as
-    many tiles of the stream. Each structure has a :class:`Run` of its own; their lines are
-    requested in turn. A line inside the run of another structure is skipped: on the border of two
-    structures, or where they alternate in memory, it would be requested twice.
-    ``tilewright.golden.deca.prefetch`` says which lines result.
-
-    The paper draws a prefetcher per loader, whose degree counts that loader's own tiles; two would
-    both ask for the line on the border of two tiles that went to different loaders.
+    ``observe`` shows every tile, in their order; ``degree`` is how many tiles of each loader are
+    looked ahead, 0 to ``params.max_prefetch_degree``, so that one prefetcher for two loaders
+    reaches twice as many tiles. Each structure has a :class:`Run` of its own, and with a prefetcher
+    for each loader one for each of them; their lines are requested in turn. A line inside another
+    run is skipped: on the border of two structures, where they alternate in memory, or between two
+    tiles of a loader, it would be requested twice. ``tilewright.golden.deca.prefetch`` says which
+    lines result.
 
     Timing: at most one line a cycle, the first one nine cycles after its tile was shown. A line on
     its way to ``request``, or waiting there, is not withdrawn when a command asks for it in the
@@ -220,23 +226,26 @@ class Prefetcher(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        ways = len(STRUCTURES)
+        p, shown = self.params, self.observe
         runs = []
-        for name in STRUCTURES:
-            m.submodules[name] = run = Run(self.params)
+        for loader, name in product(range(p.prefetchers), STRUCTURES):
+            own = p.prefetchers > 1
+            m.submodules[f"{name}{loader}" if own else name] = run = Run(p)
             m.d.comb += [
-                run.observe.eq(self.observe.valid),
-                run.base.eq(self.observe.command[name].base),
-                run.length.eq(self.observe.command[name].length),
+                run.observe.eq(shown.valid & (shown.loader == loader) if own else shown.valid),
+                run.base.eq(shown.command[name].base),
+                run.length.eq(shown.command[name].length),
                 run.degree.eq(self.degree),
             ]
             runs.append(run)
+        ways = len(runs)
+        settling = reduce(or_, (run.settling for run in runs[:: len(STRUCTURES)]))
 
         # A line passes two registers: `line` is compared with the runs, `asked` waits at the port.
-        # Lines and runs move together, so of two structures that reach the same line only the
-        # second one finds it in the other's run.
+        # Lines and runs move together, so of two runs that reach the same line only the second
+        # one finds it in the other.
         line, source = Signal.like(runs[0].next), Signal(ways)
-        asked, asked_source = Signal(self.params.line_address_bits), Signal(ways)
+        asked, asked_source = Signal(p.line_address_bits), Signal(ways)
         held = Signal(ways)  # runs that hold the line asked for
         moves = Signal()
         twice = (held & ~asked_source).any()
@@ -244,7 +253,7 @@ class Prefetcher(wiring.Component):
             self.request.valid.eq(asked_source.any() & ~twice),
             self.request.p.line.eq(asked),
             self.request.p.prefetch.eq(1),
-            moves.eq((~self.request.valid | self.request.ready) & ~runs[0].settling),
+            moves.eq((~self.request.valid | self.request.ready) & ~settling),
         ]
 
         pending, turn = Signal(ways), Signal(ways, init=1)

@@ -23,13 +23,16 @@ class DecaTepl(Unit[DecaTeplParams]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.tepl = tepl = TeplUnit(self.params)
-        m.submodules.pe = pe = DecaPE(self.params.pe, foretold=True)
+        # A prefetcher of one loader sees its commands, as only then the loader is known.
+        foretold = self.params.prefetchers == 1
+        m.submodules.pe = pe = DecaPE(self.params.pe, foretold=foretold)
         for name in JOINED:
             connect(m, getattr(tepl, name), getattr(pe, name))
         for port in (*self.params.tepl_inputs, *self.params.tepl_outputs):
             connect(m, flipped(getattr(self, port.name)), getattr(tepl, port.name))
         for name in ("mem_request", "mem_response", "mmio_request", "mmio_response"):
             connect(m, flipped(getattr(self, name)), getattr(pe, name))
-        connect(m, tepl.hint, flipped(pe.hint))
+        if foretold:
+            connect(m, tepl.hint, flipped(pe.hint))
         m.d.comb += [pe.squash.eq(tepl.squash), tepl.open.eq(pe.open), tepl.rows.eq(pe.rows)]
         return m

@@ -17,10 +17,10 @@ class OneLoader(DecaParams):
 PARAMS = OneLoader()
 
 
-def prefetches(degree, params=PARAMS, **tiles):
+def prefetches(degree, params=PARAMS, loader=(), **tiles):
     """``tiles``: base and length of each structure's tiles, one pair per command."""
     count = len(next(iter(tiles.values())))
-    commands = {}
+    commands = {"loader": np.array(loader)}
     for name in STRUCTURES:
         pairs = np.array(tiles.get(name, [(0, 0)] * count), dtype=np.uint64)
         commands[f"{name}_base"], commands[f"{name}_length"] = pairs.T
@@ -39,6 +39,18 @@ def test_the_degree_counts_the_tiles_of_each_loader():
     tiles = [(272 * k, 272) for k in range(3)]
     for degree in range(4):
         assert prefetches(degree, DecaParams(), data=tiles) == prefetches(2 * degree, data=tiles)
+
+
+def test_prefetchers_of_two_loaders_count_their_own_tiles():
+    """Tiles of two lines each: neither asks for what the other has asked for."""
+    each = DecaParams(prefetchers=2)
+    tiles = [(128 * k, 128) for k in range(5)]
+    # The first one expects tile 4 in lines 8 and 9; tile 3 between them is for both.
+    taking_turns = prefetches(1, each, data=tiles, loader=[0, 1, 0, 1, 0])
+    assert taking_turns == [[], [], [6, 7, 8, 9], [10, 11], [12, 13]]
+    in_pairs = prefetches(1, each, data=tiles, loader=[0, 0, 1, 1, 0])
+    assert in_pairs == [[], [4, 5], [], [8, 9], [*range(10, 16)]]
+    assert prefetches(2, each, data=tiles, loader=[1] * 5) == prefetches(2, data=tiles)
 
 
 def test_a_line_that_was_prefetched_or_read_is_not_prefetched():

@@ -45,7 +45,14 @@ def random_cases(block: str, seed: int, count: int, tiles: int) -> list[StreamCa
     return cases
 
 
-@pytest.mark.parametrize("block", ["deca", "deca_tepl:small"])  # builds of test_deca.py
+EACH = "port_commands=1,prefetchers=2,sqq_lines=2"  # loaders as published, and the least SQQ
+
+
+@pytest.mark.parametrize(
+    "block",
+    # The first two are builds of test_deca.py.
+    ["deca", "deca_tepl:small", f"deca_tepl:small,{EACH}"],
+)
 def test_the_model_is_the_rtl(block):
     for run in measure_streams(block, random_cases(block, 1, 6, 30)):
         assert run.equal, run.case
@@ -54,7 +61,11 @@ def test_the_model_is_the_rtl(block):
 @pytest.mark.full
 @pytest.mark.parametrize(
     "block",
-    [*("deca", "deca:small", "deca:large"), *("deca_tepl", "deca_tepl:small", "deca_tepl:large")],
+    [
+        f"{block}{size}"
+        for block in ("deca", "deca_tepl")
+        for size in ("", ":small", ":large", ":as_published", f":small,{EACH}")
+    ],
 )
 def test_the_model_is_the_rtl_on_many_streams(block):
     for run in measure_streams(block, random_cases(block, 2, 40, 100)):

@@ -47,9 +47,9 @@ def _layer(system: str, engine: str, scheme: str, rows: int) -> GemmTime:
     return gemm(SYSTEMS[system], engine, resolve_weight_scheme(scheme), product, _built())
 
 
-def _built() -> DecaParams:
-    """Ours, or one whose loaders have one tile in flight each, as the paper's text has them."""
-    return DecaParams(port_commands=1) if chosen("port") else DecaParams()
+def _built(**sizes: int) -> DecaParams:
+    """Ours, or one with the loaders of the paper's text."""
+    return DecaParams.preset("as_published" if chosen("loaders") else "paper", **sizes)
 
 
 def _speedup(system: str, scheme: str, rows: int, fast: str, slow: str) -> float:
@@ -189,7 +189,7 @@ def smallest_design() -> list[float]:
 @answers(PREDICTION)
 def design_gain(fast: tuple[int, int], slow: tuple[int, int]) -> float:
     """Geometric mean of one DECA size over another, all schemes; HBM, one row."""
-    sizes = [DecaParams(lanes=lanes, luts=luts) for lanes, luts in (slow, fast)]
+    sizes = [_built(lanes=lanes, luts=luts) for lanes, luts in (slow, fast)]
     ratios = []
     for scheme in _schemes():
         cycles = [tile_cost(HBM, "deca", scheme, 1, params=size).cycles for size in sizes]
@@ -315,7 +315,8 @@ def peak_tera_fma() -> float:
 def _rate(stream: str) -> float:
     """Cycles between two tiles of a stream on DECA's RTL (``tilewright simulate deca.rates``)."""
     record = read_json(RATES, "record of the rates of DECA")
-    row = row_of(record, "rates", "record", name=stream)
+    name = f"{stream} as_published" if chosen("loaders") else stream
+    row = row_of(record, "rates", "record", name=name)
     return measured("deca.rates", float(row["cycles_per_tile"]))
 
 

@@ -11,6 +11,7 @@ from tilewright.golden.params.deca import STRUCTURES, TILE_BYTES, DecaParams
 from tilewright.hw.deca.prefetcher import Prefetcher
 
 PARAMS = DecaParams()
+EACH = DecaParams(prefetchers=2)  # one for each loader
 LINE = PARAMS.line_bytes
 Tile = dict[str, tuple[int, int]]  # structure -> base, length
 LATENCY = 9  # from a command to its first line
@@ -29,8 +30,14 @@ def lines_read(tile: Tile) -> set[int]:
     return {byte // LINE for base, length in tile.values() for byte in range(base, base + length)}
 
 
-def golden(tiles: list[Tile], degree: int) -> list[list[int]]:
-    return [list(map(int, p)) for p in predict_prefetches(PARAMS, columns(tiles), degree)]
+def loader_of(number: int) -> int:
+    """The loaders take turns, but for two tiles in a row now and then."""
+    return number % 7 % 2
+
+
+def golden(tiles: list[Tile], degree: int, params: DecaParams = PARAMS) -> list[list[int]]:
+    commands = columns(tiles) | {"loader": np.array([loader_of(k) for k in range(len(tiles))])}
+    return [list(map(int, p)) for p in predict_prefetches(params, commands, degree)]
 
 
 def regions(rng: random.Random, count: int) -> list[Tile]:
@@ -83,12 +90,12 @@ def wild(rng: random.Random, count: int) -> list[Tile]:
     return tiles
 
 
-def play(tiles, degree, *, gap, stall, seed=1):
+def play(tiles, degree, *, gap, stall, seed=1, params=PARAMS):
     """Show the tiles; returns (cycle shown) of each and (cycle offered, line) of each request.
 
     ``gap(rng)`` is the pause before a tile in cycles; ``None`` waits until nothing is left.
     """
-    unit = prepared(Prefetcher, PARAMS)
+    unit = prepared(Prefetcher, params)
     dut = unit.dut
     rng = random.Random(seed)
     shown: list[int] = []
@@ -100,11 +107,13 @@ def play(tiles, degree, *, gap, stall, seed=1):
         pause = 0
         offered = None
         # The longest that structures can go through lines that others have.
-        silence = LATENCY + 3 * max(map(len, golden(tiles, degree)))
+        silence = LATENCY + 6 * max(map(len, golden(tiles, degree)))
         while len(shown) < len(tiles) or quiet <= silence:
             show = len(shown) < len(tiles) and (quiet > silence if pause is None else pause == 0)
             ctx.set(dut.observe.valid, show)
             if show:
+                if params.prefetchers > 1:
+                    ctx.set(dut.observe.loader, loader_of(len(shown)))
                 for name, (base, length) in tiles[len(shown)].items():
                     ctx.set(dut.observe.command[name].base, base)
                     ctx.set(dut.observe.command[name].length, length)
@@ -139,37 +148,45 @@ def drained(_):
     return None
 
 
+@pytest.mark.parametrize("params", [PARAMS, EACH], ids=["shared", "each"])
 @pytest.mark.parametrize(
     ("layout", "degree"), [(regions, 3), (records, 1), (dense, 15), (wild, 0), (wild, 3)]
 )
-def test_lines_are_those_of_the_golden_model(layout, degree):
-    compare_with_golden(layout, degree, count=12 if degree < 15 else 6, seed=degree)
+def test_lines_are_those_of_the_golden_model(layout, degree, params):
+    count = 12 if degree < 15 else 6
+    compare_with_golden(layout, degree, count=count, seed=degree, params=params)
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("params", [PARAMS, EACH], ids=["shared", "each"])
 @pytest.mark.parametrize("degree", range(16))
 @pytest.mark.parametrize("layout", [regions, records, wild])
-def test_lines_are_those_of_the_golden_model_at_every_degree(layout, degree):
-    compare_with_golden(layout, degree, count=25 if degree < 15 else 12, seed=100 + degree)
+def test_lines_are_those_of_the_golden_model_at_every_degree(layout, degree, params):
+    count = 25 if degree < 15 else 12
+    compare_with_golden(layout, degree, count=count, seed=100 + degree, params=params)
 
 
-def compare_with_golden(layout, degree, *, count, seed):
+def compare_with_golden(layout, degree, *, count, seed, params):
     tiles = layout(random.Random(seed), count)
-    shown, requests = play(tiles, degree, gap=drained, stall=0.2)
+    shown, requests = play(tiles, degree, gap=drained, stall=0.2, params=params)
     got = [[] for _ in tiles]
     for cycle, line in requests:
         got[np.searchsorted(shown, cycle) - 1].append(line)
-    assert [sorted(lines) for lines in got] == golden(tiles, degree)
+    assert [sorted(lines) for lines in got] == golden(tiles, degree, params)
 
 
+@pytest.mark.parametrize("params", [PARAMS, EACH], ids=["shared", "each"])
 @pytest.mark.parametrize(("layout", "stall"), [(regions, 0.7), (records, 0.0), (dense, 0.7)])
-def test_without_time_for_all_a_line_is_still_never_asked_for_twice(layout, stall):
+def test_without_time_for_all_a_line_is_still_never_asked_for_twice(layout, stall, params):
     """Tiles come at any distance, also in consecutive cycles, faster than lines can leave."""
     tiles = layout(random.Random(7), 60)
-    shown, requests = play(tiles, 4, gap=lambda rng: rng.choice((0, 0, 1, 3, 10, 40)), stall=stall)
+    pause = (0, 0, 1, 3, 10, 40)
+    shown, requests = play(
+        tiles, 4, gap=lambda rng: rng.choice(pause), stall=stall, params=params
+    )
     lines = [line for _, line in requests]
     assert len(set(lines)) == len(lines) > 30
-    assert set(lines) <= {line for part in golden(tiles, 4) for line in part}
+    assert set(lines) <= {line for part in golden(tiles, 4, params) for line in part}
     for tile, cycle in zip(tiles, shown, strict=True):
         # One line may be between its run and the port when the tile becomes known.
         later = [line for offered, line in requests if offered > cycle + SETTLED][1:]

@@ -139,13 +139,17 @@ def rate_cases(tiles: int = TILES, seed: int = 1) -> dict[str, tuple[str, str, S
         stream = case(scheme, Integration())
         stream = replace(stream, core=replace(stream.core, registers=DEEP))
         found[f"hbm deep {scheme}"] = (f"deca_tepl,tepl_entries={DEEP}", scheme, stream)
-    for kind, degree in PREFETCHERS:
-        how = Integration(prefetch=kind, degree=degree)  # type: ignore[arg-type]
-        found[f"table5 {kind} {degree}"] = ("deca_tepl", "mxfp4", case("mxfp4", how))
+    hows = {
+        f"table5 {kind} {degree}": ("mxfp4", Integration(prefetch=kind, degree=degree))  # type: ignore[arg-type]
+        for kind, degree in PREFETCHERS
+    }
     for scheme in ABLATION_SCHEMES:
-        for step, how in enumerate(ABLATION):
-            block = "deca_tepl" if how.tepl else "deca"
-            found[f"fig16 {step} {scheme}"] = (block, scheme, case(scheme, how))
+        hows |= {f"fig16 {k} {scheme}": (scheme, how) for k, how in enumerate(ABLATION)}
+    for name, (scheme, how) in hows.items():
+        block = "deca_tepl" if how.tepl else "deca"
+        stream = case(scheme, how)
+        found[name] = (block, scheme, stream)
+        found[f"{name} as_published"] = (f"{block}:as_published", scheme, stream)
     return found
 
 

@@ -1,9 +1,12 @@
 """A core's control of the PE: squashes, registers, contexts, prefetches."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from tilewright.golden.deca.prefetch import predict_prefetches
 from tilewright.golden.params.deca import (
+    COMMAND,
     CONFIG_BITS,
     LENGTH_BITS,
     TILE_ROWS,
@@ -227,10 +230,10 @@ DEGREES = (0, 1, 2, 5, PARAMS.max_prefetch_degree)
 SETTLED = 60  # cycles without a prefetch after which none follows
 
 
-def columns(jobs: list[TileJob]) -> dict[str, np.ndarray]:
-    return {
-        name: np.array([job.fields[name] for job in jobs], np.uint64) for name in jobs[0].fields
-    }
+def columns(commands: Iterable[tuple[int, TileJob]]) -> dict[str, np.ndarray]:
+    loaders, jobs = zip(*commands, strict=True)
+    found = {name: np.array([job.fields[name] for job in jobs], np.uint64) for name in COMMAND}
+    return found | {"loader": np.array(loaders)}
 
 
 def regions(s: Session, lut: np.ndarray, count: int) -> list[TileJob]:
@@ -252,10 +255,12 @@ async def prefetches_are_goldens(s: Session) -> None:
         await core.write(Register.PREFETCH, degree)
         await core.write(Register.CONFIG, SCALED.encode())
         await core.table(jobs[0].table)
-        wanted = predict_prefetches(PARAMS, columns(jobs), degree)
-        for number, job in enumerate(jobs):
+        # Three tiles in a row for a loader, then they alternate.
+        commands = [(max(0, number - 2) % PARAMS.loaders, job) for number, job in enumerate(jobs)]
+        wanted = predict_prefetches(PARAMS, columns(commands), degree)
+        for number, (loader, job) in enumerate(commands):
             before = len(core.memory.prefetched)
-            core.give(number % PARAMS.loaders, job.again())
+            core.give(loader, job.again())
             await core.finish()
             seen = -1
             while seen != len(core.memory.prefetched):

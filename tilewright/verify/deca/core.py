@@ -115,7 +115,7 @@ class Core(Host):
         params = self.params
         self.waiting: list[deque[TileJob]] = [deque() for _ in range(params.loaders)]  # not done
         self.taken = [0] * params.loaders  # of those, how many the PE has taken
-        self.commands: list[TileJob] = []  # in the order they were taken
+        self.commands: list[tuple[int, TileJob]] = []  # loader and tile, as they were taken
         self.asked = [0] * params.loaders  # lines since the last command was taken
         self.wanted: deque[Row] = deque()  # to ask for
         self.reading: deque[Row] = deque()  # asked for
@@ -154,7 +154,7 @@ class Core(Host):
             self.reading.append(self.wanted.popleft())
         elif name.startswith("command"):
             loader = int(name.removeprefix("command"))
-            self.commands.append(self.waiting[loader][self.taken[loader]])
+            self.commands.append((loader, self.waiting[loader][self.taken[loader]]))
             self.taken[loader] += 1
             self.asked[loader] = 0
 
