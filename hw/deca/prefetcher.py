@@ -67,7 +67,8 @@ class Run(wiring.Component):
         # Progress of a tile: seen, measured, looked ahead, counted, placed, settled.
         stages = Signal(6)
         m.d.sync += stages.eq(Cat(self.observe, stages))
-        most = p.tiles_per_degree * p.max_prefetch_degree * p.max_prefetch_stride // p.line_bytes + 1
+        tiles = p.tiles_per_degree * p.max_prefetch_degree
+        most = tiles * p.max_prefetch_stride // p.line_bytes + 1
         self._measure(m, stages)
         end, reach, fresh = self._look_ahead(m, stages, most)
 

@@ -8,7 +8,7 @@ import pytest
 from tilewright.claims import find_claim
 from tilewright.claims.deca import HBM, _rate, prefetch_rate
 from tilewright.golden.params.deca import LUT_ENTRIES, TILE_BYTES, DecaParams
-from tilewright.sim.calibration import other_choice
+from tilewright.sim.calibration import changed, other_choice
 from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import MATRIX_CYCLES
@@ -26,12 +26,15 @@ def test_tiles_take_the_cycles_of_the_papers_formula_on_our_rtl():
     assert _rate("l2 mxfp4") == pytest.approx(16, rel=0.01)
 
 
-def cycles(scheme, lines, prefetch):
+SHARE = HBM.bytes_per_cycle(HBM.cores)
+
+
+def cycles(scheme, lines, prefetch, share=SHARE):
     """Cycles of a tile with an SQQ of so many lines in each loader."""
     return tile_rate(
         DecaParams(sqq_lines=lines),
         resolve_weight_scheme(scheme),
-        bytes_per_cycle=HBM.bytes_per_cycle(HBM.cores),
+        bytes_per_cycle=share,
         matrix_cycles=MATRIX_CYCLES,
         integration=Integration(prefetch=prefetch, degree=5),
     ).cycles
@@ -49,11 +52,24 @@ def test_without_a_prefetcher_the_sqq_covers_two_tiles():
     assert sixteen == full
 
 
-def test_one_tile_in_flight_in_a_loader_is_slower_without_a_prefetcher():
-    ours = prefetch_rate("none", 0)
-    with other_choice("port"):
-        assert prefetch_rate("none", 0) < 0.6 * ours
-        assert prefetch_rate("deca", 1) == pytest.approx(prefetch_rate("deca", 5), rel=0.01)
+def test_more_lines_of_the_sqq_are_needed_where_every_line_is_in_the_l2():
+    with changed("memory_latency", 0.0):
+        found = [cycles("bf16_50%", lines, "none", share=64) for lines in (2, 4, 8, 32)]
+    two, four, eight, full = found
+    assert f"{two:.1f} cycles with 2 lines, {four:.1f} with 4 and {eight:.1f} with 8" in PAGE
+    assert full == pytest.approx(eight, rel=0.001)
+
+
+def test_the_loaders_of_the_paper():
+    """One tile and a prefetcher each: slower but where the prefetcher is far ahead."""
+    kinds = [("none", 0), ("l2", 0), ("deca", 1), ("deca", 5), ("deca", 15)]
+    ours = [prefetch_rate(*kind) for kind in kinds]
+    with other_choice("loaders"):
+        none, l2, one, five, fifteen = (prefetch_rate(*kind) for kind in kinds)
+    assert none < 0.6 * ours[0] and l2 < 0.6 * ours[1] and one < 0.6 * ours[2]
+    assert five == pytest.approx(ours[3], rel=0.01) and fifteen == pytest.approx(five, rel=0.01)
+    # What the paper says of its prefetcher: degree 1 is not enough.
+    assert one == pytest.approx(find_claim("deca.table5.deca1").number, rel=0.08)
 
 
 def test_memories_of_a_pe_have_the_printed_sizes():

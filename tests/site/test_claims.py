@@ -19,6 +19,8 @@ def test_every_claim_has_its_verdict():
             assert result.verdict in shown
         off = claims.off(paper)
         assert off.column("Reason") == [result.reason for result in misses(results)]
+    loaders = dict(zip(*(claims.loaders().column(k) for k in ("Claim", "Published")), strict=True))
+    assert loaders[code("deca.table5.deca1")] == "3.4"
     assert len(claims.constants().rows) == len(calibration())
     assert claims.in_short().split()[0].isdigit()
     assert len(claims.abstracts().rows) == 30

@@ -5,12 +5,14 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeGuard
 
-from tilewright.base.table import Column, Table, code
-from tilewright.claims import Cause, claims_of_study
+from tilewright.base.table import Column, Table, code, verdict
+from tilewright.claims import Cause, claims_of_study, find_claim
 from tilewright.claims import facts as facts_of_paper
 from tilewright.claims.scoreboard import (
     TWICE_AS_SLOW,
     Result,
+    answer,
+    compare,
     counts,
     evaluate,
     headline,
@@ -23,7 +25,9 @@ from tilewright.claims.tables import (
     count_table,
     fact_table,
     headline_table,
+    shown,
 )
+from tilewright.sim.calibration import other_choice
 from tilewright.sim.calibration import table as calibration
 from tilewright.site.html import Markup
 from tilewright.site.plots import scatter
@@ -97,6 +101,21 @@ def _positive(value: object) -> TypeGuard[float]:
 def paper(name: str) -> Table:
     """Every claim of a paper with its verdict."""
     return claim_table(_results()[name])
+
+
+def loaders() -> Table:
+    """Figures of DECA that its loaders decide, with ours and with the paper's."""
+    rows = []
+    for r in (r for r in _results()["deca"] if r.interval):
+        claim = find_claim(r.id)
+        with other_choice("loaders"):
+            other = answer(claim)
+        if other != r.ours:
+            held = compare(claim.compare, claim.value, other, claim.tolerance or 0.0)[1]
+            verdicts = [verdict(good, "within" if good else "off") for good in (r.good, held)]
+            rows.append((code(r.id), *map(shown, (r.published, r.ours, other)), *verdicts))
+    names = ("Claim", "Published", "Ours", "`as_published`", "Verdict of ours", "of the other")
+    return Table(names, rows)
 
 
 def causes() -> Table:
