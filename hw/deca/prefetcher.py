@@ -28,8 +28,8 @@ class Run(wiring.Component):
     A tile, shown for one cycle by ``observe``, continues the run when its base lies 0 to
     ``params.max_prefetch_stride`` bytes above the one before; otherwise it starts a run. A tile
     of length 0 ends the run. When a tile continues it, the lines up to the end of the last of the
-    ``degree`` times ``params.tiles_per_degree`` tiles after it, the same distance apart and of the same
-    length, are ``pending``.
+    ``degree`` times ``params.tiles_per_degree`` tiles after it, the same distance apart and of the
+    same length, are ``pending``.
 
     Every line of [``low``, ``next``) was part of a tile of the run or offered as ``next``, or lies
     before a tile that arrived earlier than expected.
