@@ -152,7 +152,7 @@ def drained(_):
     ("layout", "degree", "params"),
     [
         *((regions, 3, PARAMS), (records, 1, PARAMS), (dense, 15, PARAMS), (wild, 0, PARAMS)),
-        *((wild, 3, PARAMS), (regions, 3, EACH), (wild, 3, EACH)),
+        *((wild, 3, PARAMS), (regions, 3, EACH), (wild, 1, EACH)),
     ],
 )
 def test_lines_are_those_of_the_golden_model(layout, degree, params):

@@ -139,17 +139,15 @@ def rate_cases(tiles: int = TILES, seed: int = 1) -> dict[str, tuple[str, str, S
         stream = case(scheme, Integration())
         stream = replace(stream, core=replace(stream.core, registers=DEEP))
         found[f"hbm deep {scheme}"] = (f"deca_tepl,tepl_entries={DEEP}", scheme, stream)
-    hows = {
-        f"table5 {kind} {degree}": ("mxfp4", Integration(prefetch=kind, degree=degree))  # type: ignore[arg-type]
-        for kind, degree in PREFETCHERS
-    }
+    for kind, degree in PREFETCHERS:
+        how = Integration(prefetch=kind, degree=degree)  # type: ignore[arg-type]
+        row = f"table5 {kind} {degree}"
+        found[row] = ("deca_tepl", "mxfp4", case("mxfp4", how))
+        found[f"{row} as_published"] = ("deca_tepl:as_published", *found[row][1:])
     for scheme in ABLATION_SCHEMES:
-        hows |= {f"fig16 {k} {scheme}": (scheme, how) for k, how in enumerate(ABLATION)}
-    for name, (scheme, how) in hows.items():
-        block = "deca_tepl" if how.tepl else "deca"
-        stream = case(scheme, how)
-        found[name] = (block, scheme, stream)
-        found[f"{name} as_published"] = (f"{block}:as_published", scheme, stream)
+        for step, how in enumerate(ABLATION):
+            block = "deca_tepl" if how.tepl else "deca"
+            found[f"fig16 {step} {scheme}"] = (block, scheme, case(scheme, how))
     return found
 
 
