@@ -1,11 +1,13 @@
 """The prefetcher against its golden model: the same lines, none twice, none that was read."""
 
 import random
+import sys
 
 import numpy as np
 import pytest
 
 from tests.support.clocked import prepared, run
+from tests.support.mutate import mutant, planted
 from tilewright.golden.deca.prefetch import predict_prefetches
 from tilewright.golden.params.deca import STRUCTURES, TILE_BYTES, DecaParams
 from tilewright.hw.deca.prefetcher import Prefetcher
@@ -176,6 +178,20 @@ def compare_with_golden(layout, degree, *, count, seed, params):
     for cycle, line in requests:
         got[np.searchsorted(shown, cycle) - 1].append(line)
     assert [sorted(lines) for lines in got] == golden(tiles, degree, params)
+
+
+ERRORS = [
+    ("shown.valid & (shown.loader == loader) if own else shown.valid", "shown.valid"),
+    ("(fours << 2)) * p.tiles_per_degree", "(fours << 2)) * p.loaders"),
+    ("(held & ~asked_source).any()", "(held & ~asked_source)[:3].any()"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), planted(ERRORS))
+def test_planted_errors_of_two_prefetchers_are_found(old, new, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "Prefetcher", mutant(Prefetcher, old, new))
+    with pytest.raises(AssertionError):
+        compare_with_golden(regions, 3, count=12, seed=3, params=EACH)
 
 
 @pytest.mark.parametrize(
