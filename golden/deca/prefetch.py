@@ -59,11 +59,11 @@ def predict_prefetches(
                 wanted[loader, name] = tile.line_behind(base + tiles * stride + length)
             runs[loader, name] = tile
         lines: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
-        for name, end in wanted.items():
-            ahead = np.arange(runs[name].high, min(end, end_of_memory), dtype=np.uint64)
+        for key, end in wanted.items():
+            ahead = np.arange(runs[key].high, min(end, end_of_memory), dtype=np.uint64)
             for run in runs.values():
                 ahead = ahead[(ahead < run.low) | (ahead >= run.high)]
-            runs[name].high = max(runs[name].high, end)
+            runs[key].high = max(runs[key].high, end)
             lines = np.union1d(lines, ahead)
         result.append(lines)
     return result
