@@ -89,12 +89,13 @@ def tile_rate(
     bytes_per_cycle: float,
     matrix_cycles: float,
     integration: Integration,
+    clocks: float = 1.0,
 ) -> TileRate:
-    """The rate of a stream of tiles in ``scheme``."""
+    """The rate of a stream of tiles in ``scheme``; ``clocks`` of the core for one of its DECA."""
     require(bytes_per_cycle > 0, f"bytes_per_cycle must be above 0, not {bytes_per_cycle!r}")
     degree = integration.degree if integration.prefetch == "deca" else 0
     # More cycles of its RTL are the same as a clock slower than the core's.
-    clocks = measured("deca.cycles")
+    clocks = clocks * measured("deca.cycles")
     rate = _stream(
         params,
         scheme,

@@ -40,6 +40,14 @@ HARMLESS = """
     router_aux_loss_coef router_jitter_noise output_router_logits aux_loss_alpha seq_aux
     norm_topk_prob routed_scaling_factor scoring_func topk_method topk_group n_group
     num_nextn_predict_layers
+
+    logit_scale logits_scaling embedding_multiplier attention_multiplier residual_multiplier
+    scale_emb scale_depth dim_model_base order_of_interleaved_layers position_embedding_type
+    use_embedding_sharing use_gated_activation use_parallel_block use_parallel_embedding
+    apply_residual_connection_post_layernorm norm_epsilon residual_dropout embedding_dropout
+
+    vision_config vision_start_token_id vision_end_token_id vision_token_id image_token_id
+    video_token_id
 """
 DO_NOT_MATTER = frozenset(HARMLESS.split())
 
@@ -123,6 +131,16 @@ UNIVERSAL = ("model_type", "max_position_embeddings", "tie_word_embeddings")
 ALIASES = {
     **{"gemma3": "gemma3_text", "llama4": "llama4_text"},
     **{"ministral": "mistral", "ministral3": "mistral", "mistral3": "mistral"},
+    **dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), "qwen2"),
+    **{"qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe", "kimi_k2": "deepseek_v3"},
+    **dict.fromkeys(("RefinedWeb", "RefinedWebModel"), "falcon"),
+}
+# Models that are refused whatever their sizes, and why.
+REFUSED = {
+    **dict.fromkeys(("qwen3_next", "kimi_linear", "minimax", "rwkv"), "linear attention"),
+    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "zamba2"), "state-space layers"),
+    **dict.fromkeys(("bart", "bert", "mllama", "roberta", "t5", "whisper"), "an encoder's layers"),
+    **dict.fromkeys(("bloom", "mpt"), "positions as slopes of scores"),
 }
 
 
@@ -139,6 +157,8 @@ def shape_of(name: str, config: Mapping[str, Any]) -> LlmShape:
     if named is None:
         raise fields.refuse("it is not a config.json: model_type is missing")
     family = ALIASES.get(named, named) if isinstance(named, str) else ""
+    if family in REFUSED:
+        raise fields.refuse(f"{REFUSED[family]} of model_type {family} are not modelled")
     if family not in FAMILIES:
         known = ", ".join(FAMILIES)
         raise fields.refuse(f"unknown model_type {shorten(named)}; known: {known}")
@@ -149,6 +169,10 @@ def shape_of(name: str, config: Mapping[str, Any]) -> LlmShape:
     except ValueError as error:
         text = str(error)
         raise ValueError(text if text.startswith(name) else f"{name}: {text}") from None
+
+
+INNER = {"opt": "ffn_dim", "gpt2": "n_inner", "falcon": "ffn_hidden_size"}
+FOURFOLD = ("gpt2", "falcon")  # families whose files leave out the inner width
 
 
 def _common(fields: Fields, family: str) -> Read:
@@ -162,10 +186,12 @@ def _common(fields: Fields, family: str) -> Read:
             hidden % heads == 0, f"{fields.name}: {heads} heads do not divide hidden_size {hidden}"
         )
     tied = fields.flag("tie_word_embeddings", bool(known.get("tied", False)))
-    inner = {"opt": "ffn_dim", "gpt2": "n_inner"}.get(family, "intermediate_size")
+    inner = INNER.get(family, "intermediate_size")
     return {
         "hidden_size": hidden,
-        "intermediate_size": fields.number(inner, default=4 * hidden if family == "gpt2" else None),
+        "intermediate_size": fields.number(
+            inner, default=4 * hidden if family in FOURFOLD else None
+        ),
         "num_hidden_layers": fields.number("num_hidden_layers", "n_layer", most=MOST_LAYERS),
         "num_attention_heads": heads,
         "num_key_value_heads": fields.number(
@@ -274,28 +300,53 @@ def _gemma3_window(fields: Fields) -> Read:
     return _windowed(fields, 4096, every=pattern)
 
 
-def _deepseek(fields: Fields, **more: Any) -> Read:
-    layers = fields.number("num_hidden_layers")
-    dense = fields.number("first_k_dense_replace", default=0, least=0)
-    step = fields.number("moe_layer_freq", default=1)
-    width = fields.number("moe_intermediate_size")
+def _latent(fields: Fields) -> Read:
+    """Attention of a latent vector, whose keys and queries have a plain and a rotary part."""
     rotary = fields.number("qk_rope_head_dim")
     latent = LatentAttention(
         kv_rank=fields.number("kv_lora_rank"),
         query_rank=fields.number("q_lora_rank", default=0) or None,
         plain_dim=fields.number("qk_nope_head_dim"),
         rotary_dim=rotary,
-        value_dim=fields.number("v_head_dim"),
+        value_dim=fields.number(
+            "v_head_dim",
+            default=max(1, fields.number("hidden_size") // fields.number("num_attention_heads")),
+        ),
     )
     # DeepSeek-V2's modelling code ignores its head_dim; later files give that of the rotary part.
     fields.number("head_dim", "qk_head_dim", default=rotary)
+    return {"latent": latent, "head_dim": latent.plain_dim + latent.rotary_dim}
+
+
+def _deepseek(fields: Fields, **more: Any) -> Read:
+    layers = fields.number("num_hidden_layers")
+    dense = fields.number("first_k_dense_replace", default=0, least=0)
+    step = fields.number("moe_layer_freq", default=1)
+    width = fields.number("moe_intermediate_size")
     experts = _experts(
         fields,
         layers=sum(k >= dense and k % step == 0 for k in range(layers)),
         shared_width=width * fields.number("n_shared_experts", default=0, least=0),
         **more,
     )
-    return {"latent": latent, "head_dim": latent.plain_dim + latent.rotary_dim, "experts": experts}
+    return _latent(fields) | {"experts": experts}
+
+
+def _falcon(fields: Fields) -> Read:
+    """All queries share one key or, in the newer models, a group does; these have two norms."""
+    heads = fields.number("num_attention_heads", "n_head")
+    groups = fields.number("num_kv_heads", "n_head_kv", default=heads)
+    if fields.flag("new_decoder_architecture"):
+        fields.flag("multi_query", True)
+        return {"num_key_value_heads": groups, "layer_norms": 2}
+    shared = fields.flag("multi_query", True)
+    return {"num_key_value_heads": 1 if shared else heads, "layer_norms": 1}
+
+
+def _cohere(fields: Fields, window: int = 0) -> Read:
+    found: Read = {"query_norm": "width" if fields.flag("use_qk_norm") else ""}
+    pattern = fields.number("sliding_window_pattern", default=4) if window else 1
+    return found | (_windowed(fields, window, every=pattern) if window else {})
 
 
 def _llama4(fields: Fields) -> Read:
@@ -331,10 +382,25 @@ GEMMA = {"tied": 1, "head_dim": 256}
 GEMMA_3 = {**GEMMA, "heads": 8, "kv_heads": 4, "vocabulary": 262208, "positions": 131072}
 PHI = {"mlp_bias": (False,), "lm_head_bias": (False,), "full_attn_mod": (1,)}
 OPT = {"layer_norm_elementwise_affine": (True,), "_remove_final_layer_norm": (False,)}
+FALCON = {"bias": (False,), "alibi": (False,), "parallel_attn": (True,)}
+STARCODER = {"use_bias": (True,), "norm_type": ("layer_norm",), "mlp_type": ("default",)}
 FAMILIES: dict[str, Family] = {
+    "cohere": Family(defaults={"tied": 1}, fixed={"layer_norms": 1}, only=NO_BIAS, more=_cohere),
+    "cohere2": Family(
+        defaults={"tied": 1},
+        fixed={"layer_norms": 1},
+        only=NO_BIAS,
+        more=partial(_cohere, window=4096),
+    ),
     "deepseek_v2": Family(only=NO_BIAS, more=_deepseek),
     # A correction of each expert's score keeps their load even; it is part of the checkpoint.
     "deepseek_v3": Family(only=NO_BIAS, more=partial(_deepseek, router_bias=True)),
+    "falcon": Family(
+        defaults={"tied": 1, "vocabulary": 65024, "positions": 2048},
+        fixed={"plain_feed_forward": True, "norm_bias": True},
+        only=FALCON,
+        more=_falcon,
+    ),
     "gemma": Family(defaults=GEMMA, only=NO_BIAS),
     "gemma2": Family(
         defaults=GEMMA,
@@ -348,6 +414,8 @@ FAMILIES: dict[str, Family] = {
         only=NO_BIAS,
         windows=_gemma3_window,
     ),
+    "glm": Family(flags={"query_bias": ("attention_bias", True)}),
+    "glm4": Family(fixed={"layer_norms": 4}, flags={"query_bias": ("attention_bias", False)}),
     "gpt2": Family(defaults={"tied": 1, "vocabulary": 50257}),
     "gpt_neox": Family(only={"attention_bias": (True,)}),
     "gpt_oss": Family(
@@ -357,8 +425,11 @@ FAMILIES: dict[str, Family] = {
         windows=partial(_windowed, window=128, every=2),
         experts=partial(_experts, router_bias=True, bias=True),
     ),
+    "granite": Family(flags=LLAMA),
     "llama": Family(flags=LLAMA),
     "llama4_text": Family(only=NO_BIAS, more=_llama4),
+    "minicpm": Family(defaults={"tied": 1}, only=NO_BIAS),
+    "minicpm3": Family(defaults={"tied": 1}, only=NO_BIAS, more=_latent),
     "mistral": Family(windows=partial(_windowed, window=4096)),
     "mixtral": Family(windows=_windowed, experts=_experts),
     "olmo": Family(fixed={"norm_weights": False}, only=NO_BIAS),
@@ -375,6 +446,7 @@ FAMILIES: dict[str, Family] = {
         only=OPT | {"enable_bias": (True,)},
         more=_opt,
     ),
+    "phi": Family(fixed={"layer_norms": 1, "head_bias": True}, only={"qk_layernorm": (False,)}),
     "phi3": Family(only=NO_BIAS | PHI | {"interpolate_factor": (1,)}, windows=_windowed),
     "qwen2": Family(
         fixed={"query_bias": True},  # queries, keys and values always have biases
@@ -389,4 +461,7 @@ FAMILIES: dict[str, Family] = {
         fixed={"query_norm": "head"}, flags=BIASES, windows=_qwen_window, experts=_qwen_experts
     ),
     "smollm3": Family(defaults={"tied": 1}, flags=LLAMA, windows=_qwen_window),
+    "starcoder2": Family(
+        defaults={"tied": 1}, only=STARCODER, windows=partial(_windowed, window=4096)
+    ),
 }

@@ -7,6 +7,7 @@ family does with its fields stands in ``tilewright.sim.families``.
 import json
 import tomllib
 from collections.abc import Mapping
+from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,13 @@ def resolve_model(text: str) -> LlmShape:
     if text and (Path(text) / CONFIG).is_file():
         return _read_config(Path(text) / CONFIG)
     path, listed = "or the path of a config.json", "see tilewright list models"
-    raise ValueError(unknown("model", text, [*_table()], path, listed))
+    # Of another family a name is near by its size alone: mpt-7b is no opt-6.7b, llava no llama.
+    near = [n for n in _table() if SequenceMatcher(None, _family(n), _family(name)).ratio() > 0.8]
+    raise ValueError(unknown("model", text, near, path, listed))
+
+
+def _family(name: str) -> str:
+    return name[: len(name) - len(name.lstrip("abcdefghijklmnopqrstuvwxyz"))]
 
 
 def _read_config(path: Path) -> LlmShape:

@@ -52,7 +52,9 @@ def _step(
         "memory": sum(t.transfer for t in times) / cycles,
     }
     parts = add_by_name((t.gemm.name, t.cycles) for t in times)
-    remarks = [] if machine.power else ["energy is that of buffers and memory alone"]
+    remarks = [machine.energy_from] if machine.energy_from else []
+    if not machine.power:
+        remarks.append("energy is that of buffers and memory alone")
     if target.built is not None:
         remarks.append(f"memory at the port of {target.built.slug}, as built")
     params, reason = target.programmed, ""

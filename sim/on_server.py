@@ -154,7 +154,7 @@ def _fitted_remarks(
     fitted = kernels + (0 if by_matrix else attention)
     if fitted > FITTED_SHARE * seconds:
         low, high = (
-            1e3 * (seconds + model.num_hidden_layers * (us - machine.rate("layer_time")) / 1e6)
+            1e3 * (seconds + model.num_hidden_layers * (us - machine.layer_us) / 1e6)
             for us in LAYER_US_RANGE
         )
         yield (
@@ -194,10 +194,13 @@ def _deca_energy(
 ) -> tuple[dict[str, Column], list[str]]:
     """Return the joules of all DECAs, where their size has an energy record, and remarks."""
     assert target.server is not None
-    unit, cores = target.deca.slug, target.server.cores
+    unit, server = target.deca.slug, target.server
+    rate = (
+        server.cores * (server.clock / server.deca_clocks) / Server.clock
+    )  # of the records' clock
     try:
         gated, ideal = (
-            cores * seconds * _deca_watts(unit, weights, busy, figure)
+            rate * seconds * _deca_watts(unit, weights, busy, figure)
             for figure in ("total", "least")
         )
     except NoRecordError as missing:

@@ -59,7 +59,7 @@ class Surface:
         """Decompression by one DECA per core, at most one vector operation a cycle each."""
         return cls(
             memory=machine.bandwidth,
-            vector=machine.cores * machine.clock,
+            vector=machine.cores * machine.clock / machine.deca_clocks,
             matrix=machine.matrix_rate,
         )
 

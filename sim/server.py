@@ -69,11 +69,12 @@ def run_steps(
     sequence the faster of both is taken, but no less than that of one token.
     """
     rows = np.array([step.rows for step in steps])
-    per_row = constant("layer_us_per_sequence") * 1e-6
+    per_row = constant("layer_us_per_sequence") * 1e-6 * machine.scale
     stored = np.array([cache_bytes(model, step.batch, kv) for step in steps], float)
-    kernels = model.num_hidden_layers * (machine.rate("layer_time") * 1e-6 + rows * per_row)
+    kernels = model.num_hidden_layers * (machine.layer_us * 1e-6 + rows * per_row)
     attending = _attention(machine, model, steps)
-    cache = stored / (machine.bandwidth * machine.rate("stream"))
+    drawn = min(machine.bandwidth * machine.rate("stream"), machine.cores * machine.core_bandwidth)
+    cache = stored / drawn
     parts = [
         projections(machine, engine, scheme, model, step.rows, step.heads, params) for step in steps
     ]
@@ -129,12 +130,12 @@ def projections(
 
 def _attention(machine: Server, model: LlmShape, steps: Sequence[Pass]) -> NDArray[np.float64]:
     if model.latent is None and all(step.new == 1 for step in steps):
-        return _token_attention(model, steps)
+        return _token_attention(machine, model, steps)
     found = []
     for step in steps:
         seconds = _matrix_attention(machine, model, step)
         if not step.prompt and model.latent is None:
-            least, by_token = _token_attention(model, [Pass(step.batch), step]).tolist()
+            least, by_token = _token_attention(machine, model, [Pass(step.batch), step]).tolist()
             seconds = by_token if step.new == 1 else max(min(by_token, seconds), least)
         found.append(seconds)
     return np.array(found)
@@ -151,7 +152,9 @@ def _grouped(model: LlmShape, parts: list[Gemm]) -> Iterator[Gemm]:
         yield replace(part, outer=outer, count=layers)
 
 
-def _token_attention(model: LlmShape, steps: Sequence[Pass]) -> NDArray[np.float64]:
+def _token_attention(
+    machine: Server, model: LlmShape, steps: Sequence[Pass]
+) -> NDArray[np.float64]:
     """A constant for each multiply-add: half of one for scores and half of one for values."""
     groups = np.array(
         [
@@ -170,7 +173,7 @@ def _token_attention(model: LlmShape, steps: Sequence[Pass]) -> NDArray[np.float
     # Whole numbers below 2^53 for any real model, so that no order of these products rounds.
     pairs = sequences * queries * keys * width
     found = np.bincount(number.astype(int), pairs, len(steps)).astype(np.float64)
-    return found * constant("attention_ps_per_query_element") * 1e-12
+    return found * constant("attention_ps_per_query_element") * 1e-12 * machine.scale
 
 
 def _matrix_attention(machine: Server, model: LlmShape, step: Pass) -> float:

@@ -70,7 +70,8 @@ class Server:
     name: str
     about: str = ""
     cores: int = _field(56, "of the socket", "count", 1, 4096)
-    clock: float = _field(2.5e9, "of cores, and of a DECA beside each", "Hz", 1e8, 1e10)
+    clock: float = _field(2.5e9, "of cores", "Hz", 1e8, 1e10)
+    deca_clock: float = _field(0.0, "of a DECA beside each; 0: theirs", "Hz", 0, 1e10)
     matrix_cycles: float = _field(
         16.0, "between two matrix operations; 0: no unit", "cycles", 0, 1024
     )
@@ -90,6 +91,7 @@ class Server:
     memory_channels: int = _field(8, "of a socket", "count", 1, 1024)
     channel_bandwidth: float = _field(38.4e9, "peak of a channel", "B/s", 1e8, 1e13)
     bandwidth: float = _field(MISSING, "of a socket's memory, achievable", "B/s", 1e8, 1e15)
+    core_bandwidth: float = _field(17.5e9, "of it that a core's loads draw", "B/s", 1e7, 1e13)
     stream: float | str = _field(
         1.0, "share of it that weights reach", "fraction", 0.01, 1, constant=True
     )
@@ -123,9 +125,30 @@ class Server:
         value = getattr(self, field)
         return constant(value) if isinstance(value, str) else float(value)
 
-    def bytes_per_cycle(self, cores: int) -> float:
-        """One core's share when ``cores`` of a socket stream."""
-        return self.bandwidth * self.rate("stream") / (cores * self.clock)
+    def bytes_per_cycle(self, cores: int, *, loads: bool = False) -> float:
+        """One core's share when ``cores`` of a socket stream; of ``loads`` what they draw of it."""
+        share = self.bandwidth * self.rate("stream") / (cores * self.clock)
+        return min(share, self.core_bandwidth / self.clock) if loads else share
+
+    @property
+    def deca_clocks(self) -> float:
+        """Cycles of a core in one of the DECA beside it."""
+        return self.clock / (self.deca_clock or self.clock)
+
+    @property
+    def layer_us(self) -> float:
+        """Microseconds of a layer's small kernels but for those of each sequence.
+
+        A constant of the papers' tables is that of their clock: one thread starts all kernels. A
+        number is the machine's own.
+        """
+        scale = Server.clock / self.clock if isinstance(self.layer_time, str) else 1.0
+        return self.rate("layer_time") * scale
+
+    @property
+    def scale(self) -> float:
+        """Time of work that all cores share, over that on the server of the papers' tables."""
+        return Server.cores * Server.clock / (self.cores * self.clock)
 
     @property
     def matrix_rate(self) -> float:

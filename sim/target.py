@@ -68,14 +68,17 @@ class Target:
     def timing(self) -> Timing:
         """Timing of external memory: cycles to a line, and between two lines of a channel.
 
-        A memory that brings more than the port takes has the port's rate.
+        A published machine has the memory of its paper, one as built a memory as fast as its port.
+        One that brings more than the port takes has the port's rate.
         """
-        params, bandwidth = self.programmed, dict(self.settings).get("bandwidth")
-        if params is None or bandwidth is None:
+        params, given = self.programmed, dict(self.settings)
+        if params is None:
             return Timing(self.latency)
-        clock = dict(self.settings).get("clock", BUILT[params.block](params).clock)
-        lines = Fraction(params.beat_bits * clock / 8 / bandwidth)
-        return Timing(self.latency, max(Fraction(1), lines.limit_denominator(1000)))
+        machine = BUILT[params.block](params)
+        port = params.beat_bits * given.get("clock", machine.clock) / 8
+        bandwidth = given.get("bandwidth", machine.bandwidth if self.built is None else port)
+        lines = Fraction(port / bandwidth).limit_denominator(1000)
+        return Timing(self.latency, max(Fraction(1), lines))
 
     def accelerator(self, scheme: str | None) -> Accelerator:
         """Return the machine with the mantissa lengths that ``scheme`` names: M or qkv/o/u/d."""

@@ -109,6 +109,7 @@ def tile_cost(
     cores = machine.cores if cores is None else cores
     require(1 <= cores <= machine.cores, f"cores must be 1..{machine.cores}, not {cores!r}")
     share = machine.bytes_per_cycle(cores)
+    loads = machine.bytes_per_cycle(cores, loads=True)  # a DECA asks for its lines itself
     matrix, multiply = _products(machine, scheme, rows)
     memory = scheme.tile_bytes / (machine.bandwidth / (cores * machine.clock))
     if engine == "optimal":
@@ -117,13 +118,14 @@ def tile_cost(
     l2, llc = _feeding(machine, rows, inner, reload=engine != "deca")
     busy = max(matrix, multiply, l2 + llc)
     if engine == "deca" and scheme.compressed:
-        vector = deca_cycles(params, scheme)
+        vector = deca_cycles(params, scheme) * machine.deca_clocks
         rate = tile_rate(
             params,
             scheme,
             bytes_per_cycle=share,
             matrix_cycles=min(busy, MATRIX_CYCLES),
             integration=integration,
+            clocks=machine.deca_clocks,
         )
         # Followed with one matrix operation a tile: where a core takes longer for its products, it
         # does nothing but these. And the few tiles may be lighter than the mean, by a little.
@@ -135,20 +137,18 @@ def tile_cost(
             vector, serial = measured_cycles(engine, scheme)
         except NoRecordError as missing:
             raise ValueError(str(missing)) from None
-        cycles = max(scheme.tile_bytes / share, serial, busy)
+        cycles = max(scheme.tile_bytes / loads, serial, busy)
     else:
         vector, serial = _software(machine, engine, scheme)
         vector, serial = vector + multiply, serial + multiply  # on the same units
-        stream = scheme.tile_bytes / share
-        if scheme.compressed:
-            stream = max(stream, scheme.tile_bytes / constant("software_bytes_per_cycle"))
-        cycles = max(stream, serial, busy)
+        limit = constant("software_bytes_per_cycle") if scheme.compressed else loads
+        cycles = max(scheme.tile_bytes / min(loads, limit), serial, busy)
     by_caches = l2 + llc == cycles and l2 + llc > max(matrix, multiply)
     by_software = (
         engine not in (*KERNELS, "deca")
         and scheme.own is None
         and scheme.compressed
-        and cycles > max(scheme.tile_bytes / share, busy)
+        and cycles > max(scheme.tile_bytes / loads, busy)
     )
     return TileCost(
         cycles=cycles,

@@ -10,13 +10,15 @@ from typing import Annotated
 from tilewright.golden.params.block import Limit, Limited, require
 
 # Families whose projections and norms have biases and whose feed-forward layer has no gate.
-PLAIN_TYPES = ("gpt2", "gpt_neox", "opt")
+PLAIN_TYPES = ("gpt2", "gpt_neox", "opt", "phi", "starcoder2")
 # Families that learn a vector for every position instead of rotating queries and keys.
 LEARNED_POSITIONS = ("gpt2", "opt")
 MODEL_TYPES = (
-    *("deepseek_v2", "deepseek_v3", "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_neox"),
-    *("gpt_oss", "llama", "llama4_text", "mistral", "mixtral", "olmo", "olmo2", "olmo3", "olmoe"),
-    *("opt", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"),
+    *("cohere", "cohere2", "deepseek_v2", "deepseek_v3", "falcon", "gemma", "gemma2"),
+    *("gemma3_text", "glm", "glm4", "gpt2", "gpt_neox", "gpt_oss", "granite", "llama"),
+    *("llama4_text", "minicpm", "minicpm3", "mistral", "mixtral", "olmo", "olmo2", "olmo3"),
+    *("olmoe", "opt", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"),
+    "starcoder2",
 )
 LARGEST = 1 << 24  # no size is beyond it: a slip of the keyboard
 MOST_LAYERS = 1 << 12
@@ -83,8 +85,9 @@ class LatentAttention(Limited):
 class LlmShape(Limited):
     """Sizes of one decoder-only transformer; everything else follows from them.
 
-    GPT-2, GPT-NeoX and OPT have a plain feed-forward layer, layer norm and biases everywhere; all
-    others have a gated feed-forward layer, RMS norm and only those biases that a field names.
+    GPT-2, GPT-NeoX, OPT, Phi and StarCoder2 have a plain feed-forward layer, layer norm and biases
+    everywhere; all others have only those biases that a field names, and a gated feed-forward layer
+    unless one says otherwise.
     """
 
     model_type: str  # one of MODEL_TYPES
@@ -104,6 +107,9 @@ class LlmShape(Limited):
     word_embed_proj_dim: OptionalSize = None  # width of the embeddings where not ``hidden_size``
     layer_norms: int = 2  # norms of ``hidden_size`` values in a layer
     norm_weights: bool = True  # else norms have no parameters (OLMo)
+    norm_bias: bool = False  # norms have biases too (Falcon)
+    plain_feed_forward: bool = False  # without a gate
+    head_bias: bool = False  # of the output projection
     query_norm: str = ""  # queries and keys are normalised: by "head", or over their "width"
     query_bias: bool = False  # of queries, keys and values
     output_bias: bool = False  # of attention's output
@@ -148,7 +154,7 @@ class LlmShape(Limited):
     @property
     def gated(self) -> bool:
         """Whether the feed-forward layer has a gate besides its up projection (SwiGLU)."""
-        return self.model_type not in PLAIN_TYPES
+        return self.model_type not in PLAIN_TYPES and not self.plain_feed_forward
 
     @property
     def rotary(self) -> bool:
@@ -229,13 +235,14 @@ class LlmShape(Limited):
         total = self.linear_weights + self.router_weights
         total += self.num_hidden_layers * (self._norms_of_a_layer + self._attention_extras)
         if self.norm_weights and self.do_layer_norm_before:
-            total += self.hidden_size * (2 if self.biased else 1)
+            total += self._norm_values
         if self.biased or self.feed_forward_bias:
             total += self.dense_layers * (self.intermediate_size + self.hidden_size)
         if self.experts is not None:
             e = self.experts
             total += e.layers * e.count * (e.router_bias + e.bias * self._expert_biases)
         total += self.head_weights * (1 if self.tie_word_embeddings else 2)
+        total += self.vocab_size * self.head_bias
         if self.word_embed_proj_dim:  # to the hidden size and back
             total += 2 * self.word_embed_proj_dim * self.hidden_size
         if not self.rotary:
@@ -254,10 +261,14 @@ class LlmShape(Limited):
         return self.parameters - unused - (0 if self.tie_word_embeddings else self.head_weights)
 
     @property
+    def _norm_values(self) -> int:
+        return self.hidden_size * (2 if self.biased or self.norm_bias else 1)
+
+    @property
     def _norms_of_a_layer(self) -> int:
         if not self.norm_weights:
             return 0
-        total = self.layer_norms * self.hidden_size * (2 if self.biased else 1)
+        total = self.layer_norms * self._norm_values
         if self.query_norm == "head":
             total += 2 * self.head_dim
         elif self.query_norm == "width":

@@ -15,6 +15,8 @@ from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia import HarmoniaArrayParams, HarmoniaPeParams, Mode
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Opcode, Operand
 from tilewright.sim.accelerator import (
+    ACCELERATORS,
+    BASELINES,
     WEIGHT_BITS,
     anda,
     baseline,
@@ -24,6 +26,7 @@ from tilewright.sim.accelerator import (
 )
 from tilewright.sim.length_search import MODULES, lengths_of_saving, module_shares, saving
 from tilewright.sim.models import resolve_model
+from tilewright.sim.pe_units import anda_fj, pe_fj
 from tilewright.sim.workload import Gemm, linear, prefill
 from tilewright.verify.harmonia_machine.builder import Builder
 
@@ -193,3 +196,10 @@ def test_an_instruction_of_harmonia_takes_the_cycles_of_its_program(groups, tile
     builder.emit(Opcode.GEMM, operand=Operand.WEIGHTS, groups=groups, tiles=tiles, token_tiles=1)
     (time,) = run(harmonia(), [product(8, groups * 32, tiles * 16)])
     assert time.compute == harmonia_cycles(HarmoniaParams(), Settings(), builder.program[0]).cycles
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baselines_multiply_add_costs_andas_by_the_ratio_of_the_records(name):
+    shape, machine = product(16, 8192, 4096, "qkv"), anda({"qkv": 7})
+    ours, theirs = (energy(m, run(m, [shape]))["compute"] for m in (machine, ACCELERATORS[name]()))
+    assert theirs / ours == pytest.approx(pe_fj(name) / anda_fj(7), rel=0.01)

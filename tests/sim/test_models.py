@@ -160,6 +160,16 @@ COMPLETE = {
 }
 
 
+COMPLETE["qwen2.5-7b"] = {  # the language model of Qwen2.5-VL, in the flat form of its file
+    **{"model_type": "qwen2_5_vl", "hidden_size": 3584, "intermediate_size": 18944},
+    **{"num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4},
+    **{"vocab_size": 152064, "max_position_embeddings": 131072, "use_sliding_window": False},
+    **{"max_window_layers": 28, "sliding_window": 32768, "tie_word_embeddings": False},
+    **{"vision_config": {"depth": 32}, "vision_start_token_id": 151652, "image_token_id": 151655},
+    "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+}
+
+
 @pytest.mark.parametrize("name", COMPLETE)
 def test_a_complete_config_file_is_understood(tmp_path, name):
     assert written(tmp_path, COMPLETE[name]) == resolve_model(name)
@@ -227,8 +237,10 @@ def test_names_are_taken_in_any_case():
         ({"model_type": "gemma2", "attention_bias": True}, "attention_bias True is not understood"),
         ({"model_type": "opt", "ffn_dim": 1, "word_embed_proj_dim": "big"}, "must be a positive"),
         ({"model_type": "opt", "ffn_dim": 1, "word_embed_proj_dim": 0}, "must be a positive"),
-        ({"model_type": ["llama"]}, r"unknown model_type \['llama'\]; known: deepseek_v2, "),
-        ({"model_type": "xyz"}, "unknown model_type 'xyz'; known: deepseek_v2, deepseek_v3, gemma"),
+        ({"model_type": ["llama"]}, r"unknown model_type \['llama'\]; known: cohere, cohere2, "),
+        ({"model_type": "xyz"}, "unknown model_type 'xyz'; known: cohere, cohere2, deepseek_v2"),
+        ({"model_type": "qwen3_next"}, "linear attention of model_type qwen3_next"),
+        ({"model_type": "mamba"}, "state-space layers of model_type mamba are not modelled"),
     ],
 )
 def test_a_malformed_config_is_refused(tmp_path, change, message):
@@ -279,6 +291,8 @@ def test_a_file_that_is_no_config_is_refused(tmp_path, text, message):
     [
         ("opt-13", r"^unknown model 'opt-13'; did you mean opt-13b\?"),
         ("mixtral", r"^unknown model 'mixtral'; did you mean mixtral-8x7b or mixtral-8x22b"),
+        ("mpt-7b", r"^unknown model 'mpt-7b'; see tilewright list models"),
+        ("llava", r"^unknown model 'llava'; see tilewright list models"),
         ("gnr", r"^unknown model 'gnr'; see tilewright list models \(or the path of a config.json"),
         ("", r"^unknown model ''; see tilewright list models"),
     ],
@@ -291,7 +305,7 @@ def test_an_unknown_model_names_its_neighbours(name, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "bert"}, "^model_type must be one of deepseek_v2, .*, not 'bert'$"),
+        ({"model_type": "bert"}, "^model_type must be one of cohere, .*, not 'bert'$"),
         ({"sliding_layers": 1}, "^sliding_layers must be 0..0, not 1$"),
         ({"sliding_window": 8, "sliding_layers": 3}, "^sliding_layers must be 0..2, not 3$"),
         ({"query_norm": "all"}, "^query_norm must be one of .*, not 'all'$"),

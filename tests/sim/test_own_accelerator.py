@@ -36,7 +36,8 @@ def test_the_same_machine_in_a_file_gives_the_same(tmp_path, phase):
     theirs = answer(MODEL, write(tmp_path, LIKE_FP16), phase=phase, batch=3)
     assert theirs.system == "mine"
     assert theirs.latency_ms == ours.latency_ms
-    assert theirs.joules_by_part == ours.joules_by_part
+    # The file says nothing of what its elements take.
+    assert theirs.joules_by_part == {n: ours.joules_by_part[n] for n in ("buffers", "memory")}
     assert theirs.memory_bytes == ours.memory_bytes
     assert (theirs.scheme, theirs.kv_format) == (f"16 x {WEIGHT_BITS:g} bits", "16 bits")
 

@@ -1,13 +1,16 @@
 """Servers as data: every number has a source, files and settings mean what they say."""
 
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from tilewright.sim.accelerator import ACCELERATORS
 from tilewright.sim.gemm import gemm_result
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
+from tilewright.sim.own_accelerator import SETTINGS
 from tilewright.sim.records import area_um2
 from tilewright.sim.serving import Question, ask
 from tilewright.sim.system import (
@@ -107,6 +110,87 @@ def test_a_field_set_to_its_own_value_changes_nothing(name):
     server = servers()[name]
     for field in QUANTITIES:
         assert changed_server(server, {field: str(getattr(server, field))}) == server, field
+
+
+MINE = """kind = "accelerator"
+rows = 8
+columns = 8
+group = 64
+group_cycles = 16
+clock = "300 MHz"
+mac_energy = "100 fJ"
+"""
+
+
+@pytest.mark.parametrize("name", [*ACCELERATORS, "block", "mine.toml"])
+def test_an_accelerator_with_a_field_set_to_its_own_value_gives_the_same_answer(name, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE)
+    system = {"block": "harmonia", "mine.toml": str(path)}.get(name, name)
+    block = "harmonia:wide" if name == "block" else None
+    plain = resolve_target(system, block=block)
+    machine, unset = plain.accelerator(None), answer(SMALL, plain, context=64)
+    own = {
+        "bandwidth": machine.bandwidth,
+        "capacity": machine.capacity,
+        "clock": machine.clock,
+        "memory_energy": machine.memory_pj_per_bit,
+    }
+    for field in SETTINGS:
+        target = resolve_target(system, block=block, settings={field: repr(own[field])})
+        assert answer(SMALL, target, context=64) == unset, field
+
+
+def test_more_bandwidth_is_never_slower_on_an_accelerator():
+    """But for instructions that overlap by chance: less than one part in ten thousand."""
+    rates = ("64GB/s", "200GB/s", "256GB/s", "280GB/s", "1TB/s")
+    for name in ("harmonia", "anda", "fp-fp"):
+        ms = [answer(SMALL, name, settings={"bandwidth": r}).latency_ms for r in rates]
+        assert all(fast <= (1 + 1e-4) * slow for slow, fast in pairwise(ms))
+        assert ms[0] > ms[-1]
+
+
+WORK = [("software", "bf16"), ("software", "mxfp4"), ("deca", "bf8_20%"), ("optimal", "bf8")]
+
+
+@pytest.mark.parametrize("name", servers())
+@pytest.mark.parametrize(("engine", "scheme"), WORK)
+def test_less_of_a_server_is_never_faster(name, engine, scheme):
+    server = servers()[name]
+    changes = ({"cores": server.cores // 2}, {"cores": 1}, {"clock": server.clock / 2})
+    changes += ({"bandwidth": server.bandwidth / 2}, {"core_bandwidth": server.core_bandwidth / 2})
+    for batch in (1, 40):
+        whole, *less = (
+            answer(SMALL, name, engine=engine, scheme=scheme, batch=batch, settings=settings)
+            for settings in ({}, *({k: repr(v) for k, v in c.items()} for c in changes))
+        )
+        assert all(found.latency_ms >= whole.latency_ms for found in less)
+        for part in ("small kernels", "attention"):
+            assert less[1].ms_by_part[part] > whole.ms_by_part[part]  # of one core
+            assert less[2].ms_by_part[part] == pytest.approx(2 * whole.ms_by_part[part])
+
+
+def test_a_core_draws_no_more_than_its_loads_can():
+    """Decompressed or not; 56 of them draw what the tables of DECA's paper have."""
+    gemm = Gemm(name="x", module="o", rows=1, inner=8192, outer=57344)
+    for scheme, size in (("bf16", 2), ("bf8", 1)):
+        target = resolve_target("spr-hbm", engine="software", settings={"cores": "1"})
+        seconds = gemm_result(gemm, target, scheme).milliseconds / 1e3
+        assert gemm.matrix * size / seconds <= servers()["spr-hbm"].core_bandwidth
+
+
+def test_a_deca_with_a_slower_clock():
+    """Half of its clock is twice its cycles; where memory bounds a product, it hardly loses."""
+    gemm = Gemm(name="x", module="o", rows=1, inner=8192, outer=57344)
+    lost = {}
+    for scheme in ("bf16_50%", "bf8", "bf8_20%"):
+        fast, slow = (
+            gemm_result(gemm, resolve_target("spr-hbm", settings=clock), scheme).milliseconds
+            for clock in ({}, {"deca_clock": "1.25GHz"})
+        )
+        lost[scheme] = slow / fast
+    assert 1 <= lost["bf16_50%"] < 1.02
+    assert lost["bf8"] > 1.3 and lost["bf8_20%"] > 1.2
 
 
 def test_twice_the_bandwidth_halves_what_memory_bounds():

@@ -46,7 +46,7 @@ def print_answers(found: Sequence["Answer"]) -> None:
         columns |= {"TOTAL MS": "total_ms:.2f"}
     columns |= {"TOKENS/S": "tokens_per_second:.2f", "J/TOKEN": "joules_per_token:.3g"}
     if steps:
-        columns["BOUND"] = "bound"
+        columns |= {"KIND": "kind", "BOUND": "bound"}
     columns["MEMORY GB"] = lambda row: (
         f"{(row.memory_bytes.weights + row.memory_bytes.cache) / 1e9:.2f}"
     )

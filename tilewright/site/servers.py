@@ -61,6 +61,7 @@ def systems() -> Table:
         "Scheme": "scheme",
         "ms": "latency_ms",
         "Tokens/s": "tokens_per_second",
+        "Kind": "kind",
         "Bound by": "bound",
         "Memory, GB": lambda r: (r.memory_bytes.weights + r.memory_bytes.cache) / 1e9,
         "Fits": lambda r: r.memory_bytes.fits,
