@@ -30,7 +30,7 @@ _table = cache(load_table)
 
 
 def read_record(kind: str, unit: str, goal: str = "") -> dict[str, Any]:
-    """Return the ``synthesis``, ``energy`` or ``system`` record of a unit."""
+    """Return the ``synthesis``, ``energy``, ``system`` or ``layout`` record of a unit."""
     table = _table(RECORDS / f"{kind}.{TECHNOLOGY}.json")
     record = table.get(f"{unit}.{TECHNOLOGY}{goal and f'.{goal}'}")
     if record is None:
@@ -42,6 +42,13 @@ def area_um2(unit: str, goal: str = "") -> float:
     """Cells and memories of a unit, in square micrometres; made small, or for another goal."""
     area = float(read_record("synthesis", unit, goal)["metrics"]["area"]["value"])
     return measured(f"{_block(unit)}.area", area)
+
+
+def placed_hz(unit: str, goal: str = "") -> float:
+    """Return the clock that a unit's layout holds after its last step."""
+    metrics = read_record("layout", unit, goal)["metrics"]
+    steps = ("period_routed", "period_global", "period_cts", "period_placed")
+    return 1e12 / float(next(metrics[step]["value"] for step in steps if step in metrics))
 
 
 def _block(unit: str) -> str:

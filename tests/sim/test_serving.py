@@ -1,6 +1,7 @@
 """Questions about serving: what is added up, what is looked for, and what is swept."""
 
 import re
+from itertools import accumulate
 
 import pytest
 
@@ -309,6 +310,22 @@ def test_batches_never_fall_off_a_cliff(model, system, engine):
     """With a matrix unit and without. 355 tokens a second at batch 63 once were 246 at 64."""
     question = Question(model=model, system=system, engine=engine, context=512)
     never_falls(question, range(1, 513))
+
+
+@pytest.mark.parametrize("engine", ["software", "deca"])
+def test_throughput_falls_only_where_activations_leave_the_l2(engine):
+    """Kernels of DECA's paper pass over all rows of a product again and again, up to 64 of them.
+
+    So 33 to 64 rows of an expert, of batches from 129 on, take more than twice the time of 32.
+    """
+
+    def fall(**settings):
+        q = Question(model="mixtral-8x7b", engine=engine, context=512, settings=settings)
+        rates = [row.tokens_per_second for row in sweep(q, {"batch": range(1, 257, 5)})]
+        return max(1 - rate / best for rate, best in zip(rates, accumulate(rates, max)))
+
+    assert 0.05 < fall() < 0.14
+    assert fall(l2_capacity="64MiB") < 1e-3
 
 
 def never_falls(question, batches):

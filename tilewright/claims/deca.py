@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean, geometric_mean
@@ -15,6 +16,7 @@ from tilewright.sim.records import (
     area_um2,
     deca_power_mw,
     deca_runs,
+    placed_hz,
     read_json,
     read_record,
     row_of,
@@ -22,6 +24,7 @@ from tilewright.sim.records import (
 from tilewright.sim.roofsurface import Surface, explore, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.server import run_steps
+from tilewright.sim.system import Server
 from tilewright.sim.workload import Batch, Gemm, Pass
 from tilewright.sim.xeon import (
     MATRIX_CYCLES,
@@ -288,21 +291,28 @@ def prefetch_order() -> bool:
 
 
 @answers(PREDICTION)
-def next_token_ms(model: str, batch: int, scheme: str, engine: str) -> float:
+def next_token_ms(model: str, batch: int, scheme: str, engine: str, machine: Server = HBM) -> float:
     """Next-token time of Table 6, in milliseconds."""
     work = Pass(Batch(((batch, TABLE6_CONTEXT),)))
     found, shape = resolve_weight_scheme(scheme), resolve_model(model)
-    time = run_steps(HBM, engine, found, shape, [work], params=_built())
+    time = run_steps(machine, engine, found, shape, [work], params=_built())
     return float(1e3 * time.seconds[0])
 
 
+@answers(NETLIST)
+def next_token_gain_placed(over: str, batches: tuple[int, ...]) -> list[float]:
+    """The gain that is left with DECA at the clock that its layout holds."""
+    clock = placed_hz("deca", "fastest")
+    return next_token_gain(over, batches, replace(HBM, deca_clock=min(clock, HBM.clock)))
+
+
 @answers(PREDICTION)
-def next_token_gain(over: str, batches: tuple[int, ...]) -> list[float]:
+def next_token_gain(over: str, batches: tuple[int, ...], machine: Server = HBM) -> list[float]:
     """Smallest and largest gain of DECA, over models, batches and both schemes."""
     gains = []
     for model, batch, scheme in product(MODELS, batches, ("mxfp4", "bf8_30%")):
         before = next_token_ms(model, batch, scheme if over == "software" else "bf16", "software")
-        gains.append(before / next_token_ms(model, batch, scheme, "deca"))
+        gains.append(before / next_token_ms(model, batch, scheme, "deca", machine))
     return [min(gains), max(gains)]
 
 
