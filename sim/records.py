@@ -156,6 +156,21 @@ def layer_seconds(layer: str, batch: int, kernel: str) -> float:
     return _seconds(RECORD, "in_model", kernel, **wanted, kernel=kernel)
 
 
+def layer_rate(kernel: str) -> float:
+    """Bytes a second that a kernel draws for one large layer, one row."""
+    wanted = {"inputs": 4096, "outputs": 14336, "batch": 1, "kernel": kernel}
+    row = row_of(record(), "layers", "measurement", **wanted)
+    return float(row["bytes_per_second"])
+
+
+def small_kernels_us(model: str, layers: int) -> float:
+    """Microseconds of a layer, but for its products and attention, one row."""
+    rows = (r for r in _of_kernels(MODEL_RECORD)["operators"] if r["model"] == model)
+    apart = ("linear layers", "head", "attention")
+    seconds = (r["seconds"] for r in rows if r["batch"] == 1 and r["operator"] not in apart)
+    return 1e6 * sum(seconds) / layers
+
+
 def batch_seconds(batch: int, kernel: str) -> float:
     """The layer that was measured along the batch."""
     return _seconds(RECORD, "batch", kernel, batch=batch, kernel=kernel)

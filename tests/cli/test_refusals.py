@@ -66,6 +66,7 @@ llm '' | give a MODEL; tilewright list models names those that are known
 llm llama-2-71b | unknown model 'llama-2-71b'; did you mean llama-2-7b
 llm m --batch y | argument --batch: invalid int value: 'y'; see tilewright llm
 llm mixtral | unknown model 'mixtral'; did you mean mixtral-8x7b or mixtral-8x22b
+llm mpt-7b | unknown model 'mpt-7b'; see tilewright list models
 llm nowhere.json | nowhere.json: No such file or directory
 llm opt-125m --batch -1 | batch must be 1..65536, not -1
 llm opt-125m --batch 65536 --context 16777216 | a batch of 65536 sequences with 1099511627776 tokens
@@ -108,6 +109,8 @@ layout --tech tsmc5 | unknown technology 'tsmc5'
 layout popcount:odd --utilisation 1.5 | the utilisation must lie between 0.05 and 0.95, not 1.5
 layout popcount:odd --clock 500 --update-records | --clock goes without --update-records
 layout nothing | unknown block
+pack synthetic:99999999x9 --scheme bf8 --density 0 -o p.safetensors | --density must be above 0
+pack synthetic:99999999x99999999 --scheme bf8 -o p.safetensors | synthetic:99999999x99999999: a m
 pack tiny-llama --scheme bf8 --density 1e-9 -o p.safetensors | --density 1e-09 leaves none of the
 pack tiny-llama --scheme no.py:Mine -o p.safetensors | a format of your own is FILE.py:CLASS; there
 roofsurface --block anda | block must be deca, not anda
@@ -118,6 +121,7 @@ roofsurface --vectors 0 | vectors must be above 0, not 0.0
 run tiny-llama --on harmonia:small --prompt Hi --group 0 | --group must be a multiple of
 run tiny-llama --prompt Hi --seed -1 | --seed must be at least 0, not -1
 run tiny-llama --prompt Hi --sequences 999999999 | sequences must be 1..65536, not 999999999
+run tiny-llama --on harmonia:small --prompt Hi --temperature -5 | temperature must be at least 0
 run tiny-llama --prompt Hi --temperature nan | temperature must be at least 0 and finite, not nan
 run tiny-llama --prompt Hi --tokens 999 | a prompt of 2 tokens and 999 new ones need a context
 run tiny-llama --prompt Hi --trace no/such.json | no: there is no such folder

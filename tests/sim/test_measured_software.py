@@ -1,5 +1,7 @@
 """Costs of software decompression from a record: cycles of a core, and what is refused."""
 
+from statistics import fmean
+
 import pytest
 
 from tilewright.sim import records
@@ -81,17 +83,24 @@ def test_what_was_not_measured_is_refused():
         measured_cycles("software-measured", resolve_weight_scheme("mxfp4"))
 
 
-def test_measured_steps_of_software_like_the_papers_are_near_the_model():
-    """Not so PyTorch's own bf16, nor our look-up kernel for mxfp4, which the papers do not have."""
+def test_measured_steps_are_near_the_model_of_the_measured_machine(monkeypatch):
+    """Single layers say what whole models take: by a factor of 1.11 on average, at most 1.27."""
+    monkeypatch.setattr(records, "record", real_record)
     found = measured_models()
-    assert len(found) == 3 * len(SCHEMES)
-    like = [row for row in found if row.model in ("sparse bf16", "dense int8", "sparse bf8")]
-    assert all(abs(row.percent(row.ours_ms)) < 35 for row in like)
-    for row in like:
-        if row.batch > 1:
-            assert abs(row.percent(row.ours_ms)) < abs(row.percent(row.roofline_ms))
+    assert len(found) == 21 == 3 * len(SCHEMES)
+
+    def factors(predicted):
+        ratios = [predicted(row) / row.measured_ms for row in found]
+        return [max(ratio, 1 / ratio) for ratio in ratios]
+
+    ours, roofline = factors(lambda r: r.ours_ms), factors(lambda r: r.roofline_ms)
+    assert fmean(ours) < 1.15 and max(ours) < 1.27
+    assert fmean(roofline) > 1.6
+    first = [factor for factor, row in zip(ours, found, strict=True) if row.batch == 1]
+    assert fmean(first) < 1.1
 
 
-def test_no_step_is_faster_than_its_roofline():
+def test_no_step_is_faster_than_its_roofline(monkeypatch):
+    monkeypatch.setattr(records, "record", real_record)
     for row in measured_models():
         assert row.roofline_ms < min(row.measured_ms, row.ours_ms)
