@@ -173,9 +173,12 @@ def test_claims_that_turn_with_a_measured_input(capsys):
 def test_compare_llm_has_every_system(capsys):
     rows = as_json(capsys, "compare", "llm", "opt-1.3b", "--batch", "4")
     assert {row["system"] for row in rows} >= {"spr-ddr", "spr-hbm", "anda", "harmonia", "fp-fp"}
+    assert {row["kind"] for row in rows} == {"predicted", "formula"}  # OPT has no programs
+    joules = {row["system"]: row["joules_per_token"] for row in rows}
+    assert joules["harmonia"] < joules["fp-fp"]
     code, out, err = run(capsys, "compare", "llm", "opt-1.3b")
     assert code == 0
-    assert "TOKENS/S" in out
+    assert "TOKENS/S" in out and "KIND" in out
     # Energy, as its help says, and what kind of figure it is.
     place = out.splitlines()[0].index("J/TOKEN")
     assert all(float(line[place : place + 7]) > 0 for line in out.splitlines()[1:])
