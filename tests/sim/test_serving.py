@@ -314,10 +314,7 @@ def test_batches_never_fall_off_a_cliff(model, system, engine):
 
 @pytest.mark.parametrize("engine", ["software", "deca"])
 def test_throughput_falls_only_where_activations_leave_the_l2(engine):
-    """Kernels of DECA's paper pass over all rows of a product again and again, up to 64 of them.
-
-    So 33 to 64 rows of an expert, of batches from 129 on, take more than twice the time of 32.
-    """
+    """From batch 129 on experts have more rows than it holds, up to 64 by the paper's kernels."""
 
     def fall(**settings):
         q = Question(model="mixtral-8x7b", engine=engine, context=512, settings=settings)

@@ -82,10 +82,7 @@ def test_an_answer_says_where_it_comes_from(capsys):
 
 @pytest.mark.parametrize("system", ["anda", "harmonia"])
 def test_programs_have_the_bandwidth_that_is_set(system):
-    """A memory as fast as the port, or faster, takes what the port takes; a slower one longer.
-
-    The published machine has its paper's memory, the one as built a memory as fast as its port.
-    """
+    """The published machine has its paper's memory, the one as built its port's rate at most."""
     rates = ("1TB/s", "256GB/s", "64GB/s", "16GB/s")
     found = [answer(SMOLLM2, system, settings={"bandwidth": r}, context=16) for r in rates]
     assert {row.kind for row in found} == {"programs"}

@@ -112,14 +112,7 @@ def test_a_field_set_to_its_own_value_changes_nothing(name):
         assert changed_server(server, {field: str(getattr(server, field))}) == server, field
 
 
-MINE = """kind = "accelerator"
-rows = 8
-columns = 8
-group = 64
-group_cycles = 16
-clock = "300 MHz"
-mac_energy = "100 fJ"
-"""
+MINE = 'kind = "accelerator"\nrows = 8\ncolumns = 8\ngroup = 64\ngroup_cycles = 16\nclock = 3e8\n'
 
 
 @pytest.mark.parametrize("name", [*ACCELERATORS, "block", "mine.toml"])
@@ -130,24 +123,19 @@ def test_an_accelerator_with_a_field_set_to_its_own_value_gives_the_same_answer(
     block = "harmonia:wide" if name == "block" else None
     plain = resolve_target(system, block=block)
     machine, unset = plain.accelerator(None), answer(SMALL, plain, context=64)
-    own = {
-        "bandwidth": machine.bandwidth,
-        "capacity": machine.capacity,
-        "clock": machine.clock,
-        "memory_energy": machine.memory_pj_per_bit,
-    }
     for field in SETTINGS:
-        target = resolve_target(system, block=block, settings={field: repr(own[field])})
+        own = getattr(machine, {"memory_energy": "memory_pj_per_bit"}.get(field, field))
+        target = resolve_target(system, block=block, settings={field: repr(own)})
         assert answer(SMALL, target, context=64) == unset, field
 
 
 def test_more_bandwidth_is_never_slower_on_an_accelerator():
     """But for instructions that overlap by chance: less than one part in ten thousand."""
-    rates = ("64GB/s", "200GB/s", "256GB/s", "280GB/s", "1TB/s")
+    rates = ("8GB/s", "16GB/s", "64GB/s", "256GB/s", "280GB/s", "1TB/s")
     for name in ("harmonia", "anda", "fp-fp"):
         ms = [answer(SMALL, name, settings={"bandwidth": r}).latency_ms for r in rates]
         assert all(fast <= (1 + 1e-4) * slow for slow, fast in pairwise(ms))
-        assert ms[0] > ms[-1]
+        assert ms[0] > ms[1]
 
 
 WORK = [("software", "bf16"), ("software", "mxfp4"), ("deca", "bf8_20%"), ("optimal", "bf8")]
@@ -179,18 +167,17 @@ def test_a_core_draws_no_more_than_its_loads_can():
         assert gemm.matrix * size / seconds <= servers()["spr-hbm"].core_bandwidth
 
 
-def test_a_deca_with_a_slower_clock():
+@pytest.mark.parametrize(
+    ("scheme", "least", "most"), [("bf16_50%", 1, 1.02), ("bf8", 1.3, 2), ("bf8_20%", 1.2, 2)]
+)
+def test_a_deca_with_a_slower_clock(scheme, least, most):
     """Half of its clock is twice its cycles; where memory bounds a product, it hardly loses."""
     gemm = Gemm(name="x", module="o", rows=1, inner=8192, outer=57344)
-    lost = {}
-    for scheme in ("bf16_50%", "bf8", "bf8_20%"):
-        fast, slow = (
-            gemm_result(gemm, resolve_target("spr-hbm", settings=clock), scheme).milliseconds
-            for clock in ({}, {"deca_clock": "1.25GHz"})
-        )
-        lost[scheme] = slow / fast
-    assert 1 <= lost["bf16_50%"] < 1.02
-    assert lost["bf8"] > 1.3 and lost["bf8_20%"] > 1.2
+    fast, slow = (
+        gemm_result(gemm, resolve_target("spr-hbm", settings=clock), scheme).milliseconds
+        for clock in ({}, {"deca_clock": "1.25GHz"})
+    )
+    assert least <= slow / fast <= most
 
 
 def test_twice_the_bandwidth_halves_what_memory_bounds():
@@ -201,14 +188,6 @@ def test_twice_the_bandwidth_halves_what_memory_bounds():
     )
     assert one.bound == two.bound == "memory"
     assert one.milliseconds / two.milliseconds == pytest.approx(2, rel=0.02)
-
-
-def test_settings_change_an_accelerator():
-    slow, fast = (
-        answer(SMALL, "harmonia", settings={"bandwidth": b}, batch=8) for b in ("8GB/s", "16GB/s")
-    )
-    assert (slow.kind, slow.bound) == ("programs", "load")
-    assert slow.latency_ms > 1.5 * fast.latency_ms
 
 
 @pytest.mark.parametrize("engine", ["software", "deca", "optimal"])
