@@ -26,6 +26,7 @@ from tilewright.golden.params.pe import (
     GroupScaledParams,
     GroupSum,
     IfpuParams,
+    PeArrayParams,
     PEParams,
     SumForm,
 )
@@ -58,7 +59,7 @@ def fp_fp_dot(params: FpFpParams, activation: ArrayLike, weight: ArrayLike) -> N
         else:
             terms = _tree_sum(multiply(FP16, FP16, FP32, x, y))
             accumulator = add(FP32, FP32, FP32, accumulator, terms)
-    return convert(FP32, FP16, accumulator)
+    return convert(FP32, params.result, accumulator)
 
 
 def fp_int_dot(
@@ -161,7 +162,22 @@ def deca_lane_dot(
     for beat in range(a.shape[-2]):
         terms = _tree_sum(products[..., beat, :], AMX_RULES)
         accumulator = add(FP32, FP32, FP32, accumulator, terms, AMX_RULES)
-    return convert(FP32, FP16, accumulator)
+    return convert(FP32, params.result, accumulator)
+
+
+def array_cycles(params: PeArrayParams, last: ArrayLike) -> Int64s:
+    """Cycle in which an array gives each row, counted from the first beat taken.
+
+    ``last`` marks the last beats of tiles; beats are never late, and rows are taken at once.
+    """
+    given: list[int] = []
+    waited, free = 0, 0  # cycles of all tiles so far; when the drain has room
+    for end in np.flatnonzero(np.asarray(last)):
+        complete = int(end) + 1 + params.element.latency
+        waited = max(waited, free - complete)
+        free = complete + waited + params.rows
+        given.extend(range(free - params.rows + 1, free + 1))
+    return np.array(given, np.int64)
 
 
 def _aligned_products(params: AlignedParams, activation: ArrayLike, w: Int64s) -> Int64s:
@@ -337,7 +353,7 @@ def _scaled_groups(
         # A sum may have several parts, on an axis of their own.
         over = end.reshape(shape + (1,) * (start.ndim - len(shape)))
         total, length = np.where(over, start, total), np.where(end, 0, length)
-    return convert(FP32, FP16, accumulator)
+    return convert(FP32, params.result, accumulator)
 
 
 def _shared(exponent: ArrayLike, group_end: ArrayLike) -> Int64s:

@@ -40,6 +40,7 @@ CATALOG = {
     "pe_figna": "tilewright.hw.pe.figna:Figna",
     "pe_figna_c": "tilewright.hw.pe.figna_c:FignaChunk",
     "pe_deca": "tilewright.hw.pe.deca_lane:DecaLane",
+    "pe_array": "tilewright.hw.pe.array:PeArray",
     "figna_aligner": "tilewright.hw.pe.aligner:FignaAligner",
     "harmonia": "tilewright.hw.harmonia_machine.top:Harmonia",
     "harmonia_converter": "tilewright.hw.harmonia.converter:Converter",

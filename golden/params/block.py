@@ -302,7 +302,13 @@ class BlockParams(Limited):
         return "__".join([self.block, *changed])
 
     def as_dict(self) -> dict[str, Any]:
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        """Every field; a field that is a block is its name, its own fields follow as FIELD.NAME."""
+        values: dict[str, Any] = {}
+        for name, value in ((f.name, getattr(self, f.name)) for f in fields(self)):
+            values[name] = _plain(value)
+            if isinstance(value, BlockParams):
+                values |= {f"{name}.{inner}": x for inner, x in value.as_dict().items()}
+        return values
 
 
 def _plain(value: Any) -> Any:
@@ -310,8 +316,9 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, (int, str, bool, type(None))):
         return value
-    return str(value)
+    return value.block if isinstance(value, BlockParams) else str(value)
 
 
 def _token(value: Any) -> str:
+    value = value.slug if isinstance(value, BlockParams) else value
     return "".join(c if c.isalnum() else "_" for c in str(_plain(value)).lower())

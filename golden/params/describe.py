@@ -81,6 +81,8 @@ def _type(hint: Any) -> str:
         return "|".join(str(member.value) for member in hint)
     if hint is bool:
         return "true|false"
+    if isinstance(hint, type) and issubclass(hint, BlockParams):
+        return "BLOCK[:PRESET]"
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 

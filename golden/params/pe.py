@@ -10,7 +10,7 @@ element says otherwise; one that needs neither ignores them.
 Throughput is ``lanes`` multiply-accumulates a cycle in every element: 16 cycles for a group of 64.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated, ClassVar
 
@@ -19,6 +19,7 @@ from tilewright.golden.params.block import (
     BlockParams,
     Field,
     Timing,
+    Untimed,
     one_of,
     require,
     stream,
@@ -33,11 +34,15 @@ class PEParams(BlockParams):
 
     ``registered``: the operands of a beat pass registers of the element, which takes a cycle more.
     Otherwise they are held outside, at the edge of an array.
+
+    ``result``: fp32 in an array, which rounds the sums that leave it. An element then has neither
+    a rounder nor a register after its accumulator.
     """
 
     lanes: Annotated[int, one_of(1, 2, 4, 8, 16)] = 4
     group: int = 64
     registered: bool = False
+    result: Annotated[FloatFormat, one_of(FP16, FP32)] = FP16
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,7 +61,11 @@ class PEParams(BlockParams):
         group_end=1,
         last=1,
     )
-    outputs = stream("o", y=FP16)
+    outputs = stream("o", y="result")
+
+    @property
+    def rounds(self) -> bool:
+        return self.result is FP16
 
     @property
     def activation_bits(self) -> int:
@@ -171,7 +180,9 @@ class FpFpParams(FusedParams):
 
     @property
     def latency(self) -> int:
-        return self.stages if self.form is SumForm.FUSED else 3 + self.growth
+        if self.form is SumForm.DISCRETE:
+            return 2 + self.growth + self.rounds
+        return self.stages - (self.stages >= 3 and not self.rounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +221,7 @@ class GroupScaledParams(IntegerWeightParams):
 
     @property
     def latency(self) -> int:
-        return self.stages
+        return self.stages - (self.stages >= 4 and not self.rounds)
 
 
 class GroupSum(Enum):
@@ -354,7 +365,7 @@ class DecaLaneParams(IntegerWeightParams):
     @property
     def latency(self) -> int:
         """Scaling, products, levels of the tree, accumulation, rounding."""
-        return 4 + self.growth
+        return 3 + self.growth + self.rounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -433,6 +444,77 @@ class FignaAlignerParams(BlockParams):
         return self.group // self.lanes
 
 
+@dataclass(frozen=True, kw_only=True)
+class PeArrayParams(BlockParams):
+    """``rows`` x ``columns`` of one processing element, output stationary: a tile of a GEMM.
+
+    A beat of ``i`` has what the elements take: each row's activations and shared exponent, row by
+    row, each column's weights and scale, and flags for all. Operands are registered once per row
+    and once per column; activations of an element that takes bits of weights are loaded with the
+    first of these. Elements keep fp32 sums, which one row of converters rounds on their way out:
+    each result is the element's own. ``o`` gives the tile row by row.
+
+    ``pe``, any element of this module with ``registered`` false, is written
+    ``pe=BLOCK[:PRESET]``, its fields ``pe.FIELD=VALUE``.
+    """
+
+    block: ClassVar[str] = "pe_array"
+    summary: ClassVar[str] = "output-stationary array of processing elements of one kind"
+    PRESETS: ClassVar = {
+        "paper": {},
+        "small": {"rows": 2, "columns": 3, "pe": FignaParams.preset("small")},
+        "tall": {"rows": 6, "columns": 2, "pe": FpIntParams.preset("small")},
+        "serial": {"rows": 2, "columns": 2, "pe": IfpuParams.preset("small")},
+    }
+    pipelined: ClassVar[bool] = False  # the drain
+
+    rows: Annotated[int, within(1, 64)] = 16
+    columns: Annotated[int, within(1, 64)] = 16
+    pe: PEParams = FignaParams()
+
+    inputs = stream(
+        "i",
+        activation="activation",
+        exponent=("pe.exponent_bits", "rows"),
+        weight="weight",
+        scale=(FP16, "columns"),
+        group_end=1,
+        last=1,
+    )
+    outputs = stream("o", row="row_bits", values=(FP16, "columns"), last=1)
+    timing = Untimed("tiles differ in length: see tilewright.golden.pe.array_cycles")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            isinstance(self.pe, PEParams) and not self.pe.registered and self.pe.rounds,
+            "pe must be a processing element that holds no operands and gives fp16,"
+            f" not {self.pe.slug}",
+        )
+
+    @property
+    def element(self) -> PEParams:
+        """An element as it is in the array."""
+        return replace(self.pe, result=FP32)
+
+    @property
+    def activation(self) -> Field:
+        return replace(self.pe.activation, count=self.rows * self.pe.beat_elements)
+
+    @property
+    def weight(self) -> Field:
+        return replace(self.pe.weight, count=self.columns * self.pe.beat_elements)
+
+    @property
+    def weight_beats(self) -> int:
+        """Beats for which activations stay."""
+        return self.pe.beat_elements // self.pe.lanes
+
+    @property
+    def row_bits(self) -> int:
+        return max(1, (self.rows - 1).bit_length())
+
+
 PE_BLOCKS: tuple[type[BlockParams], ...] = (
     FpFpParams,
     FpIntParams,
@@ -441,4 +523,5 @@ PE_BLOCKS: tuple[type[BlockParams], ...] = (
     FignaChunkParams,
     DecaLaneParams,
     FignaAlignerParams,
+    PeArrayParams,
 )

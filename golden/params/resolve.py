@@ -3,7 +3,7 @@
 import os
 from dataclasses import fields
 from importlib import import_module
-from typing import TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from tilewright.golden.params.anda import ANDA_BLOCKS
 from tilewright.golden.params.anda_machine import ANDA_MACHINE_BLOCKS, AndaAxiParams
@@ -45,7 +45,10 @@ class UnknownNameError(ValueError):
 
 
 def resolve(text: str) -> BlockParams:
-    """``BLOCK[:PRESET][,FIELD=VALUE]...`` as a parameter object."""
+    """``BLOCK[:PRESET][,FIELD=VALUE]...`` as a parameter object.
+
+    A field that is a block has the value ``BLOCK[:PRESET]``, its fields are ``FIELD.NAME=VALUE``.
+    """
     head, *settings = text.split(",")
     name, _, preset = head.partition(":")
     cls = BLOCKS.get(name)
@@ -55,14 +58,31 @@ def resolve(text: str) -> BlockParams:
         raise UnknownNameError(unknown(f"preset of {name}", preset, cls.PRESETS))
     hints = get_type_hints(cls)
     known = {f.name: hints[f.name] for f in fields(cls)}
-    changes = {}
+    changes: dict[str, Any] = {}
+    inner: dict[str, list[str]] = {}  # settings of fields that are blocks
     for setting in settings:
         key, equals, value = setting.partition("=")
+        key, dot, rest = key.partition(".")
         if not equals:
             raise ValueError(f"{text!r}: expected FIELD=VALUE, not {setting!r}")
         if key not in known:
             raise UnknownNameError(unknown(f"field of {name}", key, known))
-        changes[key] = parse(key, known[key], value)
+        is_block = isinstance(known[key], type) and issubclass(known[key], BlockParams)
+        if dot and not is_block:
+            raise ValueError(f"{key} is no block: expected {key}=VALUE, not {setting!r}")
+        if dot:
+            inner.setdefault(key, []).append(f"{rest}={value}")
+        else:
+            changes[key] = value if is_block else parse(key, known[key], value)
+            if is_block:
+                inner.setdefault(key, [])
+    for key, own in inner.items():
+        if key not in changes:
+            raise ValueError(f"{key}.{own[0]} needs {key}=BLOCK")
+        try:
+            changes[key] = resolve(",".join([changes[key], *own]))
+        except ValueError as error:
+            raise type(error)(f"{key}: {error}") from None
     return cls.preset(preset, **changes)
 
 

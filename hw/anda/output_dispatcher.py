@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from tilewright.golden.params.anda import AndaMxuParams
 from tilewright.golden.params.arith import FloatConvertParams
 from tilewright.golden.params.formats import FP16, FP32
+from tilewright.golden.params.pe import PeArrayParams
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.unit import payload_layout
 
@@ -21,7 +22,7 @@ class OutputDispatcher(wiring.Component):
     output, so that one row of converters serves all.
     """
 
-    def __init__(self, params: AndaMxuParams):
+    def __init__(self, params: AndaMxuParams | PeArrayParams):
         self.params = params
         row = data.ArrayLayout(FP32.bits, params.columns)
         super().__init__(

@@ -59,7 +59,7 @@ class FpFp(ProcessingElement[FpFpParams]):
             self.give(m, complete, result)
         else:
             # The accumulator stalls while ``o`` waits, as everything does.
-            rounded = self.converted(m, "result", FP32, FP16, result)
+            rounded = self.converted(m, "result", FP32, self.params.result, result)
             m.d.comb += [self.o.valid.eq(complete), self.o.p.y.eq(rounded)]
 
     def _discrete(self, m: Module, valid: Value) -> None:

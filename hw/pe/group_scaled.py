@@ -35,7 +35,7 @@ class GroupScaledElement(ProcessingElement[P]):
             self.give(m, complete, total)
         else:
             # The accumulator stalls while ``o`` waits, as everything does.
-            result = self.converted(m, "result", FP32, FP16, total)
+            result = self.converted(m, "result", FP32, self.params.result, total)
             m.d.comb += [self.o.valid.eq(complete), self.o.p.y.eq(result)]
 
     def _sums(self, m: Module, valid: Value, last: Value, scaled: Value) -> tuple[Signal, Signal]:

@@ -19,10 +19,10 @@ from tilewright.golden.params.pe import (
     PE_BLOCKS,
     AlignedParams,
     DecaLaneParams,
-    FignaAlignerParams,
     FignaChunkParams,
     FpFpParams,
     IfpuParams,
+    PEParams,
     SumForm,
 )
 from tilewright.golden.params.resolve import resolve
@@ -289,7 +289,7 @@ def test_aligner_takes_groups_of_any_length(spec):
 
 def test_all_elements_have_one_signature():
     """Names and order of the fields; widths are each element's own."""
-    elements = [cls() for cls in PE_BLOCKS if cls is not FignaAlignerParams]
+    elements = [cls() for cls in PE_BLOCKS if issubclass(cls, PEParams)]
     signatures = {tuple(f.name for f in p.inputs[0].fields) for p in elements}
     assert len(signatures) == 1
     assert {p.outputs for p in elements} == {elements[0].outputs}
@@ -336,3 +336,35 @@ def test_an_operand_that_a_unit_does_not_have_is_named():
         with pytest.raises(ValueError, match=message):
             combinational(Module(), "unit", IntToFloat(IntToFloatParams()), x=Signal(8))
         gc.collect()
+
+
+ARRAYS = [f"pe_array:{preset}" for preset in ("small", "tall", "serial")] + [
+    f"pe_array,rows=2,columns=2,pe={pe}"
+    for pe in ("pe_fp_fp:small", "pe_fp_fp:discrete", "pe_figna_c:small", "pe_deca:small")
+]
+
+
+@pytest.mark.parametrize("spec", ARRAYS)
+def test_array_gives_the_dot_products_of_its_elements(spec):
+    """Every bit and cycle, also where tiles are complete before the last one has left."""
+    simulate(resolve(spec), cases=28, stalls=(0.0, 0.4))
+
+
+@pytest.mark.parametrize(
+    ("spec", "old", "new"),
+    [
+        ("pe_array:small", "(row, row, column, column)", "(row, 0, column, column)"),
+        ("pe_array:small", "taken & given.group_end", "taken & ~given.group_end"),
+        ("pe_array:serial", "arriving == 0", "arriving == 1"),
+        ("pe_array:tall", "element.o.ready.eq(output.room)", "element.o.ready.eq(1)"),
+    ],
+)
+def test_errors_of_an_array_are_found(spec, old, new):
+    params = resolve(spec)
+    with pytest.raises(AssertionError):
+        simulate(params, cases=28, stalls=(0.0,), dut=mutant_of(params, old, new))
+
+
+@pytest.mark.parametrize("spec", [f"{spec},result=fp32" for spec in ELEMENTS])
+def test_an_element_can_leave_rounding_to_its_array(spec):
+    simulate(resolve(spec), cases=12, stalls=(0.3,))

@@ -19,6 +19,8 @@ def test_block_preset_and_fields():
     assert resolve("adder_tree,signed=false").signed is False
     assert resolve("adder_tree,signed=true").signed is True
     assert resolve("float_mul,a=bf16").a is BF16
+    array = resolve("pe_array,pe=pe_figna:m8,rows=2,pe.stages=3")
+    assert (array.rows, array.pe) == (2, resolve("pe_figna:m8,stages=3"))
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,12 @@ def test_block_preset_and_fields():
         ("queue,depth=0", "depth must be at least 1, not 0"),
         ("float_mul,a=fp17", "unknown float format 'fp17'; known: bf16, fp16, fp32, "),
         ("float_mul,rounding=up", "rounding must be one of nearest_even, toward_zero, not 'up'"),
+        ("pe_array,pe=pe_fgna", "pe: unknown block 'pe_fgna'; did you mean pe_figna "),
+        ("pe_array,pe=pe_figna,pe.stage=3", "pe: unknown field of pe_figna 'stage'; did you "),
+        ("pe_array,pe=pe_figna,pe.stages=9", "pe: stages must be 2..6, not 9"),
+        ("pe_array,pe.stages=3", "pe.stages=3 needs pe=BLOCK"),
+        ("pe_array,rows.x=3", "rows is no block: expected rows=VALUE, not 'rows.x=3'"),
+        ("pe_array,pe=queue", "pe must be a processing element that holds no operands "),
         ("adder_tree,signed=1", "signed must be true or false, not '1'"),
     ],
 )

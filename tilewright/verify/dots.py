@@ -6,9 +6,11 @@ alone; :class:`PEBench` does most of it for the PEs with the one signature of
 :mod:`tilewright.golden.params.pe`.
 """
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from tilewright.verify.bench import PortColumns, StreamBench
 from tilewright.verify.stimuli.dots import BENCH_BEATS, beats_of
 
 GROUP = 64  # elements of the shared tensors that have one scale
+MODULES = 4  # streams come in so many blocks, each from one module of a model
 
 B = TypeVar("B", bound=BlockParams)
 P = TypeVar("P", bound=PEParams)
@@ -38,13 +41,40 @@ class Tensors:
         """The activations with an axis of groups, (streams, dots, groups, GROUP)."""
         return self.activation.reshape(*self.activation.shape[:2], -1, GROUP)
 
+    def tile(self, rows: int, columns: int) -> "Tensors":
+        """Dot products of every row with every column of an array: a stream for each, row by row.
+
+        Rows have successive tokens of a stream, the fourth row the first token of the next stream
+        and so on; columns have the weights of the stream and of those that follow, other outputs
+        of the same module for inputs of their own. A module's first stream follows its last.
+        """
+        streams, dots, _ = self.activation.shape
+        size = streams // MODULES
+        stream, row, column = np.arange(streams)[:, np.newaxis], np.arange(rows), np.arange(columns)
+        first, place = stream - stream % size, stream % size
+        token = (np.arange(dots) + row[:, np.newaxis]) % dots
+        of_row = (first + (place + row // dots) % size)[..., np.newaxis]
+        of_column = first + (place + column) % size
+
+        def pairs(values: NDArray, axis: int) -> NDArray:
+            whole = np.repeat(np.expand_dims(values, axis), columns if axis == 2 else rows, axis)
+            return whole.reshape(-1, *values.shape[2:])
+
+        # The axes of rows and columns are 1 and 2; each tensor lacks the other one.
+        return Tensors(
+            pairs(self.activation[of_row, token], 2),
+            pairs(self.weight[of_column], 1),
+            pairs(self.scale[of_column], 1),
+        )
+
 
 @dataclass(frozen=True)
 class DotProducts:
     """The operands of one PE and the results that they must give."""
 
     columns: PortColumns  # per port: (streams, dots, beats) or (streams, dots, beats, count)
-    results: NDArray  # (streams, dots) fp16 patterns
+    results: Columns  # of the port ``o``: (streams, dots), or as the inputs
+    unmeasured: int = 0  # beats of the first port that precede the first dot product
 
 
 class ComparedPE(ABC, Generic[B]):
@@ -57,6 +87,91 @@ class ComparedPE(ABC, Generic[B]):
     @abstractmethod
     def dot_products(self, params: B, tensors: Tensors, variant: str) -> DotProducts:
         """Turn the shared tensors into the operands of this PE, with the golden results."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How parts of an array multiply with its size; all others are there once.
+
+    Parts are those of a record's area by part, ``""`` what is in none. A part's own parts count
+    with it.
+    """
+
+    element: str  # prefix of the elements, ELEMENT_ROW_COLUMN
+    elements: tuple[str, ...] = ()  # registers for each element outside
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    memories: tuple[str, ...] = ()  # prefixes of memories of operands, counted apart
+
+
+class ComparedArray(ComparedPE[B]):
+    """Methods with which ``tilewright compare pe --array`` measures an array of PEs.
+
+    Rows share activations, columns weights; a tile has a dot product for every PE.
+    """
+
+    parts: ClassVar[Parts]
+
+    @abstractmethod
+    def element(self, params: B) -> tuple[ComparedPE, BlockParams]:
+        """Return the bench of a PE and its parameters, with which it takes what the array takes."""
+
+    def tile(
+        self, params: Any, tensors: Tensors, variant: str
+    ) -> tuple[PortColumns, PortColumns, PortColumns, NDArray]:
+        """Columns of every row, of every column and of all, with the fp16 results of tiles.
+
+        Those of rows and columns have the axes (streams, dots, beats, rows, ...), the results
+        (streams, dots, rows, columns).
+        """
+        bench, pe = self.element(params)
+        made = bench.dot_products(pe, tensors.tile(params.rows, params.columns), variant)
+        lead = (-1, params.rows, params.columns)
+
+        def part(chosen: Callable[[NDArray], NDArray]) -> PortColumns:
+            return {
+                port: {n: chosen(v.reshape(*lead, *v.shape[1:])) for n, v in columns.items()}
+                for port, columns in made.columns.items()
+            }
+
+        (results,) = made.results.values()
+        return (
+            part(lambda x: np.moveaxis(x[:, :, 0], 1, 3)),
+            part(lambda x: np.moveaxis(x[:, 0], 1, 3)),
+            part(lambda x: x[:, 0, 0]),
+            np.moveaxis(results.reshape(*lead, -1), 3, 1),
+        )
+
+    def by_growth(self, params: Any, values: Mapping[str, float]) -> dict[str, float]:
+        """Split the area or energy of parts by how they multiply; it sums to the whole.
+
+        An element is the mean of those in neither the first row nor the first column. What these
+        have above that is shared by a row or a column: synthesis counts it in the first element.
+        """
+        grid = np.zeros((params.rows, params.columns))
+        for path, value in values.items():
+            if place := re.match(rf"{self.parts.element}_(\d+)_(\d+)(\.|$)", path):
+                grid[int(place[1]), int(place[2])] += value
+
+        def named(names: tuple[str, ...]) -> float:
+            return sum(value for path, value in values.items() if path in names)
+
+        pe = grid[1:, 1:].mean()
+        split = {
+            "pe": pe * grid.size,
+            "each": named(self.parts.elements),
+            "row": (grid[1:, 0].mean() - pe) * params.rows + named(self.parts.rows),
+            "column": (grid[0, 1:].mean() - pe) * params.columns + named(self.parts.columns),
+            "memory": sum(v for p, v in values.items() if p.startswith(self.parts.memories)),
+        }
+        split["once"] = sum(values.values()) - sum(split.values())
+        return {name: round(float(value), 4) for name, value in split.items()}
+
+
+def rows_of(results: NDArray) -> Columns:
+    """Tiles (..., rows, columns) as the beats of an array that gives them row by row."""
+    row = np.broadcast_to(np.arange(results.shape[-2]), results.shape[:-1])
+    return {"row": row, "values": results, "last": (row == results.shape[-2] - 1).astype(np.uint8)}
 
 
 class PEBench(StreamBench[P], ComparedPE[P]):
@@ -84,7 +199,7 @@ class PEBench(StreamBench[P], ComparedPE[P]):
 
     def dot_products(self, params: P, tensors: Tensors, variant: str) -> DotProducts:
         columns = self.operands(params, tensors)
-        return DotProducts({"i": columns}, self.dot(params, columns))
+        return DotProducts({"i": columns}, {"y": self.dot(params, columns)})
 
 
 def in_beats(params: PEParams, tensors: Tensors) -> Columns:

@@ -6,8 +6,6 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-import numpy as np
-
 from tilewright.base.cores import available_cores
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
@@ -20,7 +18,6 @@ from tilewright.studies.pe.workload import (
     STREAMS,
     Workload,
     pe_bench,
-    words_of,
     workload,
 )
 from tilewright.synth.activity import Activity, measure
@@ -49,6 +46,7 @@ from tilewright.synth.record import (
     tool_versions,
 )
 from tilewright.synth.technology import Technology, load_technology
+from tilewright.verify.dots import ComparedArray
 
 ENERGY = "energy"  # the kind of record
 CLOCK_MHZ = 285  # of every system in Anda's comparison: tilewright/claims/anda.toml
@@ -123,8 +121,13 @@ def make_records(
     record = block_record(spec, params, rtlil, result)
     bench = pe_bench(params)
     variants = {kind: (bench.usual_variant,) for kind in KINDS} | {"real": bench.variants}
+    parts = {}
+    if isinstance(bench, ComparedArray):
+        variants = {"real": bench.variants}
+        parts["parts"] = bench.by_growth(params, result.area_by_part)
     return record, {
         **energy_record(record, result),
+        **parts,
         "clock_mhz": CLOCK_MHZ,
         "workload": _workload(),
         "units": {
@@ -138,8 +141,8 @@ def make_records(
         },
         "runs": {
             f"{kind} {variant}".strip(): measure_run(params, result, kind, variant)
-            for kind in KINDS
-            for variant in variants[kind]
+            for kind, of_kind in variants.items()
+            for variant in of_kind
         },
     }
 
@@ -196,16 +199,22 @@ def measure_run(params: BlockParams, result: Synthesis, kind: str, variant: str)
     """Energy of a netlist on one kind of data; a result that is not golden's is an error."""
     asked = workload(params, kind, variant)
     activity = checked_activity(result.netlist, asked, f"{params.slug} on {kind} data")
-    energy = energy_of(result.netlist, result.technology, activity, 1e6 / CLOCK_MHZ)
-    return {
+    bench, period = pe_bench(params), 1e6 / CLOCK_MHZ
+    part_of = result.part_of if isinstance(bench, ComparedArray) else None
+    energy = energy_of(result.netlist, result.technology, activity, period, part_of)
+    run: dict[str, Any] = {
         "macs_per_cycle": round(asked.macs / activity.cycles, 4),
         **{c: round(getattr(energy, c) / asked.macs, 4) for c in (*COMPONENTS, "total")},
     }
+    if isinstance(bench, ComparedArray):
+        of_mac = {name: value / asked.macs for name, value in energy.by_part.items()}
+        run["parts"] = bench.by_growth(params, of_mac)
+    return run
 
 
 def checked_activity(netlist: Netlist, asked: Workload, name: str) -> Activity:
     """The toggles of a netlist on a workload, whose results it must give."""
     activity = measure(netlist, STREAMS, asked.beats, asked.counted)
-    if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
+    if activity.results["o"] != asked.results:
         raise RuntimeError(f"the netlist of {name} gives wrong results")
     return activity

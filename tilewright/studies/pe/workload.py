@@ -11,7 +11,6 @@ reading the default text: a quarter of the streams from each linear module. A st
 of a projection, int4 in groups of 128, and is multiplied by the activations of successive tokens.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,7 +24,7 @@ from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.payload import Columns
 from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.verify import bench_of
-from tilewright.verify.dots import GROUP, ComparedPE, Tensors
+from tilewright.verify.dots import GROUP, ComparedArray, ComparedPE, Tensors
 
 SAMPLES = Path(__file__).parents[1] / "records" / "pe_tensors.npy"
 STREAMS, DOTS, LENGTH = 64, 3, 256
@@ -81,8 +80,8 @@ class Workload:
     """Beats for every port and the results they must give."""
 
     beats: dict[str, list[list[int]]]  # port -> beats -> one integer per bit, a bit per stream
-    results: NDArray  # (streams, dots) fp16 patterns
-    counted: range  # beats of the first port after the first dot product
+    results: list[list[int]]  # beats of ``o``, as ``beats``
+    counted: range  # beats of the first port after the first dot products
     macs: int  # of one stream, while counting
 
 
@@ -99,12 +98,18 @@ def pe_bench(params: BlockParams) -> ComparedPE[BlockParams]:
 def workload(params: BlockParams, kind: str, variant: str = "") -> Workload:
     """Make the workload of one PE: ``kind`` of data, ``variant`` of what its bench lists."""
     made = pe_bench(params).dot_products(params, _tensors(kind), variant)
-    beats = {
-        port.name: per_bit(port, {n: _in_order(v) for n, v in made.columns[port.name].items()})
-        for port in params.inputs
-    }
-    total = len(next(iter(beats.values())))
-    return Workload(beats, made.results, range(total // DOTS, total), (DOTS - 1) * LENGTH)
+    ports = {port.name: port for port in (*params.inputs, *params.outputs)}
+
+    def bits(name: str, columns: Columns) -> list[list[int]]:
+        return per_bit(ports[name], {n: _in_order(v) for n, v in columns.items()})
+
+    beats = {name: bits(name, columns) for name, columns in made.columns.items()}
+    total, before = len(next(iter(beats.values()))), made.unmeasured
+    counted = range(before + (total - before) // DOTS, total)
+    macs = (DOTS - 1) * LENGTH
+    if isinstance(pe_bench(params), ComparedArray):
+        macs *= params.rows * params.columns  # type: ignore[attr-defined]  # of all arrays
+    return Workload(beats, bits("o", made.results), counted, macs)
 
 
 def per_bit(port: Port, columns: Columns) -> list[list[int]]:
@@ -118,16 +123,6 @@ def per_bit(port: Port, columns: Columns) -> list[list[int]]:
     joined = np.concatenate(bits, axis=2).transpose(0, 2, 1)  # beats, bits, streams
     packed = np.packbits(joined, axis=2, bitorder="little")
     return [[int.from_bytes(word.tobytes(), "little") for word in beat] for beat in packed]
-
-
-def words_of(beats: Sequence[Sequence[int]], streams: int) -> NDArray:
-    """Invert :func:`per_bit` for one scalar field: (streams, beats) integers."""
-    return np.array(
-        [
-            [sum(((bit >> s) & 1) << k for k, bit in enumerate(beat)) for beat in beats]
-            for s in range(streams)
-        ]
-    )
 
 
 def _tensors(kind: str) -> Tensors:

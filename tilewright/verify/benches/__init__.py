@@ -24,7 +24,7 @@ _FAMILIES = {
     "anda": ("anda_compressor", "anda_compressor_lane", "anda_apu", "anda_mxu", "anda_vector"),
     "pe": (
         *("pe_fp_fp", "pe_fp_int", "pe_ifpu", "pe_figna", "pe_figna_c", "pe_deca"),
-        "figna_aligner",
+        *("pe_array", "figna_aligner"),
     ),
     "harmonia": (
         *("harmonia_converter", "harmonia_offset", "harmonia_array", "harmonia_pe"),

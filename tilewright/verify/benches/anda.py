@@ -26,7 +26,15 @@ from tilewright.golden.params.formats import FP16, FP32, BlockFormat
 from tilewright.golden.params.vector import TABLES, VectorParams
 from tilewright.golden.payload import Columns
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
-from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
+from tilewright.verify.dots import (
+    GROUP,
+    ComparedArray,
+    ComparedPE,
+    DotProducts,
+    Parts,
+    Tensors,
+    rows_of,
+)
 from tilewright.verify.stimuli.tensors import activations, mantissas, scales, weights
 
 MAX_GROUPS = 5  # in a dot product
@@ -92,15 +100,21 @@ class AndaApuBench(StreamBench[AndaApuParams], ComparedPE[AndaApuParams]):
             "i0": {name: x.reshape(streams, dots, -1) for name, x in plane_columns.items()},
             "i1": {"weights": weights, "scale": tensors.scale},
         }
-        return DotProducts(
-            columns, dot(params.numerics, mantissa_bits, blocks, weights, tensors.scale)
-        )
+        results = dot(params.numerics, mantissa_bits, blocks, weights, tensors.scale)
+        return DotProducts(columns, {"result": results})
 
 
-class AndaMxuBench(StreamBench[AndaMxuParams]):
+class AndaMxuBench(StreamBench[AndaMxuParams], ComparedArray[AndaMxuParams]):
     """Bench of the MXU: tiles of one to five groups, every M, corner groups and scales."""
 
     timed, in_matrix = True, False
+    variants, usual_variant = AndaApuBench.variants, AndaApuBench.usual_variant
+    parts = Parts(
+        "apu",
+        elements=("results",),
+        rows=("activations",),
+        columns=("weights", "results.convert", ""),
+    )
 
     def stimulus(self, params: AndaMxuParams, rng: Generator, cases: int) -> PortColumns:
         """Draw ``cases`` tiles."""
@@ -124,17 +138,29 @@ class AndaMxuBench(StreamBench[AndaMxuParams]):
         values = _weight_values(params, w["planes"])
         scale = w["scales"].reshape(-1, params.weight_beats, params.columns)[:, 0]
         tiles = dot_products(params.numerics, columns["i0"], values, scale)
-        row = np.tile(np.arange(params.rows), len(tiles))
-        return {
-            "o": {
-                "row": row,
-                "values": tiles.reshape(-1, params.columns),
-                "last": (row == params.rows - 1).astype(np.uint8),
-            }
-        }
+        return {"o": {n: x.reshape(-1, *x.shape[2:]) for n, x in rows_of(tiles).items()}}
 
     def cycles(self, params: AndaMxuParams, columns: PortColumns) -> NDArray[np.int64]:
         return mxu_schedule(params, *_lengths(columns["i0"]))
+
+    def element(self, params: AndaMxuParams) -> tuple[AndaApuBench, AndaApuParams]:
+        return AndaApuBench(), params.shared(AndaApuParams)
+
+    def dot_products(self, params: AndaMxuParams, tensors: Tensors, variant: str) -> DotProducts:
+        rows, columns, shared, results = self.tile(params, tensors, variant)
+        own, scale = rows["i0"], columns["i1"]["scale"]
+        words = _weight_words(
+            params, columns["i1"]["weights"].reshape(-1, params.columns, params.group)
+        )
+        beats = (*scale.shape[:2], scale.shape[2] * params.weight_beats)
+        given = {
+            "i0": shared["i0"] | {"planes": own["plane"], "exponents": own["exponent"]},
+            "i1": {
+                "planes": words.reshape(*beats, -1),
+                "scales": np.repeat(scale, params.weight_beats, axis=2),
+            },
+        }
+        return DotProducts(given, rows_of(results))
 
 
 def _groups(params: AndaCompressorParams, rng: Generator, cases: int) -> Columns:

@@ -1,5 +1,7 @@
 """Benches of Harmonia: converter, offset generator, quantiser, array, PE."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -22,7 +24,7 @@ from tilewright.golden.params.harmonia import (
 from tilewright.golden.payload import Columns
 from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
-from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
+from tilewright.verify.dots import GROUP, ComparedArray, ComparedPE, DotProducts, Parts, Tensors
 from tilewright.verify.stimuli.dots import FP16_ONE, FP16_POWERS, lone_products, shared_powers
 from tilewright.verify.stimuli.dots import scales as ordinary_scales
 from tilewright.verify.stimuli.tensors import activations, scales
@@ -80,11 +82,14 @@ def _int8_groups(params: Int8QuantiserParams, rng: Generator, cases: int) -> Col
     return {"values": groups.swapaxes(1, 2).reshape(-1, params.rows)}
 
 
-class HarmoniaArrayBench(StreamBench[HarmoniaArrayParams]):
+class HarmoniaArrayBench(StreamBench[HarmoniaArrayParams], ComparedArray[HarmoniaArrayParams]):
     """Bench of the array: operands loaded once, then tiles of every mode and length."""
 
     timed, in_matrix = True, False
     first = ("load",)
+    variants, usual_variant = tuple(mode.value for mode in Mode), Mode.M8W4.value
+    # Activations move from column to column: registers of each element, as the queue of results.
+    parts = Parts("element", elements=("", "results"), memories=("operands_",))
 
     def stimulus(self, params: HarmoniaArrayParams, rng: Generator, cases: int) -> PortColumns:
         """Draw about ``cases`` sums in tiles of 2 to 40 sums, mostly short; corners in turn.
@@ -129,6 +134,52 @@ class HarmoniaArrayBench(StreamBench[HarmoniaArrayParams]):
 
     def cycles(self, params: HarmoniaArrayParams, columns: PortColumns) -> NDArray[np.int64]:
         return array.cycles(params, columns["i"])
+
+    def element(self, params: HarmoniaArrayParams) -> "tuple[HarmoniaPeBench, HarmoniaPeParams]":
+        return HarmoniaPeBench(), replace(params.pe, result=FP16)
+
+    def dot_products(
+        self, params: HarmoniaArrayParams, tensors: Tensors, variant: str
+    ) -> DotProducts:
+        """A sum's operands at an address of their own, loaded while a tile of zeros passes."""
+        rows, columns, shared, results = (
+            x["i"] if isinstance(x, dict) else x for x in self.tile(params, tensors, variant)
+        )
+        streams, dots, steps = shared["last"].shape
+        words = dots * steps
+
+        def joined(values: NDArray) -> NDArray:
+            return values.reshape(streams, 1, words, *values.shape[3:])
+
+        def loaded(values: NDArray) -> NDArray:
+            return values.reshape(streams, 1, words * params.columns, *values.shape[4:])
+
+        place = np.arange(words * params.columns)
+        load = {
+            "column": np.broadcast_to(place % params.columns, (streams, 1, len(place))),
+            "address": np.broadcast_to(place // params.columns, (streams, 1, len(place))),
+            "b_signs": loaded(columns["b_signs"]),
+            "b": loaded(columns["b"]),
+            "b_exponent": loaded(columns["b_exponents"]),
+            "scale": loaded(columns["scale"]),
+        }
+        lanes = (streams, dots, steps, -1)
+        sums = {
+            **{name: joined(shared[name]) for name in ("mode", "first", "last")},
+            "address": np.broadcast_to(np.arange(words), (streams, 1, words)),
+            **{name: joined(rows[name].reshape(lanes)) for name in ("a_signs", "a", "a_exponents")},
+        }
+        before = {n: np.repeat(x[:, :, :1], len(place), axis=2) for n, x in sums.items()}
+        before["a"] = np.zeros_like(before["a"])
+        before["first"] = np.broadcast_to(place == 0, before["first"].shape)
+        before["last"] = np.broadcast_to(place == len(place) - 1, before["last"].shape)
+        sums = {n: np.concatenate([before[n], x], axis=2) for n, x in sums.items()}
+        tiles = np.swapaxes(results, 2, 3).reshape(streams, 1, -1, params.rows)
+        zeros = np.zeros((streams, 1, params.columns, params.rows), tiles.dtype)
+        values = np.concatenate([zeros, tiles], axis=2)
+        ends = np.arange(values.shape[2]) % params.columns == params.columns - 1
+        given = {"values": values, "last": np.broadcast_to(ends, values.shape[:3])}
+        return DotProducts({"i": sums, "load": load}, given, unmeasured=len(place))
 
 
 class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams]):
@@ -260,7 +311,7 @@ class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams
             "scale": steady(of_step)[..., 0],
         }
         flat = {name: x.reshape(-1, *x.shape[3:]) for name, x in columns.items()}
-        return DotProducts({"i": columns}, results(params, flat).reshape(streams, dots))
+        return DotProducts({"i": columns}, {"y": results(params, flat).reshape(streams, dots)})
 
 
 def _block(

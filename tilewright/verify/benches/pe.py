@@ -17,23 +17,36 @@ from tilewright.golden.params.pe import (
     FpFpParams,
     FpIntParams,
     IfpuParams,
+    PeArrayParams,
+    PEParams,
 )
 from tilewright.golden.payload import Columns
 from tilewright.golden.pe import (
     align,
     align_chunks,
     aligned_dot,
+    array_cycles,
     deca_lane_dot,
     fp_fp_dot,
     fp_int_dot,
 )
 from tilewright.golden.vectors import corners
-from tilewright.verify.bench import Bench, PortColumns, WordBench
-from tilewright.verify.dots import GROUP, PEBench, Tensors, in_beats
+from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
+from tilewright.verify.dots import (
+    GROUP,
+    ComparedArray,
+    DotProducts,
+    Parts,
+    PEBench,
+    Tensors,
+    in_beats,
+    rows_of,
+)
 from tilewright.verify.stimuli.dots import (
     BENCH_BEATS,
     FP16_ONE,
     FP16_POWERS,
+    beats_of,
     close_factors,
     flags,
     floats,
@@ -296,6 +309,75 @@ def _values_to_align(params: FignaAlignerParams, rng: Generator, cases: int) -> 
     return {"activation": floats(rng, cases, params.lanes), "group_end": ends.astype(np.int64)}
 
 
+class PeArrayBench(StreamBench[PeArrayParams], ComparedArray[PeArrayParams]):
+    """Bench of an array: to each row and column what the bench of its PE draws."""
+
+    timed, in_matrix = True, False
+    parts = Parts(
+        "element",
+        elements=("results",),
+        rows=("activations", "exponents"),
+        columns=("weights", "scales", "results.convert", ""),
+    )
+
+    def element(self, params: PeArrayParams) -> tuple[PEBench, PEParams]:
+        bench = BENCHES[params.pe.block]
+        assert isinstance(bench, PEBench)
+        return bench, params.pe
+
+    def stimulus(self, params: PeArrayParams, rng: Generator, cases: int) -> PortColumns:
+        """Draw ``cases`` beats; what does not fill a tile has no result."""
+        bench, pe = self.element(params)
+        draws = [
+            bench.stimulus(pe, rng, cases)["i"] for _ in range(max(params.rows, params.columns))
+        ]
+        joined = {
+            "activation": np.hstack([x["activation"] for x in draws[: params.rows]]),
+            "exponent": np.stack([x["exponent"] for x in draws[: params.rows]], axis=1),
+            "weight": np.hstack([x["weight"] for x in draws[: params.columns]]),
+            "scale": np.stack([x["scale"] for x in draws[: params.columns]], axis=1),
+        }
+        # Groups end where those of the first row do; there every row's exponent counts.
+        low = joined["exponent"] % 32
+        joined["exponent"] += np.clip(low, 1, FP16.max_exponent + FP16.bias) - low
+        return {"i": joined | {name: draws[0][name] for name in ("group_end", "last")}}
+
+    def expected(self, params: PeArrayParams, columns: PortColumns) -> PortColumns:
+        bench, pe = self.element(params)
+        beats = beats_of(columns["i"])
+        counts = {"activation": params.rows, "exponent": params.rows}
+        counts |= {"weight": params.columns, "scale": params.columns}
+        apart = {n: np.split(beats[n], k, axis=2) for n, k in counts.items()}
+        for name in ("exponent", "scale"):
+            apart[name] = [x[..., 0] for x in apart[name]]
+
+        def result(row: int, column: int) -> NDArray:
+            own = {n: apart[n][row] for n in ("activation", "exponent")}
+            own |= {n: apart[n][column] for n in ("weight", "scale")}
+            return bench.dot(pe, beats | own)
+
+        tiles = [[result(r, c) for c in range(params.columns)] for r in range(params.rows)]
+        given = rows_of(np.moveaxis(np.array(tiles), 2, 0))
+        return {"o": {n: x.reshape(-1, *x.shape[2:]) for n, x in given.items()}}
+
+    def cycles(self, params: PeArrayParams, columns: PortColumns) -> NDArray[np.int64]:
+        return array_cycles(params, columns["i"]["last"])
+
+    def dot_products(self, params: PeArrayParams, tensors: Tensors, variant: str) -> DotProducts:
+        rows, columns, shared, results = (
+            x["i"] if isinstance(x, dict) else x for x in self.tile(params, tensors, variant)
+        )
+        given = {
+            "activation": rows["activation"].reshape(*shared["last"].shape, -1),
+            "exponent": rows["exponent"],
+            "weight": columns["weight"].reshape(*shared["last"].shape, -1),
+            "scale": columns["scale"],
+            "group_end": shared["group_end"],
+            "last": shared["last"],
+        }
+        return DotProducts({"i": given}, rows_of(results))
+
+
 def _aligned(params: FignaAlignerParams, x: Columns) -> Columns:
     groups = len(x["group_end"]) // BENCH_BEATS
     whole = groups * BENCH_BEATS
@@ -337,5 +419,6 @@ BENCHES: dict[str, Bench] = {
     "pe_figna": FignaBench(),
     "pe_figna_c": FignaChunkBench(),
     "pe_deca": DecaLaneBench(),
+    "pe_array": PeArrayBench(),
     "figna_aligner": WordBench(_aligned, _values_to_align),
 }

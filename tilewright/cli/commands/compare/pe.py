@@ -10,6 +10,7 @@ from tilewright.cli.options import adder
 from tilewright.cli.tables import print_records
 
 if TYPE_CHECKING:
+    from tilewright.studies.pe.arrays import ArrayComparison
     from tilewright.studies.pe.compare import Comparison, PEComparison, Survival
     from tilewright.studies.pe.own_pe import OwnPE
 
@@ -27,6 +28,15 @@ COLUMNS = {
     **{"DIE UM2": "die_um2:.0f", "LAYOUT PS": "layout_ps:.0f"},
     "LAYOUT FJ": "layout_fj_per_mac:.1f",
 }
+ARRAY_COLUMNS = {
+    **{"ARRAY": "name", "SIZE": "size", "MAC/CYCLE": "macs_per_cycle:.0f"},
+    **{"PE ALONE UM2": "pe_um2:.0f", "IN PE UM2": "element_um2:.0f"},
+    **{"A PE'S SHARE UM2": "share_um2:.0f", "ARRAY UM2": "array_um2:.0f", "AREA X": "area_x:.2f"},
+    **{"UM2 PER MAC/CYCLE": "um2_per_mac:.1f", "X": "um2_per_mac_x:.2f"},
+    **{"PE ALONE FJ/MAC": "pe_fj_per_mac:.1f", "IN PE FJ": "element_fj_per_mac:.1f"},
+    **{"ARRAY FJ/MAC": "energy_fj_per_mac:.1f", "ENERGY X": "energy_x:.2f"},
+    **{"MEMORIES UM2": "memory_um2:.0f", "MEMORIES FJ": "memory_fj_per_mac:.1f"},
+}
 CLAIMS = {
     **{"PAPER SAYS": "name", "PAPER": "shown", "HERE": "measured:.2f"},
     "DEVIATION %": "deviation_percent:+.0f",
@@ -43,11 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--macs N", "multiply-adds that it does in --cycles")
     add("--cycles N", "cycles that it takes for --macs")
     add("--format AxB", "formats of its activations and weights, such as int8xint4")
+    add("--array", "compare arrays of the published sizes, extended from tiles")
     add("--update-records", "synthesise and simulate again; writes synth/records")
     add("--stale", "with --update-records, only PEs without an up-to-date record")
 
 
 def run(args: argparse.Namespace) -> int:
+    from tilewright.studies.pe.arrays import array_jobs, compare_arrays
     from tilewright.studies.pe.compare import compare
     from tilewright.studies.pe.energy import record_jobs, update_records
     from tilewright.synth.technology import TECHNOLOGIES, load_technology
@@ -56,11 +68,21 @@ def run(args: argparse.Namespace) -> int:
     if args.stale and not args.update_records:
         raise CommandError("--stale goes with --update-records")
     own = _own(args)
+    if args.array and (own or args.block):
+        raise CommandError(f"--{'with' if own else 'block'} adds PEs; --array has arrays alone")
     if args.update_records:
-        jobs = record_jobs(args.block, technologies, only_stale=args.stale)
+        jobs = (
+            array_jobs(technologies, only_stale=args.stale)
+            if args.array
+            else record_jobs(args.block, technologies, only_stale=args.stale)
+        )
         with progress("PEs", len(jobs)) as tick:
             for done in update_records(jobs):
                 tick(done)
+    if args.array:
+        arrays = compare_arrays(technologies)
+        print_json(arrays) if args.json else _print_arrays(arrays)
+        return 0
     result = compare(technologies, args.block, own)
     print_json(result) if args.json else _print(result)
     return 0
@@ -79,6 +101,13 @@ def _own(args: argparse.Namespace) -> "list[OwnPE]":
         raise CommandError(f"--with needs {', '.join(missing)} too")
     pe = OwnPE(path=args.own, top=args.top, macs=args.macs, cycles=args.cycles, formats=args.format)
     return [pe]
+
+
+def _print_arrays(comparisons: "tuple[ArrayComparison, ...]") -> None:
+    for k, c in enumerate(comparisons):
+        print(end="\n" if k else "")
+        print(f"{c.technology}, {c.clock_mhz} MHz, real data; x: over FP-FP; from {c.boundary}")
+        print_records(c.arrays, ARRAY_COLUMNS)
 
 
 def _print(found: "PEComparison") -> None:

@@ -1,0 +1,160 @@
+"""Arrays of PEs compared by their records: elements, dispatchers, operand registers and drain.
+
+The rule, fixed before any array was measured:
+
+- Each array is synthesised whole, as a tile of 4 x 4 PEs (Harmonia, whose PEs do eight times the
+  multiply-adds of a baseline, 4 x 2), for the goal and with the data of the comparison of PEs.
+- The tile is extended to the published size by its area by part: parts of PEs times the PEs, of
+  rows times the rows, of columns times the columns, the rest once. A PE is the mean of those that
+  are in neither the first row nor the first column. Synthesis counts logic that a row or a column
+  of PEs share in the first of them: what these have above a PE is a part of the row or column.
+  Energy is extended likewise. Wires are those of the tile.
+- Arrays are compared at equal throughput, by area per multiply-add a cycle. Published sizes do
+  16 * 16 * 64 / (M + 1) in Anda's array of 64 one-bit lanes, 16 * 16 * 4 in one of baselines, and
+  8 * 16 * 32 in Harmonia's, where M8M8 halves it.
+
+The boundary: operands arrive as the PEs take them, as bit planes, aligned mantissas or dequantised
+weights, and results leave in fp16. Conversions and buffers are outside; the memories in which
+Harmonia's columns hold operands are counted apart.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilewright.base.errors import CommandError
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy
+from tilewright.studies.pe.points import BASELINES
+from tilewright.synth.technology import Technology
+
+BOUNDARY = "operands as PEs take them to fp16 results; conversions, buffers and memories apart"
+
+
+def _tile(pe: str) -> str:
+    block, *settings = pe.split(",")
+    return ",".join(["pe_array,rows=4,columns=4", f"pe={block}", *(f"pe.{s}" for s in settings)])
+
+
+# Tiles by the names of their PEs in ``PES``; the first preset of a block has the published size.
+ARRAYS = {name: _tile(PES[name]) for name in BASELINES} | {
+    "Anda": "anda_mxu,rows=4,columns=4",
+    "Harmonia": "harmonia_array,rows=4,columns=2",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredArray:
+    """An array of the published size on real data; figures named ``_x`` are over the first."""
+
+    name: str
+    spec: str  # of the tile
+    size: str
+    macs_per_cycle: float
+    pe_um2: float  # of the PE alone, as the comparison of PEs has it
+    element_um2: float  # a PE in the array
+    share_um2: float  # the array by its PEs
+    array_um2: float
+    um2_per_mac: float  # for one multiply-add a cycle
+    pe_fj_per_mac: float
+    element_fj_per_mac: float
+    energy_fj_per_mac: float
+    memory_um2: float  # not in the array's
+    memory_fj_per_mac: float
+    parts_um2: Mapping[str, float]
+    area_x: float = 1.0
+    um2_per_mac_x: float = 1.0
+    energy_x: float = 1.0
+
+
+@dataclass(frozen=True)
+class ArrayComparison:
+    """All arrays in one technology."""
+
+    technology: str
+    clock_mhz: int
+    boundary: str
+    arrays: tuple[MeasuredArray, ...]
+
+
+def compare_arrays(technologies: Sequence[Technology]) -> tuple[ArrayComparison, ...]:
+    """Compare all arrays in every technology."""
+    found = []
+    for technology in technologies:
+        rows = [row for name in ARRAYS for row in _measured(name, technology)]
+        first = rows[0]
+        arrays = tuple(
+            replace(
+                row,
+                area_x=row.array_um2 / first.array_um2,
+                um2_per_mac_x=row.um2_per_mac / first.um2_per_mac,
+                energy_x=row.energy_fj_per_mac / first.energy_fj_per_mac,
+            )
+            for row in rows
+        )
+        found.append(ArrayComparison(technology.name, CLOCK_MHZ, BOUNDARY, arrays))
+    return tuple(found)
+
+
+def array_jobs(
+    technologies: Sequence[Technology], *, only_stale: bool = False
+) -> list[tuple[str, Technology, bool]]:
+    """List the jobs of :func:`tilewright.studies.pe.energy.update_records` for all tiles."""
+    return [
+        (spec, technology, True)
+        for technology in technologies
+        for spec in ARRAYS.values()
+        if not (only_stale and is_fresh_energy(spec, technology))
+    ]
+
+
+def extended(
+    split: Mapping[str, float], tile: tuple[int, int], size: tuple[int, int]
+) -> dict[str, float]:
+    """The parts of an array of ``size`` rows and columns, by those of a tile."""
+    rows, columns = (new / old for new, old in zip(size, tile, strict=True))
+    times = {"pe": rows * columns, "each": rows * columns, "row": rows, "column": columns}
+    times |= {"memory": columns, "once": 1.0}
+    return {name: value * times[name] for name, value in split.items()}
+
+
+def _measured(name: str, technology: Technology) -> list[MeasuredArray]:
+    spec = ARRAYS[name]
+    params: Any = resolve(spec)
+    record, alone = load_energy(spec, technology), load_energy(PES[name], technology)
+    if record is None or alone is None:
+        raise CommandError(
+            f"no energy record of {spec if record is None else PES[name]} in {technology.name};"
+            " make it with `tilewright compare pe --update-records --stale"
+            f"{' --array' if record is None else ''} --tech {technology.name}`"
+        )
+    published = type(params).preset()
+    tile, size = (params.rows, params.columns), (published.rows, published.columns)
+    elements, larger = size[0] * size[1], size[0] * size[1] / (tile[0] * tile[1])
+    area = extended(record["parts"], tile, size)
+    memory = area.pop("memory")
+    rows = []
+    for run, real in record["runs"].items():
+        variant = run.removeprefix("real").strip()
+        energy = {n: x / larger for n, x in extended(real["parts"], tile, size).items()}
+        memory_energy, rate = energy.pop("memory"), real["macs_per_cycle"] * larger
+        rows.append(
+            MeasuredArray(
+                name=f"{name} {variant}".strip(),
+                spec=spec,
+                size=f"{size[0]} x {size[1]}",
+                macs_per_cycle=rate,
+                pe_um2=alone["metrics"]["area"],
+                element_um2=area["pe"] / elements,
+                share_um2=sum(area.values()) / elements,
+                array_um2=sum(area.values()),
+                um2_per_mac=sum(area.values()) / rate,
+                pe_fj_per_mac=alone["runs"][run]["total"],
+                element_fj_per_mac=energy["pe"],
+                energy_fj_per_mac=sum(energy.values()),
+                memory_um2=memory,
+                memory_fj_per_mac=memory_energy,
+                parts_um2=area,
+            )
+        )
+    return rows
