@@ -139,7 +139,7 @@ class ComparedArray(ComparedPE[B]):
             part(lambda x: np.moveaxis(x[:, :, 0], 1, 3)),
             part(lambda x: np.moveaxis(x[:, 0], 1, 3)),
             part(lambda x: x[:, 0, 0]),
-            np.moveaxis(results.reshape(*lead, -1), 3, 1),
+            np.moveaxis(results.reshape(*lead, results.shape[-1]), 3, 1),
         )
 
     def by_growth(self, params: Any, values: Mapping[str, float]) -> dict[str, float]:

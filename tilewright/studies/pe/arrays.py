@@ -2,8 +2,8 @@
 
 The rule, fixed before any array was measured:
 
-- Each array is synthesised whole, as a tile of 4 x 4 PEs (Harmonia, whose PEs do eight times the
-  multiply-adds of a baseline, 4 x 2), for the goal and with the data of the comparison of PEs.
+- Each array is synthesised whole, as a tile of 2 x 2 PEs, for the goal and with the data of the
+  comparison of PEs. A tile of 4 x 4 checks the rule.
 - The tile is extended to the published size by its area by part: parts of PEs times the PEs, of
   rows times the rows, of columns times the columns, the rest once. A PE is the mean of those that
   are in neither the first row nor the first column. Synthesis counts logic that a row or a column
@@ -31,15 +31,18 @@ from tilewright.synth.technology import Technology
 BOUNDARY = "operands as PEs take them to fp16 results; conversions, buffers and memories apart"
 
 
+TILE = "rows=2,columns=2"
+
+
 def _tile(pe: str) -> str:
     block, *settings = pe.split(",")
-    return ",".join(["pe_array,rows=4,columns=4", f"pe={block}", *(f"pe.{s}" for s in settings)])
+    return ",".join(["pe_array", TILE, f"pe={block}", *(f"pe.{s}" for s in settings)])
 
 
 # Tiles by the names of their PEs in ``PES``; the first preset of a block has the published size.
 ARRAYS = {name: _tile(PES[name]) for name in BASELINES} | {
-    "Anda": "anda_mxu,rows=4,columns=4",
-    "Harmonia": "harmonia_array,rows=4,columns=2",
+    "Anda": f"anda_mxu,{TILE}",
+    "Harmonia": f"harmonia_array,{TILE}",
 }
 
 

@@ -160,7 +160,7 @@ class HarmoniaArrayBench(StreamBench[HarmoniaArrayParams], ComparedArray[Harmoni
             "address": np.broadcast_to(place // params.columns, (streams, 1, len(place))),
             "b_signs": loaded(columns["b_signs"]),
             "b": loaded(columns["b"]),
-            "b_exponent": loaded(columns["b_exponents"]),
+            "b_exponent": loaded(columns["b_exponents"][..., 0]),
             "scale": loaded(columns["scale"]),
         }
         lanes = (streams, dots, steps, -1)
