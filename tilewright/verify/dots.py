@@ -118,8 +118,8 @@ class ComparedArray(ComparedPE[B]):
 
     def tile(
         self, params: Any, tensors: Tensors, variant: str
-    ) -> tuple[PortColumns, PortColumns, PortColumns, NDArray]:
-        """Columns of every row, of every column and of all, with the fp16 results of tiles.
+    ) -> tuple[tuple[PortColumns, PortColumns, PortColumns], NDArray]:
+        """Columns of every row, of every column and of all, and the fp16 results of tiles.
 
         Those of rows and columns have the axes (streams, dots, beats, rows, ...), the results
         (streams, dots, rows, columns).
@@ -135,12 +135,12 @@ class ComparedArray(ComparedPE[B]):
             }
 
         (results,) = made.results.values()
-        return (
+        parts = (
             part(lambda x: np.moveaxis(x[:, :, 0], 1, 3)),
             part(lambda x: np.moveaxis(x[:, 0], 1, 3)),
             part(lambda x: x[:, 0, 0]),
-            np.moveaxis(results.reshape(*lead, results.shape[-1]), 3, 1),
         )
+        return parts, np.moveaxis(results.reshape(*lead, results.shape[-1]), 3, 1)
 
     def by_growth(self, params: Any, values: Mapping[str, float]) -> dict[str, float]:
         """Split the area or energy of parts by how they multiply; it sums to the whole.

@@ -31,6 +31,8 @@ from tilewright.synth.technology import Technology
 BOUNDARY = "operands as PEs take them to fp16 results; conversions, buffers and memories apart"
 
 
+RENEWAL = "tilewright compare pe --array --update-records --stale"
+FIRST = "FP-FP"  # over which the others are
 TILE = "rows=2,columns=2"
 
 
@@ -72,19 +74,27 @@ class MeasuredArray:
 
 @dataclass(frozen=True)
 class ArrayComparison:
-    """All arrays in one technology."""
+    """The arrays of one technology that are on record."""
 
     technology: str
     clock_mhz: int
     boundary: str
     arrays: tuple[MeasuredArray, ...]
+    missing: tuple[str, ...]  # names of the others
 
 
 def compare_arrays(technologies: Sequence[Technology]) -> tuple[ArrayComparison, ...]:
     """Compare all arrays in every technology."""
     found = []
     for technology in technologies:
-        rows = [row for name in ARRAYS for row in _measured(name, technology)]
+        known = [name for name in ARRAYS if load_energy(ARRAYS[name], technology) is not None]
+        missing = tuple(name for name in ARRAYS if name not in known)
+        if FIRST in missing:
+            raise CommandError(
+                f"no energy record of {ARRAYS[FIRST]} in {technology.name};"
+                f" make it with `{RENEWAL} --tech {technology.name}`"
+            )
+        rows = [row for name in known for row in _measured(name, technology)]
         first = rows[0]
         arrays = tuple(
             replace(
@@ -95,7 +105,7 @@ def compare_arrays(technologies: Sequence[Technology]) -> tuple[ArrayComparison,
             )
             for row in rows
         )
-        found.append(ArrayComparison(technology.name, CLOCK_MHZ, BOUNDARY, arrays))
+        found.append(ArrayComparison(technology.name, CLOCK_MHZ, BOUNDARY, arrays, missing))
     return tuple(found)
 
 
@@ -125,12 +135,7 @@ def _measured(name: str, technology: Technology) -> list[MeasuredArray]:
     spec = ARRAYS[name]
     params: Any = resolve(spec)
     record, alone = load_energy(spec, technology), load_energy(PES[name], technology)
-    if record is None or alone is None:
-        raise CommandError(
-            f"no energy record of {spec if record is None else PES[name]} in {technology.name};"
-            " make it with `tilewright compare pe --update-records --stale"
-            f"{' --array' if record is None else ''} --tech {technology.name}`"
-        )
+    assert record is not None and alone is not None
     published = type(params).preset()
     tile, size = (params.rows, params.columns), (published.rows, published.columns)
     elements, larger = size[0] * size[1], size[0] * size[1] / (tile[0] * tile[1])

@@ -147,7 +147,7 @@ class AndaMxuBench(StreamBench[AndaMxuParams], ComparedArray[AndaMxuParams]):
         return AndaApuBench(), params.shared(AndaApuParams)
 
     def dot_products(self, params: AndaMxuParams, tensors: Tensors, variant: str) -> DotProducts:
-        rows, columns, shared, results = self.tile(params, tensors, variant)
+        (rows, columns, shared), results = self.tile(params, tensors, variant)
         own, scale = rows["i0"], columns["i1"]["scale"]
         words = _weight_words(
             params, columns["i1"]["weights"].reshape(-1, params.columns, params.group)

@@ -142,9 +142,8 @@ class HarmoniaArrayBench(StreamBench[HarmoniaArrayParams], ComparedArray[Harmoni
         self, params: HarmoniaArrayParams, tensors: Tensors, variant: str
     ) -> DotProducts:
         """A sum's operands at an address of their own, loaded while a tile of zeros passes."""
-        rows, columns, shared, results = (
-            x["i"] if isinstance(x, dict) else x for x in self.tile(params, tensors, variant)
-        )
+        parts, results = self.tile(params, tensors, variant)
+        rows, columns, shared = (part["i"] for part in parts)
         streams, dots, steps = shared["last"].shape
         words = dots * steps
 

@@ -364,9 +364,8 @@ class PeArrayBench(StreamBench[PeArrayParams], ComparedArray[PeArrayParams]):
         return array_cycles(params, columns["i"]["last"])
 
     def dot_products(self, params: PeArrayParams, tensors: Tensors, variant: str) -> DotProducts:
-        rows, columns, shared, results = (
-            x["i"] if isinstance(x, dict) else x for x in self.tile(params, tensors, variant)
-        )
+        parts, results = self.tile(params, tensors, variant)
+        rows, columns, shared = (part["i"] for part in parts)
         given = {
             "activation": rows["activation"].reshape(*shared["last"].shape, -1),
             "exponent": rows["exponent"],

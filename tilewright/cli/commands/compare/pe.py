@@ -104,10 +104,14 @@ def _own(args: argparse.Namespace) -> "list[OwnPE]":
 
 
 def _print_arrays(comparisons: "tuple[ArrayComparison, ...]") -> None:
+    from tilewright.studies.pe.arrays import RENEWAL
+
     for k, c in enumerate(comparisons):
         print(end="\n" if k else "")
         print(f"{c.technology}, {c.clock_mhz} MHz, real data; x: over FP-FP; from {c.boundary}")
         print_records(c.arrays, ARRAY_COLUMNS)
+        if c.missing:
+            print(f"without a record: {', '.join(c.missing)}; `{RENEWAL} --tech {c.technology}`")
 
 
 def _print(found: "PEComparison") -> None:
