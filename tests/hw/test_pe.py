@@ -338,10 +338,14 @@ def test_an_operand_that_a_unit_does_not_have_is_named():
         gc.collect()
 
 
-ARRAYS = [f"pe_array:{preset}" for preset in ("small", "tall", "serial")] + [
-    f"pe_array,rows=2,columns=2,pe={pe}"
-    for pe in ("pe_fp_fp:small", "pe_fp_fp:discrete", "pe_figna_c:small", "pe_deca:small")
-]
+ARRAYS = (
+    [f"pe_array:{preset}" for preset in ("small", "tall", "serial")]
+    + [
+        f"pe_array,rows=2,columns=2,pe={pe}"
+        for pe in ("pe_fp_fp:small", "pe_fp_fp:discrete", "pe_figna_c:small", "pe_deca:small")
+    ]
+    + ["pe_array:small,pe=pe_figna:small,pe.stages=2"]
+)
 
 
 @pytest.mark.parametrize("spec", ARRAYS)
@@ -363,8 +367,3 @@ def test_errors_of_an_array_are_found(spec, old, new):
     params = resolve(spec)
     with pytest.raises(AssertionError):
         simulate(params, cases=28, stalls=(0.0,), dut=mutant_of(params, old, new))
-
-
-@pytest.mark.parametrize("spec", [f"{spec},result=fp32" for spec in ELEMENTS])
-def test_an_element_can_leave_rounding_to_its_array(spec):
-    simulate(resolve(spec), cases=12, stalls=(0.3,))

@@ -6,7 +6,6 @@ alone; :class:`PEBench` does most of it for the PEs with the one signature of
 :mod:`tilewright.golden.params.pe`.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,22 +48,14 @@ class Tensors:
         of the same module for inputs of their own. A module's first stream follows its last.
         """
         streams, dots, _ = self.activation.shape
-        size = streams // MODULES
-        stream, row, column = np.arange(streams)[:, np.newaxis], np.arange(rows), np.arange(columns)
+        tiles = np.indices((streams, rows, columns)).reshape(3, -1, 1)
+        (stream, row, column), size = tiles, streams // MODULES
         first, place = stream - stream % size, stream % size
-        token = (np.arange(dots) + row[:, np.newaxis]) % dots
-        of_row = (first + (place + row // dots) % size)[..., np.newaxis]
-        of_column = first + (place + column) % size
-
-        def pairs(values: NDArray, axis: int) -> NDArray:
-            whole = np.repeat(np.expand_dims(values, axis), columns if axis == 2 else rows, axis)
-            return whole.reshape(-1, *values.shape[2:])
-
-        # The axes of rows and columns are 1 and 2; each tensor lacks the other one.
+        token = (row + np.arange(dots)) % dots
+        of_row, of_column = (first + (place + k) % size for k in (row // dots, column))
+        of_column = of_column[:, 0]
         return Tensors(
-            pairs(self.activation[of_row, token], 2),
-            pairs(self.weight[of_column], 1),
-            pairs(self.scale[of_column], 1),
+            self.activation[of_row, token], self.weight[of_column], self.scale[of_column]
         )
 
 
@@ -89,28 +80,16 @@ class ComparedPE(ABC, Generic[B]):
         """Turn the shared tensors into the operands of this PE, with the golden results."""
 
 
-@dataclass(frozen=True)
-class Parts:
-    """How parts of an array multiply with its size; all others are there once.
-
-    Parts are those of a record's area by part, ``""`` what is in none. A part's own parts count
-    with it.
-    """
-
-    element: str  # prefix of the elements, ELEMENT_ROW_COLUMN
-    elements: tuple[str, ...] = ()  # registers for each element outside
-    rows: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    memories: tuple[str, ...] = ()  # prefixes of memories of operands, counted apart
-
-
 class ComparedArray(ComparedPE[B]):
     """Methods with which ``tilewright compare pe --array`` measures an array of PEs.
 
-    Rows share activations, columns weights; a tile has a dot product for every PE.
+    Rows share activations, columns weights; a tile has a dot product for every PE. ``growth`` says
+    how parts of a record multiply with the array, by their names without numbers: ``pe``, one at
+    each place; ``each``, for every PE; ``row``; ``column``; ``memory``, for every column and not
+    compared; all others are there ``once``. A part's own parts count with it; ``""`` is the top.
     """
 
-    parts: ClassVar[Parts]
+    growth: ClassVar[dict[str, str]]
 
     @abstractmethod
     def element(self, params: B) -> tuple[ComparedPE, BlockParams]:
@@ -149,23 +128,22 @@ class ComparedArray(ComparedPE[B]):
         have above that is shared by a row or a column: synthesis counts it in the first element.
         """
         grid = np.zeros((params.rows, params.columns))
+        split = dict.fromkeys(("pe", "each", "row", "column", "memory", "once"), 0.0)
         for path, value in values.items():
-            if place := re.match(rf"{self.parts.element}_(\d+)_(\d+)(\.|$)", path):
-                grid[int(place[1]), int(place[2])] += value
-
-        def named(names: tuple[str, ...]) -> float:
-            return sum(value for path, value in values.items() if path in names)
-
+            name, *place = path.partition(".")[0].split("_")
+            kind = self.growth.get(name, "once")
+            if kind == "pe":
+                grid[tuple(map(int, place))] += value
+            else:
+                split[kind] += value
         pe = grid[1:, 1:].mean()
-        split = {
+        own = {
             "pe": pe * grid.size,
-            "each": named(self.parts.elements),
-            "row": (grid[1:, 0].mean() - pe) * params.rows + named(self.parts.rows),
-            "column": (grid[0, 1:].mean() - pe) * params.columns + named(self.parts.columns),
-            "memory": sum(v for p, v in values.items() if p.startswith(self.parts.memories)),
+            "row": (grid[1:, 0].mean() - pe) * params.rows,
+            "column": (grid[0, 1:].mean() - pe) * params.columns,
         }
-        split["once"] = sum(values.values()) - sum(split.values())
-        return {name: round(float(value), 4) for name, value in split.items()}
+        own["once"] = grid.sum() - sum(own.values())
+        return {name: round(float(x + own.get(name, 0)), 4) for name, x in split.items()}
 
 
 def rows_of(results: NDArray) -> Columns:

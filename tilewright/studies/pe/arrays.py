@@ -18,22 +18,19 @@ weights, and results leave in fp16. Conversions and buffers are outside; the mem
 Harmonia's columns hold operands are counted apart.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy
+from tilewright.studies.pe.energy import CLOCK_MHZ, PES, load_energy
 from tilewright.studies.pe.points import BASELINES
 from tilewright.synth.technology import Technology
 
 BOUNDARY = "operands as PEs take them to fp16 results; conversions, buffers and memories apart"
-
-
-RENEWAL = "tilewright compare pe --array --update-records --stale"
-FIRST = "FP-FP"  # over which the others are
 TILE = "rows=2,columns=2"
+FIRST = "FP-FP"  # over which the others are
 
 
 def _tile(pe: str) -> str:
@@ -80,45 +77,34 @@ class ArrayComparison:
     clock_mhz: int
     boundary: str
     arrays: tuple[MeasuredArray, ...]
-    missing: tuple[str, ...]  # names of the others
+    missing: tuple[str, ...]  # specifications of other tiles
 
 
 def compare_arrays(technologies: Sequence[Technology]) -> tuple[ArrayComparison, ...]:
     """Compare all arrays in every technology."""
-    found = []
-    for technology in technologies:
-        known = [name for name in ARRAYS if load_energy(ARRAYS[name], technology) is not None]
-        missing = tuple(name for name in ARRAYS if name not in known)
-        if FIRST in missing:
-            raise CommandError(
-                f"no energy record of {ARRAYS[FIRST]} in {technology.name};"
-                f" make it with `{RENEWAL} --tech {technology.name}`"
-            )
-        rows = [row for name in known for row in _measured(name, technology)]
-        first = rows[0]
-        arrays = tuple(
-            replace(
-                row,
-                area_x=row.array_um2 / first.array_um2,
-                um2_per_mac_x=row.um2_per_mac / first.um2_per_mac,
-                energy_x=row.energy_fj_per_mac / first.energy_fj_per_mac,
-            )
-            for row in rows
+    return tuple(map(_compared, technologies))
+
+
+def _compared(technology: Technology) -> ArrayComparison:
+    known = {name: load_energy(spec, technology) for name, spec in ARRAYS.items()}
+    rows = [row for name, record in known.items() for row in _rows(name, record, technology)]
+    missing = tuple(ARRAYS[name] for name, record in known.items() if record is None)
+    if ARRAYS[FIRST] in missing:
+        raise CommandError(
+            f"no energy record of {missing[0]} in {technology.name}; make it with `tilewright"
+            f" compare pe --array --update-records --stale --tech {technology.name}`"
         )
-        found.append(ArrayComparison(technology.name, CLOCK_MHZ, BOUNDARY, arrays, missing))
-    return tuple(found)
-
-
-def array_jobs(
-    technologies: Sequence[Technology], *, only_stale: bool = False
-) -> list[tuple[str, Technology, bool]]:
-    """List the jobs of :func:`tilewright.studies.pe.energy.update_records` for all tiles."""
-    return [
-        (spec, technology, True)
-        for technology in technologies
-        for spec in ARRAYS.values()
-        if not (only_stale and is_fresh_energy(spec, technology))
-    ]
+    first = rows[0]
+    arrays = tuple(
+        replace(
+            row,
+            area_x=row.array_um2 / first.array_um2,
+            um2_per_mac_x=row.um2_per_mac / first.um2_per_mac,
+            energy_x=row.energy_fj_per_mac / first.energy_fj_per_mac,
+        )
+        for row in rows
+    )
+    return ArrayComparison(technology.name, CLOCK_MHZ, BOUNDARY, arrays, missing)
 
 
 def extended(
@@ -126,43 +112,40 @@ def extended(
 ) -> dict[str, float]:
     """The parts of an array of ``size`` rows and columns, by those of a tile."""
     rows, columns = (new / old for new, old in zip(size, tile, strict=True))
-    times = {"pe": rows * columns, "each": rows * columns, "row": rows, "column": columns}
-    times |= {"memory": columns, "once": 1.0}
-    return {name: value * times[name] for name, value in split.items()}
+    times = {"row": rows, "column": columns, "memory": columns, "once": 1.0}
+    return {name: value * times.get(name, rows * columns) for name, value in split.items()}
 
 
-def _measured(name: str, technology: Technology) -> list[MeasuredArray]:
-    spec = ARRAYS[name]
-    params: Any = resolve(spec)
-    record, alone = load_energy(spec, technology), load_energy(PES[name], technology)
-    assert record is not None and alone is not None
+def _rows(
+    name: str, record: dict[str, Any] | None, technology: Technology
+) -> Iterator[MeasuredArray]:
+    alone = load_energy(PES[name], technology)
+    if record is None or alone is None:
+        return
+    params: Any = resolve(record["spec"])
     published = type(params).preset()
     tile, size = (params.rows, params.columns), (published.rows, published.columns)
-    elements, larger = size[0] * size[1], size[0] * size[1] / (tile[0] * tile[1])
+    pes, larger = size[0] * size[1], size[0] * size[1] / (tile[0] * tile[1])
     area = extended(record["parts"], tile, size)
     memory = area.pop("memory")
-    rows = []
+    whole = sum(area.values())
     for run, real in record["runs"].items():
-        variant = run.removeprefix("real").strip()
         energy = {n: x / larger for n, x in extended(real["parts"], tile, size).items()}
         memory_energy, rate = energy.pop("memory"), real["macs_per_cycle"] * larger
-        rows.append(
-            MeasuredArray(
-                name=f"{name} {variant}".strip(),
-                spec=spec,
-                size=f"{size[0]} x {size[1]}",
-                macs_per_cycle=rate,
-                pe_um2=alone["metrics"]["area"],
-                element_um2=area["pe"] / elements,
-                share_um2=sum(area.values()) / elements,
-                array_um2=sum(area.values()),
-                um2_per_mac=sum(area.values()) / rate,
-                pe_fj_per_mac=alone["runs"][run]["total"],
-                element_fj_per_mac=energy["pe"],
-                energy_fj_per_mac=sum(energy.values()),
-                memory_um2=memory,
-                memory_fj_per_mac=memory_energy,
-                parts_um2=area,
-            )
+        yield MeasuredArray(
+            name=f"{name} {run.removeprefix('real').strip()}".strip(),
+            spec=record["spec"],
+            size=f"{size[0]} x {size[1]}",
+            macs_per_cycle=rate,
+            pe_um2=alone["metrics"]["area"],
+            element_um2=area["pe"] / pes,
+            share_um2=whole / pes,
+            array_um2=whole,
+            um2_per_mac=whole / rate,
+            pe_fj_per_mac=alone["runs"][run]["total"],
+            element_fj_per_mac=energy["pe"],
+            energy_fj_per_mac=sum(energy.values()),
+            memory_um2=memory,
+            memory_fj_per_mac=memory_energy,
+            parts_um2=area,
         )
-    return rows

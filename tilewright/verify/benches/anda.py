@@ -1,7 +1,7 @@
 """Benches of Anda: bit-plane compressor, APU, MXU, and the vector unit, which Harmonia has too."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -31,7 +31,6 @@ from tilewright.verify.dots import (
     ComparedArray,
     ComparedPE,
     DotProducts,
-    Parts,
     Tensors,
     rows_of,
 )
@@ -109,12 +108,8 @@ class AndaMxuBench(StreamBench[AndaMxuParams], ComparedArray[AndaMxuParams]):
 
     timed, in_matrix = True, False
     variants, usual_variant = AndaApuBench.variants, AndaApuBench.usual_variant
-    parts = Parts(
-        "apu",
-        elements=("results",),
-        rows=("activations",),
-        columns=("weights", "results.convert", ""),
-    )
+    growth: ClassVar = {"apu": "pe", "results": "each", "activations": "row"}
+    growth |= {"weights": "column", "": "column"}
 
     def stimulus(self, params: AndaMxuParams, rng: Generator, cases: int) -> PortColumns:
         """Draw ``cases`` tiles."""

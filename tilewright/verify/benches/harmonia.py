@@ -1,6 +1,7 @@
 """Benches of Harmonia: converter, offset generator, quantiser, array, PE."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -24,7 +25,7 @@ from tilewright.golden.params.harmonia import (
 from tilewright.golden.payload import Columns
 from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
-from tilewright.verify.dots import GROUP, ComparedArray, ComparedPE, DotProducts, Parts, Tensors
+from tilewright.verify.dots import GROUP, ComparedArray, ComparedPE, DotProducts, Tensors
 from tilewright.verify.stimuli.dots import FP16_ONE, FP16_POWERS, lone_products, shared_powers
 from tilewright.verify.stimuli.dots import scales as ordinary_scales
 from tilewright.verify.stimuli.tensors import activations, scales
@@ -89,7 +90,7 @@ class HarmoniaArrayBench(StreamBench[HarmoniaArrayParams], ComparedArray[Harmoni
     first = ("load",)
     variants, usual_variant = tuple(mode.value for mode in Mode), Mode.M8W4.value
     # Activations move from column to column: registers of each element, as the queue of results.
-    parts = Parts("element", elements=("", "results"), memories=("operands_",))
+    growth: ClassVar = {"element": "pe", "": "each", "results": "each", "operands": "memory"}
 
     def stimulus(self, params: HarmoniaArrayParams, rng: Generator, cases: int) -> PortColumns:
         """Draw about ``cases`` sums in tiles of 2 to 40 sums, mostly short; corners in turn.

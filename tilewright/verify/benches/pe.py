@@ -1,6 +1,6 @@
 """Benches of the processing elements that Anda is compared with."""
 
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -36,7 +36,6 @@ from tilewright.verify.dots import (
     GROUP,
     ComparedArray,
     DotProducts,
-    Parts,
     PEBench,
     Tensors,
     in_beats,
@@ -313,12 +312,13 @@ class PeArrayBench(StreamBench[PeArrayParams], ComparedArray[PeArrayParams]):
     """Bench of an array: to each row and column what the bench of its PE draws."""
 
     timed, in_matrix = True, False
-    parts = Parts(
-        "element",
-        elements=("results",),
-        rows=("activations", "exponents"),
-        columns=("weights", "scales", "results.convert", ""),
-    )
+    growth: ClassVar = {
+        "element": "pe",
+        "results": "each",
+        "activations": "row",
+        "exponents": "row",
+    }
+    growth |= dict.fromkeys(("weights", "scales", ""), "column")
 
     def element(self, params: PeArrayParams) -> tuple[PEBench, PEParams]:
         bench = BENCHES[params.pe.block]
@@ -345,15 +345,16 @@ class PeArrayBench(StreamBench[PeArrayParams], ComparedArray[PeArrayParams]):
     def expected(self, params: PeArrayParams, columns: PortColumns) -> PortColumns:
         bench, pe = self.element(params)
         beats = beats_of(columns["i"])
-        counts = {"activation": params.rows, "exponent": params.rows}
-        counts |= {"weight": params.columns, "scale": params.columns}
-        apart = {n: np.split(beats[n], k, axis=2) for n, k in counts.items()}
-        for name in ("exponent", "scale"):
-            apart[name] = [x[..., 0] for x in apart[name]]
+        lead = beats["last"].shape
+        apart = {
+            **{n: beats[n].reshape(*lead, params.rows, -1) for n in ("activation", "exponent")},
+            **{n: beats[n].reshape(*lead, params.columns, -1) for n in ("weight", "scale")},
+        }
 
         def result(row: int, column: int) -> NDArray:
-            own = {n: apart[n][row] for n in ("activation", "exponent")}
-            own |= {n: apart[n][column] for n in ("weight", "scale")}
+            places = zip(apart.items(), (row, row, column, column), strict=True)
+            own = {name: x[:, :, place] for (name, x), place in places}
+            own |= {name: own[name][..., 0] for name in ("exponent", "scale")}
             return bench.dot(pe, beats | own)
 
         tiles = [[result(r, c) for c in range(params.columns)] for r in range(params.rows)]

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.studies.pe.arrays import array_jobs, compare_arrays
+    from tilewright.studies.pe.arrays import ARRAYS, compare_arrays
     from tilewright.studies.pe.compare import compare
     from tilewright.studies.pe.energy import record_jobs, update_records
     from tilewright.synth.technology import TECHNOLOGIES, load_technology
@@ -71,11 +71,9 @@ def run(args: argparse.Namespace) -> int:
     if args.array and (own or args.block):
         raise CommandError(f"--{'with' if own else 'block'} adds PEs; --array has arrays alone")
     if args.update_records:
-        jobs = (
-            array_jobs(technologies, only_stale=args.stale)
-            if args.array
-            else record_jobs(args.block, technologies, only_stale=args.stale)
-        )
+        specs = [*ARRAYS.values()] if args.array else args.block
+        jobs = record_jobs(specs, technologies, only_stale=args.stale)
+        jobs = [job for job in jobs if job[2] or not args.array]  # arrays have clock gates
         with progress("PEs", len(jobs)) as tick:
             for done in update_records(jobs):
                 tick(done)
@@ -104,14 +102,12 @@ def _own(args: argparse.Namespace) -> "list[OwnPE]":
 
 
 def _print_arrays(comparisons: "tuple[ArrayComparison, ...]") -> None:
-    from tilewright.studies.pe.arrays import RENEWAL
-
     for k, c in enumerate(comparisons):
         print(end="\n" if k else "")
         print(f"{c.technology}, {c.clock_mhz} MHz, real data; x: over FP-FP; from {c.boundary}")
         print_records(c.arrays, ARRAY_COLUMNS)
         if c.missing:
-            print(f"without a record: {', '.join(c.missing)}; `{RENEWAL} --tech {c.technology}`")
+            print(f"without a record: {' '.join(c.missing)}; --update-records --stale makes it")
 
 
 def _print(found: "PEComparison") -> None:
