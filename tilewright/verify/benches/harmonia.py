@@ -147,32 +147,25 @@ class HarmoniaArrayBench(StreamBench[HarmoniaArrayParams], ComparedArray[Harmoni
         rows, columns, shared = (part["i"] for part in parts)
         streams, dots, steps = shared["last"].shape
         words = dots * steps
-
-        def joined(values: NDArray) -> NDArray:
-            return values.reshape(streams, 1, words, *values.shape[3:])
-
-        def loaded(values: NDArray) -> NDArray:
-            return values.reshape(streams, 1, words * params.columns, *values.shape[4:])
-
         place = np.arange(words * params.columns)
-        load = {
-            "column": np.broadcast_to(place % params.columns, (streams, 1, len(place))),
-            "address": np.broadcast_to(place // params.columns, (streams, 1, len(place))),
-            "b_signs": loaded(columns["b_signs"]),
-            "b": loaded(columns["b"]),
-            "b_exponent": loaded(columns["b_exponents"][..., 0]),
-            "scale": loaded(columns["scale"]),
-        }
-        lanes = (streams, dots, steps, -1)
-        sums = {
-            **{name: joined(shared[name]) for name in ("mode", "first", "last")},
-            "address": np.broadcast_to(np.arange(words), (streams, 1, words)),
-            **{name: joined(rows[name].reshape(lanes)) for name in ("a_signs", "a", "a_exponents")},
-        }
+
+        def flat(values: NDArray, axes: int) -> NDArray:
+            return values.reshape(streams, 1, -1, *values.shape[axes:])
+
+        def steady(values: NDArray) -> NDArray:
+            return np.broadcast_to(values, (streams, 1, len(values)))
+
+        load = {name: flat(columns[name], 4) for name in ("b_signs", "b", "scale")}
+        load |= {"column": steady(place % params.columns)}
+        load |= {"address": steady(place // params.columns)}
+        load |= {"b_exponent": flat(columns["b_exponents"], 5)}
+        sums = {name: flat(shared[name], 3) for name in ("mode", "first", "last")}
+        for name in ("a_signs", "a", "a_exponents"):
+            sums[name] = flat(rows[name].reshape(streams, dots, steps, -1), 3)
+        sums["address"] = steady(np.arange(words))
         before = {n: np.repeat(x[:, :, :1], len(place), axis=2) for n, x in sums.items()}
-        before["a"] = np.zeros_like(before["a"])
-        before["first"] = np.broadcast_to(place == 0, before["first"].shape)
-        before["last"] = np.broadcast_to(place == len(place) - 1, before["last"].shape)
+        before |= {"a": np.zeros_like(before["a"]), "first": steady(place == 0)}
+        before |= {"last": steady(place == len(place) - 1)}
         sums = {n: np.concatenate([before[n], x], axis=2) for n, x in sums.items()}
         tiles = np.swapaxes(results, 2, 3).reshape(streams, 1, -1, params.rows)
         zeros = np.zeros((streams, 1, params.columns, params.rows), tiles.dtype)

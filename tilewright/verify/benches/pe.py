@@ -312,13 +312,9 @@ class PeArrayBench(StreamBench[PeArrayParams], ComparedArray[PeArrayParams]):
     """Bench of an array: to each row and column what the bench of its PE draws."""
 
     timed, in_matrix = True, False
-    growth: ClassVar = {
-        "element": "pe",
-        "results": "each",
-        "activations": "row",
-        "exponents": "row",
-    }
-    growth |= dict.fromkeys(("weights", "scales", ""), "column")
+    growth: ClassVar = {"element": "pe", "results": "each"}
+    growth |= {"activations": "row", "exponents": "row"}
+    growth |= {"weights": "column", "scales": "column", "": "column"}
 
     def element(self, params: PeArrayParams) -> tuple[PEBench, PEParams]:
         bench = BENCHES[params.pe.block]
@@ -328,14 +324,11 @@ class PeArrayBench(StreamBench[PeArrayParams], ComparedArray[PeArrayParams]):
     def stimulus(self, params: PeArrayParams, rng: Generator, cases: int) -> PortColumns:
         """Draw ``cases`` beats; what does not fill a tile has no result."""
         bench, pe = self.element(params)
-        draws = [
-            bench.stimulus(pe, rng, cases)["i"] for _ in range(max(params.rows, params.columns))
-        ]
+        most = max(params.rows, params.columns)
+        draws = [bench.stimulus(pe, rng, cases)["i"] for _ in range(most)]
         joined = {
-            "activation": np.hstack([x["activation"] for x in draws[: params.rows]]),
-            "exponent": np.stack([x["exponent"] for x in draws[: params.rows]], axis=1),
-            "weight": np.hstack([x["weight"] for x in draws[: params.columns]]),
-            "scale": np.stack([x["scale"] for x in draws[: params.columns]], axis=1),
+            name: np.stack([x[name] for x in draws[:count]], axis=1).reshape(cases, -1)
+            for name, count in self._counts(params).items()
         }
         # Groups end where those of the first row do; there every row's exponent counts.
         low = joined["exponent"] % 32
@@ -345,11 +338,8 @@ class PeArrayBench(StreamBench[PeArrayParams], ComparedArray[PeArrayParams]):
     def expected(self, params: PeArrayParams, columns: PortColumns) -> PortColumns:
         bench, pe = self.element(params)
         beats = beats_of(columns["i"])
-        lead = beats["last"].shape
-        apart = {
-            **{n: beats[n].reshape(*lead, params.rows, -1) for n in ("activation", "exponent")},
-            **{n: beats[n].reshape(*lead, params.columns, -1) for n in ("weight", "scale")},
-        }
+        counts, lead = self._counts(params), beats["last"].shape
+        apart = {name: beats[name].reshape(*lead, count, -1) for name, count in counts.items()}
 
         def result(row: int, column: int) -> NDArray:
             places = zip(apart.items(), (row, row, column, column), strict=True)
@@ -367,15 +357,14 @@ class PeArrayBench(StreamBench[PeArrayParams], ComparedArray[PeArrayParams]):
     def dot_products(self, params: PeArrayParams, tensors: Tensors, variant: str) -> DotProducts:
         parts, results = self.tile(params, tensors, variant)
         rows, columns, shared = (part["i"] for part in parts)
-        given = {
-            "activation": rows["activation"].reshape(*shared["last"].shape, -1),
-            "exponent": rows["exponent"],
-            "weight": columns["weight"].reshape(*shared["last"].shape, -1),
-            "scale": columns["scale"],
-            "group_end": shared["group_end"],
-            "last": shared["last"],
-        }
-        return DotProducts({"i": given}, rows_of(results))
+        shared |= {name: rows[name] for name in ("activation", "exponent")}
+        shared |= {name: columns[name] for name in ("weight", "scale")}
+        return DotProducts({"i": shared}, rows_of(results))
+
+    def _counts(self, params: PeArrayParams) -> dict[str, int]:
+        """How many elements' operands a beat has."""
+        rows, columns = params.rows, params.columns
+        return {"activation": rows, "exponent": rows, "weight": columns, "scale": columns}
 
 
 def _aligned(params: FignaAlignerParams, x: Columns) -> Columns:
