@@ -58,6 +58,8 @@ def test_parts_multiply_with_the_array():
         "memory": 0.0,
         "once": 0.0,
     }
+    nets = bench.by_growth(params, {}, area(rows, columns))
+    assert nets == dict.fromkeys(split, 0.0) | {"pe": 120.0, "each": 78.0}
     larger = extended(split, (rows, columns), (16, 8))
     assert sum(larger.values()) == pytest.approx(sum(area(16, 8).values()))
 

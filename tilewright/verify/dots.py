@@ -121,29 +121,38 @@ class ComparedArray(ComparedPE[B]):
         )
         return parts, np.moveaxis(results.reshape(*lead, results.shape[-1]), 3, 1)
 
-    def by_growth(self, params: Any, values: Mapping[str, float]) -> dict[str, float]:
+    def kind(self, path: str) -> str:
+        """Return how a part multiplies."""
+        return self.growth.get(path.partition(".")[0].partition("_")[0], "once")
+
+    def by_growth(
+        self, params: Any, values: Mapping[str, float], driving: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
         """Split the area or energy of parts by how they multiply; it sums to the whole.
 
         An element is the mean of those in neither the first row nor the first column. What these
         have above that is shared by a row or a column: synthesis counts it in the first element.
+        ``driving`` is the energy of nets that reach elements: those shared or from outside have as
+        many more pins as the array has more elements.
         """
-        grid = np.zeros((params.rows, params.columns))
         split = dict.fromkeys(("pe", "each", "row", "column", "memory", "once"), 0.0)
-        for path, value in values.items():
-            name, *place = path.partition(".")[0].split("_")
-            kind = self.growth.get(name, "once")
-            if kind == "pe":
-                grid[tuple(map(int, place))] += value
-            else:
-                split[kind] += value
-        pe = grid[1:, 1:].mean()
-        own = {
-            "pe": pe * grid.size,
-            "row": (grid[1:, 0].mean() - pe) * params.rows,
-            "column": (grid[0, 1:].mean() - pe) * params.columns,
-        }
-        own["once"] = grid.sum() - sum(own.values())
-        return {name: round(float(x + own.get(name, 0)), 4) for name, x in split.items()}
+        for energies, reaching in ((values, False), (driving or {}, True)):
+            grid = np.zeros((params.rows, params.columns))
+            for path, value in energies.items():
+                kind = self.kind(path)
+                if kind == "pe":
+                    grid[tuple(map(int, path.partition(".")[0].split("_")[1:]))] += value
+                else:
+                    split["each" if reaching else kind] += value
+            pe = grid[1:, 1:].mean()
+            row, column = grid[1:, 0].mean() - pe, grid[0, 1:].mean() - pe
+            shared = {"pe": pe * grid.size}
+            if not reaching:
+                shared |= {"row": row * params.rows, "column": column * params.columns}
+            shared["each" if reaching else "once"] = grid.sum() - sum(shared.values())
+            for name, value in shared.items():
+                split[name] += value
+        return {name: round(float(value), 4) for name, value in split.items()}
 
 
 def rows_of(results: NDArray) -> Columns:

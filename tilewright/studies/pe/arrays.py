@@ -8,7 +8,8 @@ The rule, fixed before any array was measured:
   rows times the rows, of columns times the columns, the rest once. A PE is the mean of those that
   are in neither the first row nor the first column. Synthesis counts logic that a row or a column
   of PEs share in the first of them: what these have above a PE is a part of the row or column.
-  Energy is extended likewise. Wires are those of the tile.
+  Energy is extended likewise, except nets that PEs share: they have a pin at each PE, so their
+  switching counts per PE. Wires are those of the tile.
 - Arrays are compared at equal throughput, by area per multiply-add a cycle. Published sizes do
   16 * 16 * 64 / (M + 1) in Anda's array of 64 one-bit lanes, 16 * 16 * 4 in one of baselines, and
   8 * 16 * 32 in Harmonia's, where M8M8 halves it.

@@ -1,6 +1,7 @@
 """Records of area, delay and energy of processing elements on one workload."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -49,6 +50,7 @@ from tilewright.synth.technology import Technology, load_technology
 from tilewright.verify.dots import ComparedArray
 
 ENERGY = "energy"  # the kind of record
+REACHING = ">"  # end of the names of parts of instances that drive PEs
 CLOCK_MHZ = 285  # of every system in Anda's comparison: tilewright/claims/anda.toml
 
 # PEs of the comparison, in its order; all others are normalised to the first. Baselines have the
@@ -200,16 +202,37 @@ def measure_run(params: BlockParams, result: Synthesis, kind: str, variant: str)
     asked = workload(params, kind, variant)
     activity = checked_activity(result.netlist, asked, f"{params.slug} on {kind} data")
     bench, period = pe_bench(params), 1e6 / CLOCK_MHZ
-    part_of = result.part_of if isinstance(bench, ComparedArray) else None
+    part_of = _part_of_nets(result, bench) if isinstance(bench, ComparedArray) else None
     energy = energy_of(result.netlist, result.technology, activity, period, part_of)
     run: dict[str, Any] = {
         "macs_per_cycle": round(asked.macs / activity.cycles, 4),
         **{c: round(getattr(energy, c) / asked.macs, 4) for c in (*COMPONENTS, "total")},
     }
     if isinstance(bench, ComparedArray):
-        of_mac = {name: value / asked.macs for name, value in energy.by_part.items()}
-        run["parts"] = bench.by_growth(params, of_mac)
+        nets: dict[str, float] = defaultdict(float)
+        others: dict[str, float] = defaultdict(float)
+        for name, part in energy.parts.items():
+            reaching = part.switching if name.endswith(REACHING) else 0.0
+            nets[name.removesuffix(REACHING)] += reaching / asked.macs
+            others[name.removesuffix(REACHING)] += (part.total - reaching) / asked.macs
+        run["parts"] = bench.by_growth(params, others, nets)
     return run
+
+
+def _part_of_nets(result: Synthesis, bench: ComparedArray) -> list[str]:
+    """The part of each instance of an array, marked where it is in a PE or its nets reach one."""
+    both = [*zip(result.netlist.instances, result.part_of, strict=True)]
+    inside = [bench.kind(part) == "pe" for part in result.part_of]
+    read = {
+        i.pins.get(pin)
+        for (i, _), pe in zip(both, inside, strict=True)
+        if pe
+        for pin in i.cell.inputs
+    }
+    return [
+        part + REACHING * (pe or any(i.pins.get(pin) in read for pin in i.cell.outputs))
+        for (i, part), pe in zip(both, inside, strict=True)
+    ]
 
 
 def checked_activity(netlist: Netlist, asked: Workload, name: str) -> Activity:
