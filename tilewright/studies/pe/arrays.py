@@ -1,6 +1,7 @@
 """Arrays of PEs compared by their records: elements, dispatchers, operand registers and drain.
 
-The rule, fixed before any array was measured:
+The rule, fixed before the measurements, except the part about nets, without which three arrays had
+been measured:
 
 - Each array is synthesised whole, as a tile of 2 x 2 PEs, for the goal and with the data of the
   comparison of PEs. A tile of 4 x 4 checks the rule.
