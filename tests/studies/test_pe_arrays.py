@@ -8,8 +8,11 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.arrays import ARRAYS, compare_arrays, extended
 from tilewright.studies.pe.energy import is_fresh_energy
 from tilewright.studies.pe.workload import STREAMS, _tensors, pe_bench, samples
+from tilewright.synth.record import find_record
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 from tilewright.verify.dots import Tensors
+
+POINT = "pe.stages=3,pe.adder=chain,pe.bounded=true"  # of a tile of 2 x 4 on record
 
 
 def test_rows_have_successive_tokens_and_columns_other_outputs():
@@ -71,6 +74,16 @@ def test_an_array_takes_what_its_elements_do(spec, variant):
         for name, values in of_stream(made.results, k).items():
             assert np.array_equal(wanted[name], values), name
             assert values.any()
+
+
+def test_the_rule_gives_the_area_of_a_larger_tile():
+    tiles = [
+        resolve(f"pe_array,rows=2,columns={columns},pe=pe_figna,{POINT}") for columns in (2, 4)
+    ]
+    small, large = (find_record(params, "asap7") for params in tiles)
+    split = pe_bench(tiles[0]).by_growth(tiles[0], small["area_by_part"])
+    area = sum(extended(split, (2, 2), (2, 4)).values())
+    assert area == pytest.approx(large["metrics"]["area"]["value"], rel=0.01)
 
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)
