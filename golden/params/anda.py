@@ -133,6 +133,11 @@ class AndaApuParams(BlockParams):
     its group ends, and mantissa words are XORed with their group's sign word.
 
     ``registered``: planes pass a register of the unit too, which takes a cycle more.
+
+    Neither of the following changes a bit or a cycle. ``weight_buffers``: with one, the next
+    group's weights are loaded in the cycle in which a group ends, and ``i1.ready`` follows
+    ``i0.valid`` within a cycle. ``isolated``: the last rounding sees zeros until its sum is
+    complete.
     """
 
     block: ClassVar[str] = "anda_apu"
@@ -151,6 +156,8 @@ class AndaApuParams(BlockParams):
     partial: FloatFormat = FP16
     buffered: bool = True
     registered: bool = False
+    weight_buffers: Annotated[int, within(1, 2)] = 2
+    isolated: bool = False
 
     inputs = stream(
         "i0",
@@ -167,6 +174,7 @@ class AndaApuParams(BlockParams):
         super().__post_init__()
         _ = self.numerics
         require(self.buffered or not self.registered, "registered needs buffered")
+        require(self.buffered or self.weight_buffers == 2, "weight_buffers needs buffered")
 
     @property
     def result_latency(self) -> int:

@@ -5,6 +5,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Annotated, ClassVar
 
+from tilewright.golden.params.arith import AdderTreeStyle
 from tilewright.golden.params.block import (
     BlockParams,
     Field,
@@ -132,6 +133,12 @@ class HarmoniaPeParams(BlockParams):
     ``registered``: the operands of a beat pass registers of the PE, which takes a cycle more.
     Otherwise they are held outside, as by the dispatchers of the array.
 
+    Results do not depend on the following. ``stages`` are the registers from the sum of a group to
+    the result, added in this order: the sub-PEs' sums and the accumulator, the scaled sum, the
+    result, the sum in ``partial``. ``adder``, ``bounded`` and ``isolated`` are as in
+    :class:`tilewright.golden.params.pe.GroupScaledParams`; where ``isolated``, sums wait where
+    they are for their turn, and exponents and scales are loaded once a step.
+
     ``beat_cycles``, for FPGAs: cycles of a beat, with registers inside every operation. Results are
     the same.
     """
@@ -153,6 +160,10 @@ class HarmoniaPeParams(BlockParams):
     partial: FloatFormat = FP16
     result: Annotated[FloatFormat, one_of(FP16, FP32)] = FP16  # fp32 in the array, which rounds
     registered: bool = False
+    stages: Annotated[int, within(2, 5)] = 5
+    adder: AdderTreeStyle = AdderTreeStyle.BALANCED
+    bounded: bool = False
+    isolated: bool = False
     beat_cycles: Annotated[int, within(1, 8)] = 1
 
     inputs = stream(
@@ -177,6 +188,11 @@ class HarmoniaPeParams(BlockParams):
             1 <= self.fold <= self.sub_elements and self.group % self.fold == 0,
             f"fold must divide the group {self.group} and be at most sub_elements "
             f"{self.sub_elements}, or the accumulator waits: not {self.fold!r}",
+        )
+        plain = self.stages == 5 and not (self.bounded or self.isolated)
+        require(
+            self.beat_cycles == 1 or (plain and self.adder is AdderTreeStyle.BALANCED),
+            "stages, adder, bounded and isolated are of elements with a beat_cycles of 1",
         )
 
     @property
@@ -207,21 +223,17 @@ class HarmoniaPeParams(BlockParams):
     @property
     def latency(self) -> int:
         """Cycles from the last beat of a dot product to its result."""
-        return self.stages * self.beat_cycles + (self.beat_cycles > 1)
+        return self.result_steps * self.beat_cycles + (self.beat_cycles > 1)
 
     @property
-    def stages(self) -> int:
-        """Steps from the last beat of a dot product to its result.
-
-        The sums of a step leave one by one; each is then rounded to the partial format, scaled,
-        added, and rounded to fp16.
-        """
-        return self.sub_elements + 4
+    def result_steps(self) -> int:
+        """Steps from the last beat of a dot product to its result; sums leave one by one."""
+        return self.sub_elements - 1 + self.stages
 
     @property
     def steps_in_flight(self) -> int:
         """Steps until a beat is done, including those in which it waits for its predecessor."""
-        return self.stages + self.sub_elements - self.fold
+        return self.result_steps + self.sub_elements - self.fold
 
     def macs_per_cycle(self, mode: Mode) -> Fraction:
         """Sustained multiply-accumulates a cycle."""
@@ -420,7 +432,7 @@ class HarmoniaArrayParams(BlockParams):
     @property
     def steps(self) -> int:
         """Sums for which the pace continues after the last one, until it is done."""
-        return max(self.pe.stages, self.tile_apart // self.beat_cycles + 1)
+        return max(self.pe.result_steps, self.tile_apart // self.beat_cycles + 1)
 
     @property
     def numerics(self) -> HarmoniaNumerics:

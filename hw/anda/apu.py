@@ -1,7 +1,7 @@
 """The Anda-enhanced bit-serial processing unit (APU)."""
 
 from amaranth import Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.anda import (
@@ -182,7 +182,9 @@ class Apu(Unit[AndaApuParams]):
             datapath.scale.eq(scale),
             convert.i.valid.eq(1),
             convert.o.ready.eq(1),
-            convert.i.p.a[0].eq(datapath.total),
+            convert.i.p.a[0].eq(
+                Mux(sequencer.finished, datapath.total, 0) if p.isolated else datapath.total
+            ),
             self.o.valid.eq(sequencer.finished),
             self.o.p.result.eq(convert.o.p.y[0]),
         ]
@@ -194,26 +196,44 @@ class Apu(Unit[AndaApuParams]):
         """The plane on offer, whether there is one, and whether another can follow."""
         if not self.params.registered:
             return self.i0.p, self.i0.valid, ready
-        held = Signal(self.i0.p.shape(), reset_less=True)
-        held_valid = Signal()
-        with m.If(self.i0.ready):
-            m.d.sync += held_valid.eq(self.i0.valid)
-            with m.If(self.i0.valid):
-                m.d.sync += held.eq(self.i0.p)
-        return held, held_valid, ~held_valid | ready
+        held, valid = _held(m, "held", self.i0)
+        return held, valid, ~valid | ready
 
     def _operands_inside(self, m: Module, take: Value, sign_beat: Value, beat: data.View) -> tuple:
         """Planes with their signs applied, the group's exponent, and the stream of weights."""
         p = self.params
-        m.submodules.weights = weights = RegisterSlice(word_layout(p.inputs[1].bits))
+        if p.weight_buffers == 2:
+            m.submodules.weights = weights = RegisterSlice(word_layout(p.inputs[1].bits))
+            m.d.comb += [
+                weights.i.p.data.eq(self.i1.p),
+                weights.i.valid.eq(self.i1.valid),
+                self.i1.ready.eq(weights.i.ready),
+            ]
+            source = weights.o
+        else:
+            source = stream.Signature(self.i1.p.shape()).create(path=("weights",))
+            held, valid = _held(m, "weights", self.i1)
+            m.d.comb += [
+                source.payload.eq(held),
+                source.valid.eq(valid),
+                self.i1.ready.eq(~valid | source.ready),
+            ]
         m.submodules.activations = activations = ActivationDispatcher(p.group, 1)
         m.d.comb += [
-            weights.i.p.data.eq(self.i1.p),
-            weights.i.valid.eq(self.i1.valid),
-            self.i1.ready.eq(weights.i.ready),
             activations.take.eq(take),
             activations.sign_beat.eq(sign_beat),
             activations.planes[0].eq(beat.plane),
             activations.exponents[0].eq(beat.exponent),
         ]
-        return activations.selected[0], activations.group_exponents[0], weights.o
+        return activations.selected[0], activations.group_exponents[0], source
+
+
+def _held(m: Module, name: str, given: wiring.PureInterface) -> tuple[data.View, Signal]:
+    """The beat that a port took last, and whether it took one when it could."""
+    held = Signal(given.p.shape(), name=name, reset_less=True)
+    valid = Signal(name=f"{name}_valid")
+    with m.If(given.ready):
+        m.d.sync += valid.eq(given.valid)
+        with m.If(given.valid):
+            m.d.sync += held.eq(given.p)
+    return held, valid

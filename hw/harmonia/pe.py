@@ -2,10 +2,10 @@
 
 from types import SimpleNamespace
 
-from amaranth import Module, Mux, Signal, Value, signed
+from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
-from tilewright.golden.params.formats import FP16, FP32
+from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams, Mode
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.harmonia.sub_pe import Wrapper
@@ -31,25 +31,35 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
         step_end = self._count_beats(m, valid)
         complete, sums = self._sub_elements(m, valid, step_end)
         mode, last, exponents, scale = self._step_facts(m, valid & step_end, beat)
-        serial = self._serialise(m, complete, sums, exponents, mode, last, scale)
-        group = self._fuse(m, serial)
-        valid, partial, scale, last = self.registered(
-            m,
-            "partial",
-            group.valid,
-            value=self._partial(m, *self._apart(m, group.total, group.exponent)),
-            scale=group.scale,
-            last=group.last,
-        )
-        self.give_scaled(m, valid, partial, scale, last)
+        in_turn = self.params.isolated and self.params.sub_elements > 1
+        arranged = self._in_turn if in_turn else self._serialised
+        group = arranged(m, complete, sums, exponents, mode, last, scale)
+        partial = self._partial(m, *self._apart(m, group.total, group.exponent))
+        self.give_groups(m, group.valid, partial, group.scale, group.last)
 
-    def give(self, m: Module, valid: Value, total: Value) -> None:
+    def give(self, m: Module, valid: Value, total: Value, *, held: bool = True) -> None:
         """The complete fp32 sum in the result format to ``o``."""
-        result = self.converted(m, "result", FP32, self.params.result, total)
+        result = self.rounded(m, valid, total, self.params.result)
+        if not held:
+            m.d.comb += [self.o.valid.eq(valid), self.o.p.y.eq(result)]
+            return
         with m.If(self.step):
             m.d.sync += self.o.valid.eq(valid)
             with m.If(valid):
                 m.d.sync += self.o.p.y.eq(result)
+
+    def hold(self, m: Module, held: data.View) -> list:
+        """Of an isolated element only the last beat of a step brings what belongs to that."""
+        given, p = self.i.p, self.params
+        if not p.isolated or p.fold == 1:
+            return super().hold(m, held)
+        arriving = Signal(range(p.fold))
+        late = ("mode", "last", "a_exponents", "b_exponents", "scale")
+        with m.If(arriving == p.fold - 1):
+            m.d.sync += [arriving.eq(0), *(held[name].eq(given[name]) for name in late)]
+        with m.Else():
+            m.d.sync += arriving.eq(arriving + 1)
+        return [held[name].eq(given[name]) for name in ("a_signs", "a", "b_signs", "b")]
 
     def _count_beats(self, m: Module, valid: Value) -> Value:
         """Whether this beat ends its step; a step with fewer beats than cycles waits after it."""
@@ -114,6 +124,56 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
         )
         return pairs, last, exponents, scale
 
+    def _in_turn(
+        self,
+        m: Module,
+        complete: Value,
+        sums: list[Value],
+        exponents: list[Value],
+        pairs: Value,
+        last: Value,
+        scale: Value,
+    ) -> SimpleNamespace:
+        """A group's sum a cycle; sums and what belongs to a step wait where they are.
+
+        Both halves of a pair are selected when it is the second one's turn, and until the next
+        pair's nothing moves.
+        """
+        p = self.params
+        waiting = Signal(range(p.sub_elements))
+        turns = [complete, *(waiting == p.sub_elements - k for k in range(1, p.sub_elements))]
+        high = Signal(signed(p.half_sum_bits))
+        kept = [sums[0], *(Signal.like(high, name=f"kept_{k}") for k in range(1, len(sums)))]
+        with m.If(self.step):
+            with m.If(complete):
+                m.d.sync += waiting.eq(p.sub_elements - 1)
+                m.d.sync += [old.eq(new) for old, new in zip(kept[1:], sums[1:], strict=True)]
+            with m.Elif(waiting != 0):
+                m.d.sync += waiting.eq(waiting - 1)
+        chosen, exponent = Const(0), Const(0)
+        for k, (turn, value, own) in enumerate(zip(turns, kept, exponents, strict=True)):
+            if k % 2:
+                following = turns[k + 1] if k + 1 < len(turns) else waiting == 0
+                mine = wire(m, f"chosen_{k}", turn | (pairs & following))
+            else:
+                mine = wire(m, f"chosen_{k}", turn & ~pairs)
+                with m.If(self.step & pairs & turn):
+                    m.d.sync += high.eq(value)
+            chosen = chosen | (value & mine.replicate(len(value)))
+            exponent = exponent | (own & mine.replicate(len(own)))
+        chosen = wire(m, "chosen", chosen[: p.half_sum_bits].as_signed())
+        lowers = Cat(turns[1::2]).any()
+        return SimpleNamespace(
+            valid=wire(m, "group_valid", Mux(pairs, lowers, Cat(turns).any())),
+            total=_fused(m, Mux(pairs, high, chosen), Mux(pairs, chosen, 0)),
+            exponent=wire(m, "group_exponent", exponent),
+            last=last & turns[-1],
+            scale=scale,
+        )
+
+    def _serialised(self, m: Module, *values: Value | list[Value]) -> SimpleNamespace:
+        return self._fuse(m, self._serialise(m, *values))
+
     def _serialise(
         self,
         m: Module,
@@ -177,7 +237,7 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
         lower = Mux(low, serial.total, 0)
         return SimpleNamespace(
             valid=wire(m, "group_valid", serial.valid & (~serial.pairs | low)),
-            total=wire(m, "group_sum", (upper << OPERAND_BITS) + lower),
+            total=_fused(m, upper, lower),
             exponent=serial.exponent,
             last=serial.last,
             scale=serial.scale,
@@ -206,6 +266,10 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
 _UNIT = -2 * (FP16.bias + ACTIVATION_BITS - 1)
 # An integer weight as a mantissa shifted by four: as if its shared exponent said 2^-4.
 _INTEGER_EXPONENT = FP16.bias + ACTIVATION_BITS - 1 - OPERAND_BITS
+
+
+def _fused(m: Module, upper: Value, lower: Value) -> Signal:
+    return wire(m, "group_sum", (upper << OPERAND_BITS) + lower)
 
 
 def _unit_exponent(a: Value, b: Value, integer: Value) -> Value:

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams
-from tilewright.hw.arith.adder_tree import tree_sum
+from tilewright.hw.arith.adder_tree import styled_sum, tree_sum
 from tilewright.hw.arith.float_unpack import wire
 
 PRODUCT_BITS = ACTIVATION_BITS + OPERAND_BITS
@@ -36,6 +36,7 @@ class SubPE(wiring.Component):
     """
 
     def __init__(self, params: HarmoniaPeParams):
+        self.params = params
         self.paced = params.beat_cycles > 1
         self.sum_held = params.beat_cycles > 2
         super().__init__(sub_element_signature(params))
@@ -56,7 +57,8 @@ class SubPE(wiring.Component):
             m.d.sync += held_count.eq(count)
             count = held_count
         domain = m.d.sync if self.sum_held else m.d.comb
-        domain += self.sum.eq(tree_sum(terms) + count - (count << PRODUCT_BITS))
+        total = styled_sum(terms, self.params.adder, m)
+        domain += self.sum.eq(total + count - (count << PRODUCT_BITS))
         return m
 
 

@@ -10,13 +10,13 @@ from tilewright.golden.params.formats import FP16, FloatFormat
 from tilewright.golden.params.pe import AlignedParams
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import wire
-from tilewright.hw.pe.group_scaled import PRODUCTS, GroupScaledElement
+from tilewright.hw.pe.common import PRODUCTS, ProcessingElement
 from tilewright.hw.stream.pipeline import staged
 
 P = TypeVar("P", bound=AlignedParams)
 
 
-class AlignedElement(GroupScaledElement[P]):
+class AlignedElement(ProcessingElement[P]):
     """An element whose group sums are integers that share an exponent."""
 
     def give_group_sums(

@@ -15,6 +15,7 @@ from tilewright.golden.params.arith import (
 )
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.formats import FP16, FP32, FloatFormat
+from tilewright.hw.arith.accumulate import Accumulate
 from tilewright.hw.arith.float_add import FloatAdd
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_mul import FloatMul
@@ -23,6 +24,9 @@ from tilewright.hw.arith.lanes import LanewiseUnit
 from tilewright.hw.unit import Unit
 
 P = TypeVar("P", bound=BlockParams)
+
+# From how many stages on a register is there, in elements that scale sums of groups.
+SCALED, RESULT, PARTIAL, PRODUCTS = 3, 4, 5, 6
 
 
 class ProcessingElement(Unit[P]):
@@ -134,26 +138,68 @@ class ProcessingElement(Unit[P]):
                 m.d.sync += [total.eq(following), restart.eq(end)]
         return complete, total
 
-    def give(self, m: Module, valid: Value, total: Value) -> None:
-        """The complete fp32 sum ``total``, rounded to fp16 where the element rounds, to ``o``."""
-        if not self.params.rounds:  # type: ignore[attr-defined]  # of all PEs
-            m.d.comb += [self.o.valid.eq(valid), self.o.p.y.eq(total)]
-            return
-        result = self.converted(m, "result", FP32, FP16, total)
-        given, y = self.registered(m, "result", valid, y=result)
-        m.d.comb += [self.o.valid.eq(given), self.o.p.y.eq(y)]
+    def give(self, m: Module, valid: Value, total: Value, *, held: bool = True) -> None:
+        """The fp32 sum ``total``, which is complete where ``valid``, rounded to fp16, to ``o``.
+
+        Unless it is ``held`` in a register of its own, what gives the sum stalls while ``o`` waits.
+        """
+        y = self.rounded(m, valid, total, FP16)
+        if held:
+            valid, y = self.registered(m, "result", valid, y=y)
+        m.d.comb += [self.o.valid.eq(valid), self.o.p.y.eq(y)]
+
+    def give_groups(
+        self, m: Module, valid: Value, partial: Value, scale: Value, last: Value
+    ) -> None:
+        """The tail of integer weights: sums of groups, scaled, added, and to ``o`` after ``last``.
+
+        Its registers and its accumulator are those of
+        :class:`tilewright.golden.params.pe.GroupScaledParams`.
+        """
+        if self._stages >= PARTIAL:
+            valid, partial, scale, last = self.registered(
+                m, "partial", valid, value=partial, scale=scale, last=last
+            )
+        self.give_scaled(m, valid, partial, scale, last)
 
     def give_scaled(
         self, m: Module, valid: Value, partial: Value, scale: Value, last: Value
     ) -> None:
-        """The tail of integer weights: scaled, accumulated, and to ``o`` after ``last``."""
+        """As :meth:`give_groups`, without a register for a group's sum."""
         source: FloatFormat = self.params.partial  # type: ignore[attr-defined]  # of such PEs
         scaled = self.product(m, "scaled", source, FP16, partial, scale)
-        valid, scaled, last = self.registered(m, "scaled", valid, product=scaled, last=last)
+        if self._stages >= SCALED:
+            valid, scaled, last = self.registered(m, "scaled", valid, product=scaled, last=last)
+        complete, total = self._sums(m, valid, last, scaled)
+        self.give(m, complete, total, held=self._stages >= RESULT)
+
+    @property
+    def _stages(self) -> int:
+        return getattr(self.params, "stages", RESULT)
+
+    def _sums(self, m: Module, valid: Value, last: Value, scaled: Value) -> tuple[Signal, Signal]:
+        if not getattr(self.params, "bounded", False):
+            return self.accumulated(
+                m,
+                "sum",
+                valid,
+                last,
+                FP32.bits,
+                lambda carried: self.sum(m, "grown", carried, scaled),
+            )
+        m.submodules.grown_sum = adder = Accumulate()
+        restart = Signal(init=1, name="sum_restart")
         complete, total = self.accumulated(
-            m, "sum", valid, last, FP32.bits, lambda carried: self.sum(m, "grown", carried, scaled)
+            m, "sum", valid, last, FP32.bits, lambda _: adder.y, restart
         )
-        self.give(m, complete, total)
+        m.d.comb += [adder.restart.eq(restart), adder.total.eq(total), adder.product.eq(scaled)]
+        return complete, total
+
+    def rounded(self, m: Module, valid: Value, total: Value, result: FloatFormat) -> Value:
+        """A sum in the format ``result``; isolated, of zeros until it is complete."""
+        if getattr(self.params, "isolated", False):
+            total = total & valid.replicate(len(total))
+        return self.converted(m, "result", FP32, result, total)
 
     def converted(
         self, m: Module, name: str, source: FloatFormat, result: FloatFormat, x: Value

@@ -55,12 +55,7 @@ class FpFp(ProcessingElement[FpFpParams]):
             FP32.bits,
             lambda carried: accumulated_sum(m, self.params, carried, total),
         )
-        if stages >= RESULT:
-            self.give(m, complete, result)
-        else:
-            # The accumulator stalls while ``o`` waits, as everything does.
-            rounded = self.converted(m, "result", FP32, self.params.result, result)
-            m.d.comb += [self.o.valid.eq(complete), self.o.p.y.eq(rounded)]
+        self.give(m, complete, result, held=stages >= RESULT)
 
     def _discrete(self, m: Module, valid: Value) -> None:
         pairs = zip(self.beat.activation, self.beat.weight, strict=True)

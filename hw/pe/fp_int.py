@@ -15,11 +15,11 @@ from tilewright.hw.arith.carry_save import carry_save_product
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import split, wire
 from tilewright.hw.arith.lanes import joined
+from tilewright.hw.pe.common import PRODUCTS, ProcessingElement
 from tilewright.hw.pe.fused_sum import Term, accumulated_sum, product_sum
-from tilewright.hw.pe.group_scaled import PRODUCTS, GroupScaledElement
 
 
-class FpInt(GroupScaledElement[FpIntParams]):
+class FpInt(ProcessingElement[FpIntParams]):
     """Dot product of fp16 activations and scaled integer weights.
 
     Numerics: :class:`tilewright.golden.params.pe.FpIntParams`.

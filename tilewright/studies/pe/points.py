@@ -1,117 +1,186 @@
-"""The baselines' frontier: every arrangement of each PE that papers compare with, and the best.
+"""One search space for every PE that papers compare, and the rule that takes a point of it.
 
-A *point* is a PE with a number of pipeline stages, a style of adders and a kind of accumulator;
-none of these changes a bit or the throughput. The rule by which a comparison takes one of them was
-fixed before the points were measured, except one of FIGNA seen in a trial: among those that meet
-the papers' clock, mapped for area as all PEs are, the one with the least product of area and
-energy of a multiply-add on real data. It is applied separately with operand registers inside the
-PEs and outside.
+A *point* is a PE with a value on each of its axes; none of these changes a bit or the throughput.
+The rule was fixed before the points were measured, and is the same for all: among those that meet
+the papers' clock in ASAP7, mapped for area as all PEs are, the one with the least product of area
+and energy of a multiply-add on real data, of Anda with mantissas of 8 bits, of Harmonia in M8W4.
+It is applied separately with operand registers inside the PEs and outside.
+
+Not all combinations are measured. From the defaults, the axes are taken in the order of ``AXES``,
+each set to its best value, until a whole round changes nothing: coordinate descent.
+
+    python -m tilewright.studies.pe.points
+
+does it in as many processes as there are cores. Points on record whose RTLIL is unchanged are not
+measured again, and each new one is written at once, so that a stopped search continues.
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields
+from typing import Any
 
 from tilewright.base.records import write_record
 from tilewright.golden.params.arith import AdderTreeStyle
-from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.energy import CLOCK_MHZ, made_with
-from tilewright.studies.sweeps.sweep import Failure, Job, Result, failures_of, results_of, run_jobs
-from tilewright.synth.record import RECORDS, table_path
+from tilewright.studies.sweeps.sweep import Job, Outcome, Result, failures_of, run_jobs
+from tilewright.synth.record import RECORDS, rtlil_sha256, table_path
 
 TECHNOLOGY = "asap7"
 POINTS = table_path("pe_points", TECHNOLOGY, RECORDS)
-# Each baseline: its block with the parameters that select it, and its possible stages.
-BASELINES = {
-    "FP-FP": ("pe_fp_fp", range(1, 5)),
-    "FP-INT": ("pe_fp_int", range(2, 7)),
-    "iFPU": ("pe_ifpu", range(2, 7)),
-    "FIGNA": ("pe_figna", range(2, 7)),
-    "FIGNA-M11": ("pe_figna,mantissa_bits=11", range(2, 7)),
-    "FIGNA-M8": ("pe_figna,mantissa_bits=8", range(2, 7)),
-    "FIGNA-C": ("pe_figna_c", range(2, 7)),
+AXES = ("stages", "adder", "bounded", "isolated", "weight_buffers")
+Axes = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Space:
+    """The points of a PE: its block, with the parameters that select it, and its axes."""
+
+    block: str
+    axes: Axes
+    inside: str = "registered=true"  # operands
+    outside: str = "registered=false"
+    only_inside: Axes = field(default_factory=dict)
+
+    def axes_with(self, inside: bool) -> Axes:
+        """The axes with operands inside, or outside."""
+        return {**self.axes, **(self.only_inside if inside else {})}
+
+    def spec(self, inside: bool, values: Mapping[str, str]) -> str:
+        """Spell a point."""
+        changed = [f"{axis}={values[axis]}" for axis in AXES if axis in values]
+        return ",".join([self.block, self.inside if inside else self.outside, *changed])
+
+
+SWITCH = ("false", "true")
+ISOLATED = {"isolated": SWITCH}
+SUMS = {"adder": tuple(style.value for style in AdderTreeStyle), **ISOLATED}
+SCALED = {"stages": tuple("23456"), "bounded": SWITCH, **SUMS}
+SPACES = {
+    "FP-FP": Space("pe_fp_fp", {"stages": tuple("1234"), **SUMS}),
+    "FP-FP discrete": Space("pe_fp_fp:discrete", ISOLATED),
+    "FP-INT": Space("pe_fp_int", SCALED),
+    "iFPU": Space("pe_ifpu", SCALED),
+    "FIGNA": Space("pe_figna", SCALED),
+    "FIGNA-M11": Space("pe_figna,mantissa_bits=11", SCALED),
+    "FIGNA-M8": Space("pe_figna,mantissa_bits=8", SCALED),
+    "FIGNA-C": Space("pe_figna_c", SCALED),
+    "DECA lane": Space("pe_deca", ISOLATED),
+    "Anda": Space(
+        "anda_apu", ISOLATED, outside="buffered=false", only_inside={"weight_buffers": tuple("12")}
+    ),
+    "Harmonia": Space("harmonia_pe", {**SCALED, "stages": tuple("2345")}),
 }
 
 
 @dataclass(frozen=True)
 class Point:
-    """One arrangement of a baseline, as the record has it."""
+    """A measured point, as a row of the record has it."""
 
     pe: str
-    registered: bool  # operands inside
-    stages: int
-    adder: str
-    bounded: bool  # no logic for impossible sums
+    inside: bool  # operands
     spec: str
     area_um2: float
     delay_ps: float
     fj_per_mac: float  # on real data
     rtlil_sha256: str
 
-
-def point_specs() -> Iterator[tuple[str, BlockParams, str]]:
-    """Every point: the baseline's name, its parameters, and how to spell them."""
-    for name, (block, known) in BASELINES.items():
-        for registered in ("true", "false"):
-            for stages in known:
-                for style in AdderTreeStyle:
-                    for bounded in ("false", "true") if block != "pe_fp_fp" else (None,):
-                        spec = f"{block},registered={registered},stages={stages}"
-                        spec += f",adder={style.value}" + (f",bounded={bounded}" if bounded else "")
-                        yield name, resolve(spec), spec
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Less is better: whether it misses the clock, and the product of the rule."""
+        return self.delay_ps > 1e6 / CLOCK_MHZ, self.area_um2 * self.fj_per_mac
 
 
-def renew_points() -> tuple[Failure, ...]:
-    """Measure every point and write the record; return those that failed."""
-    wanted = [(name, Job(spec, TECHNOLOGY, energy=True)) for name, _, spec in point_specs()]
-    jobs = [job for _, job in wanted]
-    outcomes = run_jobs(jobs)
-    failures = failures_of(jobs, outcomes)
-    if not failures:
-        points = [
-            _point(name, result)
-            for (name, _), result in zip(wanted, results_of(jobs, outcomes), strict=True)
-        ]
-        record = {
-            "technology": TECHNOLOGY,
-            "clock_mhz": CLOCK_MHZ,
-            **made_with(TECHNOLOGY),
-            "units": {"area_um2": "um2", "delay_ps": "ps", "fj_per_mac": "fJ"},
-            "points": [asdict(point) for point in points],
-        }
-        write_record(POINTS, record)
-    return failures
+def defaults(space: Space, inside: bool) -> dict[str, str]:
+    """The values with which a search begins."""
+    params = resolve(space.spec(inside, {})).as_dict()
+    return {axis: str(params[axis]).lower() for axis in space.axes_with(inside)}
 
 
-def _point(name: str, result: Result) -> Point:
-    fields, metrics = result.parameters, result.metrics
-    return Point(
-        pe=name,
-        registered=fields["registered"],
-        stages=fields["stages"],
-        adder=fields["adder"],
-        bounded=fields.get("bounded", False),
-        spec=result.spec,
-        area_um2=metrics["area"]["value"],
-        delay_ps=metrics["delay"]["value"],
-        fj_per_mac=metrics["energy"]["value"],
-        rtlil_sha256=result.rtlil_sha256,
-    )
+Found = dict[tuple[str, bool], dict[str, str]]  # PE, operands inside -> value by axis
+Wanted = tuple[str, bool, str]  # PE, operands inside, spec
 
 
-def load_points() -> list[Point]:
+def search(measured: Callable[[Sequence[Wanted]], Mapping[str, Point]]) -> Found:
+    """What the rule takes for each PE; ``measured`` gives the points of specs."""
+    found = {(pe, i): defaults(s, i) for pe, s in SPACES.items() for i in (True, False)}
+    before: Found = {}
+    while before != found:
+        before = dict(found)
+        for axis in AXES:
+            tried = {
+                (pe, inside): {
+                    value: SPACES[pe].spec(inside, {**values, axis: value})
+                    for value in SPACES[pe].axes_with(inside).get(axis, ())
+                }
+                for (pe, inside), values in found.items()
+            }
+            wanted = [(*key, spec) for key, specs in tried.items() for spec in specs.values()]
+            points = measured(wanted)
+            for key, specs in tried.items():
+                if specs:
+                    best = _best(specs, points, found[key][axis])
+                    found[key] = {**found[key], axis: best}
+    return found
+
+
+def _best(specs: Mapping[str, str], points: Mapping[str, Point], now: str) -> str:
+    """The value whose point the rule prefers; the present one where none is better."""
+    return min(specs, key=lambda value: (*points[specs[value]].rank, value != now))
+
+
+def renew_points() -> Found:
+    """Search, and write every point that is measured for it into the record."""
+    made = made_with(TECHNOLOGY)
+    record = json.loads(POINTS.read_text())
+    same = all(record[key] == value for key, value in made.items())
+    known = {p.spec: p for p in load_points() if same and p.rtlil_sha256 == rtlil_sha256(p.spec)}
+
+    def measured(wanted: Sequence[Wanted]) -> Mapping[str, Point]:
+        jobs = {Job(w[2], TECHNOLOGY, energy=True): w for w in wanted if w[2] not in known}
+
+        def keep(job: Job, outcome: Outcome) -> None:
+            if isinstance(outcome, Result):
+                known[job.spec] = _point(*jobs[job][:2], outcome)
+                _write(known.values(), made)
+
+        for failure in failures_of(list(jobs), run_jobs(list(jobs), watch=keep)):
+            raise RuntimeError(f"{failure.spec}: {failure.reason}")
+        return known
+
+    return search(measured)
+
+
+def _point(pe: str, inside: bool, result: Result) -> Point:
+    area, delay, energy = (result.metrics[n]["value"] for n in ("area", "delay", "energy"))
+    return Point(pe, inside, result.spec, area, delay, energy, result.rtlil_sha256)
+
+
+def _write(points: Iterable[Point], made: dict[str, Any]) -> None:
+    order = list(SPACES)
+    rows = sorted(points, key=lambda p: (order.index(p.pe), not p.inside, p.spec))
+    record = {
+        "technology": TECHNOLOGY,
+        "clock_mhz": CLOCK_MHZ,
+        **made,
+        "columns": [f.name for f in fields(Point)],
+        "points": [astuple(point) for point in rows],
+    }
+    write_record(POINTS, record)
+
+
+def load_points() -> Iterator[Point]:
     """The points that are on record, which need not be all."""
-    return [Point(**point) for point in json.loads(POINTS.read_text())["points"]]
+    return (Point(*row) for row in json.loads(POINTS.read_text())["points"])
 
 
-def taken_point(points: Iterable[Point], pe: str, *, registered: bool) -> Point:
-    """The point of a baseline that the rule takes among those that meet the papers' clock."""
-    able = (p for p in points if p.pe == pe and p.registered is registered)
-    on_time = [p for p in able if p.delay_ps <= 1e6 / CLOCK_MHZ]
-    return min(on_time, key=lambda p: (p.area_um2 * p.fj_per_mac, p.stages))
+def taken_points() -> dict[tuple[str, bool], Point]:
+    """What the rule takes for each PE, operands inside and outside, by the record alone."""
+    points = {point.spec: point for point in load_points()}
+    found = search(lambda _: points)
+    return {key: points[SPACES[key[0]].spec(key[1], values)] for key, values in found.items()}
 
 
 if __name__ == "__main__":
-    for failure in renew_points():
-        print(f"{failure.spec}: {failure.reason}")
+    renew_points()

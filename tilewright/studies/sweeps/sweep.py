@@ -5,7 +5,7 @@ simulators are cached by content, so a sweep that was interrupted continues abou
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -24,6 +24,7 @@ from tilewright.base.errors import CheckError, CommandError
 from tilewright.base.files import write_atomic
 from tilewright.golden.params.resolve import UnknownNameError, resolve
 from tilewright.studies.pe.energy import measure_run
+from tilewright.studies.pe.workload import pe_bench
 from tilewright.studies.runs.simulation import DEFAULT
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import Goal, synthesise, synthesise_for_clock
@@ -205,11 +206,12 @@ def run_jobs(
     workers: int | None = None,
     cluster: str | None = None,
     out: Path | None = None,
+    watch: Callable[[Job, Outcome], None] | None = None,
 ) -> dict[Job, Outcome]:
     """Run jobs in ``workers`` processes, one for each core by default, or on a ``cluster``.
 
     ``cluster`` is the address of a Dask scheduler, whose workers must have these sources. Each
-    result is written to the folder ``out`` as soon as it is there.
+    result is written to the folder ``out`` as soon as it is there, and each outcome told ``watch``.
     """
     outcomes: dict[Job, Outcome] = {}
     failed = 0
@@ -218,6 +220,8 @@ def run_jobs(
     with progress("sweep", len(jobs)) as tick:
         for job, outcome in _run(jobs, workers or available_cores(), cluster):
             outcomes[job] = outcome
+            if watch is not None:
+                watch(job, outcome)
             if isinstance(outcome, Failure):
                 failed += 1
             elif out is not None:
@@ -320,7 +324,7 @@ def _result(job: Job) -> Result:
         if job.clock is not None:
             metrics["slack"] = {"value": round(job.clock - netlist.delay, 1), "unit": "ps"}
         if job.energy:
-            found = measure_run(params, netlist, "real", "")
+            found = measure_run(params, netlist, "real", pe_bench(params).usual_variant)
             metrics["energy"] = {"value": found["total"], "unit": "fJ"}
     simulation = None
     if job.simulate:  # a failure of the bench is the variant's
