@@ -135,9 +135,10 @@ class HarmoniaPeParams(BlockParams):
 
     Results do not depend on the following. ``stages`` are the registers from the sum of a group to
     the result, added in this order: the sub-PEs' sums and the accumulator, the scaled sum, the
-    result, the sum in ``partial``. ``adder``, ``bounded`` and ``isolated`` are as in
-    :class:`tilewright.golden.params.pe.GroupScaledParams`; where ``isolated``, sums wait where
-    they are for their turn, and exponents and scales are loaded once a step.
+    result, the sum in ``partial``. ``adder``, ``bounded``, ``merged`` and ``isolated`` are as in
+    :class:`tilewright.golden.params.pe.FignaParams`; where ``isolated``, sums wait where they are
+    for their turn, and registers of operands have a product's sign, and exponents and scales once
+    a step.
 
     ``beat_cycles``, for FPGAs: cycles of a beat, with registers inside every operation. Results are
     the same.
@@ -163,6 +164,7 @@ class HarmoniaPeParams(BlockParams):
     stages: Annotated[int, within(2, 5)] = 5
     adder: AdderTreeStyle = AdderTreeStyle.BALANCED
     bounded: bool = False
+    merged: bool = False
     isolated: bool = False
     beat_cycles: Annotated[int, within(1, 8)] = 1
 
@@ -189,10 +191,10 @@ class HarmoniaPeParams(BlockParams):
             f"fold must divide the group {self.group} and be at most sub_elements "
             f"{self.sub_elements}, or the accumulator waits: not {self.fold!r}",
         )
-        plain = self.stages == 5 and not (self.bounded or self.isolated)
+        plain = self.stages == 5 and not (self.bounded or self.merged or self.isolated)
         require(
             self.beat_cycles == 1 or (plain and self.adder is AdderTreeStyle.BALANCED),
-            "stages, adder, bounded and isolated are of elements with a beat_cycles of 1",
+            "stages, adder, bounded, merged and isolated are of elements with a beat_cycles of 1",
         )
 
     @property

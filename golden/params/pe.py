@@ -304,7 +304,11 @@ class AlignedParams(GroupScaledParams):
 
 @dataclass(frozen=True, kw_only=True)
 class FignaParams(AlignedParams):
-    """Aligned mantissas times whole integer weights."""
+    """Aligned mantissas times whole integer weights.
+
+    ``merged``: the partial products of a beat are one sum, whatever ``adder`` says, and a product's
+    sign is applied to its mantissa. It changes no bit.
+    """
 
     block: ClassVar[str] = "pe_figna"
     summary: ClassVar[str] = "processing element, aligned mantissa x int4, bit-parallel"
@@ -316,6 +320,8 @@ class FignaParams(AlignedParams):
         "small": {"lanes": 2, "group": 8, "weight_bits": 3, "mantissa_bits": 3, "partial": FP32},
     }
 
+    merged: bool = False
+
 
 @dataclass(frozen=True, kw_only=True)
 class FignaChunkParams(AlignedParams):
@@ -325,6 +331,7 @@ class FignaChunkParams(AlignedParams):
     exponent lies below the group's. The exact sum of a chunk is shifted right by it, ``guard_bits``
     kept below the group's unit and the rest rounded down; the group's sum of these is exact. So
     multipliers have the length of an fp16 significand, and one shifter serves all lanes.
+    ``merged`` is as in :class:`FignaParams`.
     """
 
     block: ClassVar[str] = "pe_figna_c"
@@ -338,6 +345,7 @@ class FignaChunkParams(AlignedParams):
     exponent_bits = 2 * FP16.exponent_bits
     mantissa_bits: int = FP16.significand_bits
     guard_bits: Annotated[int, within(0, 8)] = 3  # as many bits in all as FIGNA's mantissas have
+    merged: bool = False
 
     @property
     def kept_bits(self) -> int:

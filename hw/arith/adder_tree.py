@@ -1,5 +1,6 @@
 """Exact sum of many integers."""
 
+from collections.abc import Iterable
 from functools import reduce
 from operator import add
 from types import SimpleNamespace
@@ -41,6 +42,24 @@ def styled_sum(terms: list, style: AdderTreeStyle, m: Module | None = None) -> V
             rows = [_signal_of(m, row) for row in rows]
     total = reduce(add, rows)[:width]
     return total.as_signed() if negative else total
+
+
+def merged_sum(
+    m: Module, magnitudes: Iterable[Value], factors: Iterable[Value], negative: Iterable[Value]
+) -> Value:
+    """Exact sum of products of unsigned numbers, of which some are negative.
+
+    A negative one has the one's complement of its magnitude, which the sum of such factors settles.
+    No product is complete before the sum, so that synthesis makes one carry-save tree of all.
+    """
+    products, lacking = [], []
+    for magnitude, factor, sign in zip(magnitudes, factors, negative, strict=True):
+        bits = len(magnitude)
+        products.append((magnitude ^ sign.replicate(bits)) * factor)
+        lacking.append(factor & sign.replicate(len(factor)))
+    rest = Signal(tree_sum(lacking).shape(), name="lacking")
+    m.d.comb += rest.eq(tree_sum(lacking))
+    return tree_sum(products) + rest - (rest << bits)
 
 
 class AdderTree(PipelinedUnit[AdderTreeParams]):

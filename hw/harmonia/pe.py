@@ -49,9 +49,9 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
                 m.d.sync += self.o.p.y.eq(result)
 
     def hold(self, m: Module, held: data.View) -> list:
-        """Of an isolated element only the last beat of a step brings what belongs to that."""
+        """Isolated: products' signs, and what belongs to a step with its last beat alone."""
         given, p = self.i.p, self.params
-        if not p.isolated or p.fold == 1:
+        if not p.isolated:
             return super().hold(m, held)
         arriving = Signal(range(p.fold))
         late = ("mode", "last", "a_exponents", "b_exponents", "scale")
@@ -59,7 +59,9 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
             m.d.sync += [arriving.eq(0), *(held[name].eq(given[name]) for name in late)]
         with m.Else():
             m.d.sync += arriving.eq(arriving + 1)
-        return [held[name].eq(given[name]) for name in ("a_signs", "a", "b_signs", "b")]
+        signs = given.a_signs.as_value() ^ given.b_signs.as_value()  # the other one stays positive
+        own = [held[name].eq(given[name]) for name in ("a", "b")]
+        return [*own, held.b_signs.as_value().eq(signs)]
 
     def _count_beats(self, m: Module, valid: Value) -> Value:
         """Whether this beat ends its step; a step with fewer beats than cycles waits after it."""

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams
-from tilewright.hw.arith.adder_tree import styled_sum, tree_sum
+from tilewright.hw.arith.adder_tree import merged_sum, styled_sum, tree_sum
 from tilewright.hw.arith.float_unpack import wire
 
 PRODUCT_BITS = ACTIVATION_BITS + OPERAND_BITS
@@ -44,6 +44,10 @@ class SubPE(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         negative = wire(m, "negative", self.a_signs ^ self.b_signs)
+        if self.params.merged:
+            magnitudes = [Value.cast(a) for a in self.a]
+            m.d.comb += self.sum.eq(merged_sum(m, magnitudes, map(Value.cast, self.b), negative))
+            return m
         terms = []
         for k, sign in enumerate(negative):
             product = wire(m, f"product_{k}", Value.cast(self.a[k]) * self.b[k])

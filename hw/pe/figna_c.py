@@ -21,7 +21,8 @@ class FignaChunk(AlignedElement[FignaChunkParams]):
         beat = self.beat
         exponent = beat.exponent[: FP16.exponent_bits]
         distance = beat.exponent[FP16.exponent_bits :]
-        chunk = product_sum(m, beat.activation, beat.weight, self.params.adder)
+        p = self.params
+        chunk = product_sum(m, beat.activation, beat.weight, p.adder, p.merged)
         placed = Cat(Const(0, self.params.guard_bits), chunk).as_signed()
         # An arithmetic shift: what is cut off rounds down.
         aligned = wire(m, "aligned", placed >> distance)

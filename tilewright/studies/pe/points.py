@@ -6,8 +6,9 @@ the papers' clock in ASAP7, mapped for area as all PEs are, the one with the lea
 and energy of a multiply-add on real data, of Anda with mantissas of 8 bits, of Harmonia in M8W4.
 It is applied separately with operand registers inside the PEs and outside.
 
-Not all combinations are measured. From the defaults, the axes are taken in the order of ``AXES``,
-each set to its best value, until a whole round changes nothing: coordinate descent.
+Not all combinations are measured. From the defaults, the axes are taken in the order of ``AXES``
+and each is set to its best value; ``stages``, the last one, grow or shrink by one for as long as
+that is better.
 
     python -m tilewright.studies.pe.points
 
@@ -17,7 +18,7 @@ measured again, and each new one is written at once, so that a stopped search co
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
 
 from tilewright.base.records import write_record
@@ -29,7 +30,7 @@ from tilewright.synth.record import RECORDS, rtlil_sha256, table_path
 
 TECHNOLOGY = "asap7"
 POINTS = table_path("pe_points", TECHNOLOGY, RECORDS)
-AXES = ("stages", "adder", "bounded", "isolated", "weight_buffers")
+AXES = ("sub_elements", "merged", "isolated", "weight_buffers", "bounded", "adder", "stages")
 Axes = Mapping[str, Sequence[str]]
 
 
@@ -49,28 +50,41 @@ class Space:
 
     def spec(self, inside: bool, values: Mapping[str, str]) -> str:
         """Spell a point."""
-        changed = [f"{axis}={values[axis]}" for axis in AXES if axis in values]
+        known = self.defaults(inside)
+        differ = (a for a in AXES if a in values and values[a] != known[a])
+        used = (a for a in differ if a != "adder" or values.get("merged") != "true")
+        changed = [f"{a}={values[a]}" for a in used]
+        # Harmonia's sums stay one a cycle: as many beats a step as it has sub-PEs.
+        changed += [f"fold={values['sub_elements']}"] if "sub_elements" in values else []
         return ",".join([self.block, self.inside if inside else self.outside, *changed])
+
+    def defaults(self, inside: bool) -> dict[str, str]:
+        """The values with which a search begins."""
+        params = resolve(f"{self.block},{self.inside if inside else self.outside}").as_dict()
+        return {axis: str(params[axis]).lower() for axis in self.axes_with(inside)}
 
 
 SWITCH = ("false", "true")
 ISOLATED = {"isolated": SWITCH}
 SUMS = {"adder": tuple(style.value for style in AdderTreeStyle), **ISOLATED}
 SCALED = {"stages": tuple("23456"), "bounded": SWITCH, **SUMS}
+PRODUCTS = {"merged": SWITCH, **SCALED}
 SPACES = {
     "FP-FP": Space("pe_fp_fp", {"stages": tuple("1234"), **SUMS}),
     "FP-FP discrete": Space("pe_fp_fp:discrete", ISOLATED),
     "FP-INT": Space("pe_fp_int", SCALED),
     "iFPU": Space("pe_ifpu", SCALED),
-    "FIGNA": Space("pe_figna", SCALED),
-    "FIGNA-M11": Space("pe_figna,mantissa_bits=11", SCALED),
-    "FIGNA-M8": Space("pe_figna,mantissa_bits=8", SCALED),
-    "FIGNA-C": Space("pe_figna_c", SCALED),
+    "FIGNA": Space("pe_figna", PRODUCTS),
+    "FIGNA-M11": Space("pe_figna,mantissa_bits=11", PRODUCTS),
+    "FIGNA-M8": Space("pe_figna,mantissa_bits=8", PRODUCTS),
+    "FIGNA-C": Space("pe_figna_c", PRODUCTS),
     "DECA lane": Space("pe_deca", ISOLATED),
     "Anda": Space(
         "anda_apu", ISOLATED, outside="buffered=false", only_inside={"weight_buffers": tuple("12")}
     ),
-    "Harmonia": Space("harmonia_pe", {**SCALED, "stages": tuple("2345")}),
+    "Harmonia": Space(
+        "harmonia_pe", {**PRODUCTS, "stages": tuple("2345"), "sub_elements": tuple("14")}
+    ),
 }
 
 
@@ -92,27 +106,22 @@ class Point:
         return self.delay_ps > 1e6 / CLOCK_MHZ, self.area_um2 * self.fj_per_mac
 
 
-def defaults(space: Space, inside: bool) -> dict[str, str]:
-    """The values with which a search begins."""
-    params = resolve(space.spec(inside, {})).as_dict()
-    return {axis: str(params[axis]).lower() for axis in space.axes_with(inside)}
-
-
 Found = dict[tuple[str, bool], dict[str, str]]  # PE, operands inside -> value by axis
 Wanted = tuple[str, bool, str]  # PE, operands inside, spec
 
 
 def search(measured: Callable[[Sequence[Wanted]], Mapping[str, Point]]) -> Found:
     """What the rule takes for each PE; ``measured`` gives the points of specs."""
-    found = {(pe, i): defaults(s, i) for pe, s in SPACES.items() for i in (True, False)}
-    before: Found = {}
-    while before != found:
-        before = dict(found)
-        for axis in AXES:
+    found = {(pe, i): s.defaults(i) for pe, s in SPACES.items() for i in (True, False)}
+    for axis in AXES:
+        before: Found = {}
+        while before != found and (axis == "stages" or not before):
+            before = dict(found)
             tried = {
                 (pe, inside): {
                     value: SPACES[pe].spec(inside, {**values, axis: value})
                     for value in SPACES[pe].axes_with(inside).get(axis, ())
+                    if axis != "stages" or abs(int(value) - int(values[axis])) <= 1
                 }
                 for (pe, inside), values in found.items()
             }
@@ -135,9 +144,15 @@ def renew_points() -> Found:
     made = made_with(TECHNOLOGY)
     record = json.loads(POINTS.read_text())
     same = all(record[key] == value for key, value in made.items())
-    known = {p.spec: p for p in load_points() if same and p.rtlil_sha256 == rtlil_sha256(p.spec)}
+    known = {p.spec: p for p in load_points()} if same else {}
 
     def measured(wanted: Sequence[Wanted]) -> Mapping[str, Point]:
+        same = {p.rtlil_sha256: p for p in known.values()}  # netlists, however they are spelled
+        for pe, inside, spec in wanted:
+            point = same.get(rtlil_sha256(spec))
+            known.pop(spec, None)
+            if point is not None:
+                known[spec] = replace(point, pe=pe, inside=inside, spec=spec)
         jobs = {Job(w[2], TECHNOLOGY, energy=True): w for w in wanted if w[2] not in known}
 
         def keep(job: Job, outcome: Outcome) -> None:
