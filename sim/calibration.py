@@ -27,7 +27,7 @@ TABLE = Path(__file__).with_name("calibration.toml")
 OPEN = {  # name -> the other way
     "outside": "operand registers at the edge of an array, in no PE",
     "discrete": "an fp16 PE that rounds after every operation",
-    "plain": "baselines with the stages, adders and accumulators that they have by default",
+    "plain": "PEs as they are by default, not as the search takes them",
     "array": "area of the array alone, without buffers",
     "attention": "the fp16 PEs with which a baseline computes attention take area, too",
     "logic": "area of logic alone, without memories",

@@ -1,8 +1,7 @@
 """Which synthesised units stand for the papers' processing elements: one rule for all papers.
 
-The fp16 baseline of every paper is the better one of our two, with fused rounding. Every baseline
-is in the best of its arrangements of stages, adders and accumulator that are on record, of which a
-rule takes one (``tilewright.studies.pe.points``). Operands are in registers inside every PE, as the
+The fp16 baseline of every paper is the better one of our two, with fused rounding. Every PE has the
+best of its arrangements, by one search and one rule for all (``tilewright.studies.pe.points``). Operands are in registers inside every PE, as the
 texts of Anda (signs and double-buffered weights) and Harmonia (dual register files) have theirs.
 ``OPEN`` of ``tilewright.sim.calibration`` has the other ways to decide each of these.
 """
@@ -34,7 +33,10 @@ UNITS = {  # name in the claims -> units of the records, operands inside and out
     "figna-m8": (f"pe_figna{INSIDE}{SHORT}{M8}", f"pe_figna{SHORT}{M8}"),
     "figna-c": (f"pe_figna_c{INSIDE}{CARRY_SAVE}", f"pe_figna_c{CARRY_SAVE}"),
 }
-ARRANGEMENT = re.compile(r"__(stages_\d|adder_[a-z_]+|bounded_true)(?=__|$)")
+ARRANGEMENT = re.compile(
+    r"__(stages_\d|adder_[a-z_]+|(bounded|merged|isolated)_true|sub_elements_1|fold_1"
+    r"|weight_buffers_1)(?=__|$)"
+)
 
 
 def pe_unit(name: str) -> str:
@@ -43,7 +45,7 @@ def pe_unit(name: str) -> str:
     unit = UNITS[family][chosen("outside")]
     if family == "fp-fp" and chosen("discrete"):
         return f"{ARRANGEMENT.sub('', unit)}__form_discrete"
-    return ARRANGEMENT.sub("", unit) if family not in OURS and chosen("plain") else unit
+    return ARRANGEMENT.sub("", unit) if chosen("plain") else unit
 
 
 def _length(name: str) -> int:

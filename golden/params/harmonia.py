@@ -5,7 +5,6 @@ from enum import Enum
 from fractions import Fraction
 from typing import Annotated, ClassVar
 
-from tilewright.golden.params.arith import AdderTreeStyle
 from tilewright.golden.params.block import (
     BlockParams,
     Field,
@@ -135,7 +134,7 @@ class HarmoniaPeParams(BlockParams):
 
     Results do not depend on the following. ``stages`` are the registers from the sum of a group to
     the result, added in this order: the sub-PEs' sums and the accumulator, the scaled sum, the
-    result, the sum in ``partial``. ``adder``, ``bounded``, ``merged`` and ``isolated`` are as in
+    result, the sum in ``partial``. ``bounded``, ``merged`` and ``isolated`` are as in
     :class:`tilewright.golden.params.pe.FignaParams`; where ``isolated``, sums wait where they are
     for their turn, and registers of operands have a product's sign, and exponents and scales once
     a step.
@@ -162,7 +161,6 @@ class HarmoniaPeParams(BlockParams):
     result: Annotated[FloatFormat, one_of(FP16, FP32)] = FP16  # fp32 in the array, which rounds
     registered: bool = False
     stages: Annotated[int, within(2, 5)] = 5
-    adder: AdderTreeStyle = AdderTreeStyle.BALANCED
     bounded: bool = False
     merged: bool = False
     isolated: bool = False
@@ -193,8 +191,8 @@ class HarmoniaPeParams(BlockParams):
         )
         plain = self.stages == 5 and not (self.bounded or self.merged or self.isolated)
         require(
-            self.beat_cycles == 1 or (plain and self.adder is AdderTreeStyle.BALANCED),
-            "stages, adder, bounded, merged and isolated are of elements with a beat_cycles of 1",
+            self.beat_cycles == 1 or plain,
+            "stages, bounded, merged and isolated are of elements with a beat_cycles of 1",
         )
 
     @property

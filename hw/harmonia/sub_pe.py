@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams
-from tilewright.hw.arith.adder_tree import merged_sum, styled_sum, tree_sum
+from tilewright.hw.arith.adder_tree import merged_sum, tree_sum
 from tilewright.hw.arith.float_unpack import wire
 
 PRODUCT_BITS = ACTIVATION_BITS + OPERAND_BITS
@@ -61,8 +61,7 @@ class SubPE(wiring.Component):
             m.d.sync += held_count.eq(count)
             count = held_count
         domain = m.d.sync if self.sum_held else m.d.comb
-        total = styled_sum(terms, self.params.adder, m)
-        domain += self.sum.eq(total + count - (count << PRODUCT_BITS))
+        domain += self.sum.eq(tree_sum(terms) + count - (count << PRODUCT_BITS))
         return m
 
 

@@ -30,7 +30,7 @@ SMALL = (
 QUICK = ("anda_compressor:small", "anda_apu:small", "anda_mxu:small")  # on both simulators
 MORE = (
     *("anda_compressor_lane:small", "anda_apu:fp32", "anda_apu:int3"),
-    "anda_apu:small,registered=true",
+    "anda_apu:small,registered=true,weight_buffers=1,isolated=true",
     # So many rows that a tile waits until the one before has left.
     "anda_mxu:small,rows=12,columns=1,group=2,weight_bits=2,pipelined=true",
 )

@@ -19,6 +19,8 @@ SMALL = {
     "harmonia_offset:wide": 200,
     "harmonia_offset:pipelined": 200,
     "harmonia_array:small": 150,
+    "harmonia_pe:small,fold=2,registered=true,isolated=true,stages=3,bounded=true": 300,
+    "harmonia_pe:single,group=4,registered=true,isolated=true,merged=true": 300,
 }
 PAPER = {
     "int8_quantiser:paper": 2000,
@@ -72,6 +74,18 @@ offset, half rounded down: harmonia_offset:small harmonia.offset:OffsetGenerator
 offset, earlier list kept: harmonia_offset:small harmonia.offset:OffsetGenerator
 - empty | (value[:-1] > held.value[:-1])
 + value[:-1] > held.value[:-1]
+element, facts of a step's first beat: harmonia_pe:small,fold=2,registered=true,isolated=true,\
+stages=3,bounded=true harmonia.pe:HarmoniaPE
+- arriving == p.fold - 1
++ arriving == 0
+element, high half late: harmonia_pe:small,fold=2,registered=true,isolated=true,\
+stages=3,bounded=true harmonia.pe:HarmoniaPE
+- Mux(pairs, high, chosen), Mux
++ chosen, Mux
+element, magnitude without its sign: harmonia_pe:single,group=4,registered=true,isolated=true,\
+merged=true arith.adder_tree:merged_sum
+- magnitude ^ sign.replicate(bits)
++ magnitude
 array, no credit: harmonia_array:small harmonia.array:HarmoniaArray
 - (clear != 0) | (room < p.columns)
 + clear != 0

@@ -131,6 +131,8 @@ POINTS = [
     *(f"{b}:small,stages={known[0]}" for b, known in LADDERS.items()),
     *(f"{b}:small,adder=carry_save" for b in LADDERS),
     *(f"{b}:small,bounded=true,stages=3" for b in LADDERS if b != "pe_fp_fp"),
+    *("pe_fp_fp:small,isolated=true", "pe_fp_int:small,isolated=true,stages=3"),
+    *(f"pe_figna{b}:small,merged=true" for b in ("", "_c")),
 ]
 FURTHER_POINTS = [
     *(f"{b}:small,stages={n}" for b, known in LADDERS.items() for n in known[1:]),
@@ -176,7 +178,7 @@ def test_forms_with_one_arrangement_refuse_others(spec, message):
 
 @pytest.mark.parametrize("sign", [0, 1])
 @pytest.mark.parametrize(
-    "spec", ["pe_figna", "pe_figna:m8", "pe_ifpu", "pe_figna,partial=fp32", "pe_figna_c"]
+    "spec", ["pe_figna", "pe_figna:m8,merged=true", "pe_ifpu", "pe_figna,partial=fp32", "pe_figna_c"]
 )
 def test_the_largest_group_sum_fits(spec, sign):
     """All mantissas full, all weights -8: nothing may wrap."""

@@ -149,7 +149,7 @@ def test_all_baselines_have_the_same_throughput(technology):
         if e.spec.startswith("anda_apu"):
             length = int(e.name.rpartition(" m")[2])
             assert e.macs_per_cycle == pytest.approx(64 / (length + 1), rel=1e-4)
-    harmonia = {e.name: e.macs_per_cycle for e in pes if e.spec == "harmonia_pe"}
+    harmonia = {e.name: e.macs_per_cycle for e in pes if e.spec == PES["Harmonia"]}
     assert harmonia == {"Harmonia m8w4": 32, "Harmonia m8m4": 32, "Harmonia m8m8": 16}
 
 

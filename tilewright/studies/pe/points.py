@@ -7,8 +7,7 @@ and energy of a multiply-add on real data, of Anda with mantissas of 8 bits, of 
 It is applied separately with operand registers inside the PEs and outside.
 
 Not all combinations are measured. From the defaults, the axes are taken in the order of ``AXES``
-and each is set to its best value; ``stages``, the last one, grow or shrink by one for as long as
-that is better.
+and each is set to its best value; ``stages`` grow or shrink by one for as long as that is better.
 
     python -m tilewright.studies.pe.points
 
@@ -30,7 +29,7 @@ from tilewright.synth.record import RECORDS, rtlil_sha256, table_path
 
 TECHNOLOGY = "asap7"
 POINTS = table_path("pe_points", TECHNOLOGY, RECORDS)
-AXES = ("sub_elements", "merged", "isolated", "weight_buffers", "bounded", "adder", "stages")
+AXES = ("sub_elements", "bounded", "adder", "stages", "merged", "isolated", "weight_buffers")
 Axes = Mapping[str, Sequence[str]]
 
 
@@ -83,7 +82,12 @@ SPACES = {
         "anda_apu", ISOLATED, outside="buffered=false", only_inside={"weight_buffers": tuple("12")}
     ),
     "Harmonia": Space(
-        "harmonia_pe", {**PRODUCTS, "stages": tuple("2345"), "sub_elements": tuple("14")}
+        "harmonia_pe",
+        {
+            "sub_elements": tuple("14"),
+            "stages": tuple("2345"),
+            **dict.fromkeys(("bounded", "merged", "isolated"), SWITCH),
+        },
     ),
 }
 
