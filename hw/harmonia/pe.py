@@ -54,9 +54,11 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
         if not p.isolated:
             return super().hold(m, held)
         arriving = Signal(range(p.fold))
-        late = ("mode", "last", "a_exponents", "b_exponents", "scale")
+        late = ("mode", "last", "a_exponents", "b_exponents")
         with m.If(arriving == p.fold - 1):
             m.d.sync += [arriving.eq(0), *(held[name].eq(given[name]) for name in late)]
+            with m.If(held.scale != given.scale):  # that of many groups: it hardly ever moves
+                m.d.sync += held.scale.eq(given.scale)
         with m.Else():
             m.d.sync += arriving.eq(arriving + 1)
         signs = given.a_signs.as_value() ^ given.b_signs.as_value()  # the other one stays positive
@@ -114,17 +116,20 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
             f"exponent_{k}": _unit_exponent(beat.a_exponents[k], beat.b_exponents[k], integer)
             for k in range(p.sub_elements)
         }
-        _, pairs, last, scale, *exponents = self.registered(
-            m,
-            "step",
-            ends & self.i.ready,
-            pairs=beat.mode == Mode.M8M8.code,
-            last=beat.last,
-            # Other modes have no scale: one is exact.
-            scale=Mux(integer, beat.scale, ONE),
-            **units,
+        # Other modes have no scale: one is exact.
+        scale = {} if p.isolated else {"scale": Mux(integer, beat.scale, ONE)}
+        flag = {"integer": integer} if p.isolated else {}
+        ends = ends & self.i.ready
+        pairs = beat.mode == Mode.M8M8.code
+        _, pairs, last, fact, *exponents = self.registered(
+            m, "step", ends, pairs=pairs, last=beat.last, **scale, **flag, **units
         )
-        return pairs, last, exponents, scale
+        if not p.isolated:
+            return pairs, last, exponents, fact
+        moving = Signal(FP16.bits, name="step_scale", reset_less=True)
+        with m.If(self.step & ends & integer & (moving != beat.scale)):
+            m.d.sync += moving.eq(beat.scale)
+        return pairs, last, exponents, Mux(fact, moving, ONE)
 
     def _in_turn(
         self,
