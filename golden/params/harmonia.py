@@ -135,9 +135,8 @@ class HarmoniaPeParams(BlockParams):
     Results do not depend on the following. ``stages`` are the registers from the sum of a group to
     the result, added in this order: the sub-PEs' sums and the accumulator, the scaled sum, the
     result, the sum in ``partial``. ``bounded``, ``merged`` and ``isolated`` are as in
-    :class:`tilewright.golden.params.pe.FignaParams`; where ``isolated``, sums wait where they are
-    for their turn; registers of operands have products' signs, exponents once a step, and a scale
-    when it is another one.
+    :class:`tilewright.golden.params.pe.FignaParams`; where ``isolated``, registers of operands have
+    products' signs, exponents once a step, and a scale when it is another one.
 
     ``beat_cycles``, for FPGAs: cycles of a beat, with registers inside every operation. Results are
     the same.

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth import Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
 from tilewright.golden.params.formats import FP16
@@ -31,9 +31,8 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
         step_end = self._count_beats(m, valid)
         complete, sums = self._sub_elements(m, valid, step_end)
         mode, last, exponents, scale = self._step_facts(m, valid & step_end, beat)
-        in_turn = self.params.isolated and self.params.sub_elements > 1
-        arranged = self._in_turn if in_turn else self._serialised
-        group = arranged(m, complete, sums, exponents, mode, last, scale)
+        serial = self._serialise(m, complete, sums, exponents, mode, last, scale)
+        group = self._fuse(m, serial)
         partial = self._partial(m, *self._apart(m, group.total, group.exponent))
         self.give_groups(m, group.valid, partial, group.scale, group.last)
 
@@ -131,56 +130,6 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
             m.d.sync += moving.eq(beat.scale)
         return pairs, last, exponents, Mux(fact, moving, ONE)
 
-    def _in_turn(
-        self,
-        m: Module,
-        complete: Value,
-        sums: list[Value],
-        exponents: list[Value],
-        pairs: Value,
-        last: Value,
-        scale: Value,
-    ) -> SimpleNamespace:
-        """A group's sum a cycle; sums and what belongs to a step wait where they are.
-
-        Both halves of a pair are selected when it is the second one's turn, and until the next
-        pair's nothing moves.
-        """
-        p = self.params
-        waiting = Signal(range(p.sub_elements))
-        turns = [complete, *(waiting == p.sub_elements - k for k in range(1, p.sub_elements))]
-        high = Signal(signed(p.half_sum_bits))
-        kept = [sums[0], *(Signal.like(high, name=f"kept_{k}") for k in range(1, len(sums)))]
-        with m.If(self.step):
-            with m.If(complete):
-                m.d.sync += waiting.eq(p.sub_elements - 1)
-                m.d.sync += [old.eq(new) for old, new in zip(kept[1:], sums[1:], strict=True)]
-            with m.Elif(waiting != 0):
-                m.d.sync += waiting.eq(waiting - 1)
-        chosen, exponent = Const(0), Const(0)
-        for k, (turn, value, own) in enumerate(zip(turns, kept, exponents, strict=True)):
-            if k % 2:
-                following = turns[k + 1] if k + 1 < len(turns) else waiting == 0
-                mine = wire(m, f"chosen_{k}", turn | (pairs & following))
-            else:
-                mine = wire(m, f"chosen_{k}", turn & ~pairs)
-                with m.If(self.step & pairs & turn):
-                    m.d.sync += high.eq(value)
-            chosen = chosen | (value & mine.replicate(len(value)))
-            exponent = exponent | (own & mine.replicate(len(own)))
-        chosen = wire(m, "chosen", chosen[: p.half_sum_bits].as_signed())
-        lowers = Cat(turns[1::2]).any()
-        return SimpleNamespace(
-            valid=wire(m, "group_valid", Mux(pairs, lowers, Cat(turns).any())),
-            total=_fused(m, Mux(pairs, high, chosen), Mux(pairs, chosen, 0)),
-            exponent=wire(m, "group_exponent", exponent),
-            last=last & turns[-1],
-            scale=scale,
-        )
-
-    def _serialised(self, m: Module, *values: Value | list[Value]) -> SimpleNamespace:
-        return self._fuse(m, self._serialise(m, *values))
-
     def _serialise(
         self,
         m: Module,
@@ -244,7 +193,7 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
         lower = Mux(low, serial.total, 0)
         return SimpleNamespace(
             valid=wire(m, "group_valid", serial.valid & (~serial.pairs | low)),
-            total=_fused(m, upper, lower),
+            total=wire(m, "group_sum", (upper << OPERAND_BITS) + lower),
             exponent=serial.exponent,
             last=serial.last,
             scale=serial.scale,
@@ -273,10 +222,6 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
 _UNIT = -2 * (FP16.bias + ACTIVATION_BITS - 1)
 # An integer weight as a mantissa shifted by four: as if its shared exponent said 2^-4.
 _INTEGER_EXPONENT = FP16.bias + ACTIVATION_BITS - 1 - OPERAND_BITS
-
-
-def _fused(m: Module, upper: Value, lower: Value) -> Signal:
-    return wire(m, "group_sum", (upper << OPERAND_BITS) + lower)
 
 
 def _unit_exponent(a: Value, b: Value, integer: Value) -> Value:

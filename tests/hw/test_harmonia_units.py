@@ -78,10 +78,6 @@ element, facts of a step's first beat: harmonia_pe:small,fold=2,registered=true,
 stages=3,bounded=true harmonia.pe:HarmoniaPE
 - arriving == p.fold - 1
 + arriving == 0
-element, high half late: harmonia_pe:small,fold=2,registered=true,isolated=true,\
-stages=3,bounded=true harmonia.pe:HarmoniaPE
-- Mux(pairs, high, chosen), Mux
-+ chosen, Mux
 element, magnitude without its sign: harmonia_pe:single,group=4,registered=true,isolated=true,\
 merged=true arith.adder_tree:merged_sum
 - magnitude ^ sign.replicate(bits)

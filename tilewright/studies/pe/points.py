@@ -7,7 +7,8 @@ and energy of a multiply-add on real data, of Anda with mantissas of 8 bits, of 
 It is applied separately with operand registers inside the PEs and outside.
 
 Not all combinations are measured. From the defaults, the axes are taken in the order of ``AXES``
-and each is set to its best value; ``stages`` grow or shrink by one for as long as that is better.
+and each is set to its best value; ``stages`` grow or shrink by one for as long as that is better. What the rule takes is the best of all points on record, which has all
+combinations of the baselines' ``stages``, ``adder`` and ``bounded`` from an earlier search.
 
     python -m tilewright.studies.pe.points
 
@@ -115,7 +116,7 @@ Wanted = tuple[str, bool, str]  # PE, operands inside, spec
 
 
 def search(measured: Callable[[Sequence[Wanted]], Mapping[str, Point]]) -> Found:
-    """What the rule takes for each PE; ``measured`` gives the points of specs."""
+    """Where the search ends for each PE; ``measured`` gives the points of specs."""
     found = {(pe, i): s.defaults(i) for pe, s in SPACES.items() for i in (True, False)}
     for axis in AXES:
         before: Found = {}
@@ -195,10 +196,11 @@ def load_points() -> Iterator[Point]:
 
 
 def taken_points() -> dict[tuple[str, bool], Point]:
-    """What the rule takes for each PE, operands inside and outside, by the record alone."""
-    points = {point.spec: point for point in load_points()}
-    found = search(lambda _: points)
-    return {key: points[SPACES[key[0]].spec(key[1], values)] for key, values in found.items()}
+    """What the rule takes of all points on record, for each PE with operands inside and outside."""
+    best: dict[tuple[str, bool], Point] = {}
+    for point in sorted(load_points(), key=lambda p: (p.rank, p.spec)):
+        best.setdefault((point.pe, point.inside), point)
+    return best
 
 
 if __name__ == "__main__":
