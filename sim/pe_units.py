@@ -21,10 +21,15 @@ BOUNDED = "__bounded_true"
 SHORT = f"__stages_3{BOUNDED}"
 CARRY_SAVE = f"__stages_3__adder_carry_save{BOUNDED}"
 CHAIN = f"__stages_3__adder_chain{BOUNDED}"
+MERGED = "__merged_true"
+ONE_SUB_PE = "harmonia_pe__sub_elements_1__fold_1"
 M11, M8 = "__mantissa_bits_11", "__mantissa_bits_8"
 UNITS = {  # name in the claims -> units of the records, operands inside and outside
     "anda": (f"anda_apu{INSIDE}", "anda_apu__buffered_false"),
-    "harmonia": (f"harmonia_pe{INSIDE}", "harmonia_pe"),
+    "harmonia": (
+        f"{ONE_SUB_PE}{INSIDE}__stages_3{BOUNDED}{MERGED}__isolated_true",
+        f"{ONE_SUB_PE}{BOUNDED}{MERGED}",
+    ),
     "fp-fp": (f"pe_fp_fp{INSIDE}__adder_carry_save", "pe_fp_fp__adder_carry_save"),
     "fp-int": (f"pe_fp_int{INSIDE}__stages_4{BOUNDED}", f"pe_fp_int__stages_4{BOUNDED}"),
     "ifpu": (f"pe_ifpu{INSIDE}{CARRY_SAVE}", f"pe_ifpu{CARRY_SAVE}"),

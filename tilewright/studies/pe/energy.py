@@ -53,7 +53,7 @@ ENERGY = "energy"  # the kind of record
 REACHING = ">"  # end of the names of parts of instances that drive PEs
 CLOCK_MHZ = 285  # of every system in Anda's comparison: tilewright/claims/anda.toml
 
-# PEs of the comparison, in its order; all others are normalised to the first. Baselines have the
+# PEs of the comparison, in its order; all others are normalised to the first. They have the
 # arrangement that the rule of ``points`` selects, with operands outside.
 PES = {
     "FP-FP": "pe_fp_fp,adder=carry_save",
@@ -67,7 +67,7 @@ PES = {
     "DECA lane": "pe_deca",
     "Anda": "anda_apu:bare",
     "Anda buffered": "anda_apu",
-    "Harmonia": "harmonia_pe",
+    "Harmonia": "harmonia_pe:single,bounded=true,merged=true",
 }
 
 

@@ -7,8 +7,9 @@ and energy of a multiply-add on real data, of Anda with mantissas of 8 bits, of 
 It is applied separately with operand registers inside the PEs and outside.
 
 Not all combinations are measured. From the defaults, the axes are taken in the order of ``AXES``
-and each is set to its best value; ``stages`` grow or shrink by one for as long as that is better. What the rule takes is the best of all points on record, which has all
-combinations of the baselines' ``stages``, ``adder`` and ``bounded`` from an earlier search.
+and each is set to its best value; ``stages`` grow or shrink by one for as long as that is better.
+The rule takes the best of all points on record, which has every combination of the baselines'
+``stages``, ``adder`` and ``bounded`` from an earlier search.
 
     python -m tilewright.studies.pe.points
 
