@@ -168,6 +168,11 @@ def test_a_point_that_is_none_is_refused(block):
     ("spec", "message"),
     [
         ("pe_fp_fp:discrete,stages=2", "stages and adder are of the fused form"),
+        ("anda_apu:bare,weight_buffers=1", "weight_buffers needs buffered"),
+        (
+            "harmonia_pe:paced,bounded=true",
+            "stages, bounded, merged and isolated are of elements with a beat_cycles of 1",
+        ),
         ("pe_fp_int:float,bounded=true", "stages, adder and bounded are of exact group sums"),
     ],
 )
