@@ -1,8 +1,9 @@
 """Which synthesised units stand for the papers' processing elements: one rule for all papers.
 
 The fp16 baseline of every paper is the better one of our two, with fused rounding. Every PE has the
-best of its arrangements, by one search and one rule for all (``tilewright.studies.pe.points``). Operands are in registers inside every PE, as the
-texts of Anda (signs and double-buffered weights) and Harmonia (dual register files) have theirs.
+best of its arrangements, by one search and one rule for all (``tilewright.studies.pe.points``).
+Operands are in registers inside every PE, as the texts of Anda (signs and double-buffered weights)
+and Harmonia (dual register files) have theirs.
 ``OPEN`` of ``tilewright.sim.calibration`` has the other ways to decide each of these.
 """
 

@@ -183,7 +183,8 @@ def test_forms_with_one_arrangement_refuse_others(spec, message):
 
 @pytest.mark.parametrize("sign", [0, 1])
 @pytest.mark.parametrize(
-    "spec", ["pe_figna", "pe_figna:m8,merged=true", "pe_ifpu", "pe_figna,partial=fp32", "pe_figna_c"]
+    "spec",
+    ["pe_figna", "pe_figna:m8,merged=true", "pe_ifpu", "pe_figna,partial=fp32", "pe_figna_c"],
 )
 def test_the_largest_group_sum_fits(spec, sign):
     """All mantissas full, all weights -8: nothing may wrap."""

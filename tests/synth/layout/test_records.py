@@ -52,7 +52,8 @@ def test_timing_without_wires_is_that_of_synthesis():
 
 def test_comparison_with_the_former_estimate_has_the_records_figures():
     """Periods and wires of OpenROAD, which the page has next to those of the estimate."""
-    for pe, spec in PES.items():
+    former = PES | {"Harmonia": "harmonia_pe"}  # the estimate was of this arrangement
+    for pe, spec in former.items():
         (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {pe} |")]
         shown = [float(n.replace(",", "")) for n in re.findall(r"/ ([0-9.,]+)", row)]
         records = {r["technology"]: r for r in ALL.values() if r["spec"] == spec}
