@@ -74,10 +74,10 @@ offset, half rounded down: harmonia_offset:small harmonia.offset:OffsetGenerator
 offset, earlier list kept: harmonia_offset:small harmonia.offset:OffsetGenerator
 - empty | (value[:-1] > held.value[:-1])
 + value[:-1] > held.value[:-1]
-element, facts of a step's first beat: harmonia_pe:small,fold=2,registered=true,isolated=true,\
+element, facts never loaded: harmonia_pe:small,fold=2,registered=true,isolated=true,\
 stages=3,bounded=true harmonia.pe:HarmoniaPE
 - arriving == p.fold - 1
-+ arriving == 0
++ arriving == p.fold
 element, magnitude without its sign: harmonia_pe:single,group=4,registered=true,isolated=true,\
 merged=true arith.adder_tree:merged_sum
 - magnitude ^ sign.replicate(bits)
