@@ -7,6 +7,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
+from numpy.typing import NDArray
+
 from tilewright.base.cores import available_cores
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
@@ -197,9 +199,11 @@ def update_records(jobs: Sequence[tuple[str, Technology, bool]]) -> Iterator[str
             yield f"{spec} {technology.name}"
 
 
-def measure_run(params: BlockParams, result: Synthesis, kind: str, variant: str) -> dict[str, Any]:
+def measure_run(
+    params: BlockParams, result: Synthesis, kind: str, variant: str, real: NDArray | None = None
+) -> dict[str, Any]:
     """Energy of a netlist on one kind of data; a result that is not golden's is an error."""
-    asked = workload(params, kind, variant)
+    asked = workload(params, kind, variant, real)
     activity = checked_activity(result.netlist, asked, f"{params.slug} on {kind} data")
     bench, period = pe_bench(params), 1e6 / CLOCK_MHZ
     part_of = _part_of_nets(result, bench) if isinstance(bench, ComparedArray) else None

@@ -22,7 +22,7 @@ from tilewright.base.errors import CommandError
 from tilewright.base.files import open_atomic
 from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.payload import Columns
-from tilewright.golden.weights import WEIGHT_GROUP
+from tilewright.golden.weights import WEIGHT_GROUP, Weights
 from tilewright.verify import bench_of
 from tilewright.verify.dots import GROUP, ComparedArray, ComparedPE, Tensors
 
@@ -55,18 +55,25 @@ def sampled() -> NDArray:
     assert model.tokenizer is not None
     tokens = model.tokenizer.encode(default_text()[: 16 * TOKENS])[:TOKENS]
     modules = captured(model, tokens, LAYER, TOKENS)
+    return drawn([(m.activations, list(m.integers.values())) for m in modules.values()])
+
+
+def drawn(modules: Sequence[tuple[NDArray, Sequence[Weights]]]) -> NDArray:
+    """Draw samples, equally many from each module: fp16 patterns (tokens, inputs) and weights."""
     rng = np.random.default_rng(SEED)
     streams = np.zeros(STREAMS, _KIND)
-    for stream, module in zip(np.split(streams, len(modules)), modules.values(), strict=True):
-        values = np.concatenate([w.values for w in module.integers.values()])
-        scales = np.concatenate([w.scales for w in module.integers.values()])
+    for stream, (activations, projections) in zip(
+        np.split(streams, len(modules)), modules, strict=True
+    ):
+        values = np.concatenate([w.values for w in projections])
+        scales = np.concatenate([w.scales for w in projections])
         outputs, inputs = values.shape
         for one in stream:
             output = rng.integers(outputs)
             token = rng.integers(TOKENS - DOTS + 1)
             group = rng.integers((inputs - LENGTH) // WEIGHT_GROUP + 1)
             first = group * WEIGHT_GROUP
-            one["activation"] = module.activations[token : token + DOTS, first : first + LENGTH]
+            one["activation"] = activations[token : token + DOTS, first : first + LENGTH]
             one["weight"] = values[output, first : first + LENGTH]
             one["scale"] = scales[output, group : group + LENGTH // WEIGHT_GROUP]
     return streams
@@ -95,9 +102,15 @@ def pe_bench(params: BlockParams) -> ComparedPE[BlockParams]:
     return bench
 
 
-def workload(params: BlockParams, kind: str, variant: str = "") -> Workload:
-    """Make the workload of one PE: ``kind`` of data, ``variant`` of what its bench lists."""
-    made = pe_bench(params).dot_products(params, _tensors(kind), variant)
+def workload(
+    params: BlockParams, kind: str, variant: str = "", real: NDArray | None = None
+) -> Workload:
+    """Make the workload of one PE: ``kind`` of data, ``variant`` of what its bench lists.
+
+    ``real`` are samples other than the committed ones.
+    """
+    tensors = _tensors(kind, samples() if real is None else real)
+    made = pe_bench(params).dot_products(params, tensors, variant)
     ports = {port.name: port for port in (*params.inputs, *params.outputs)}
 
     def bits(name: str, columns: Columns) -> list[list[int]]:
@@ -125,7 +138,7 @@ def per_bit(port: Port, columns: Columns) -> list[list[int]]:
     return [[int.from_bytes(word.tobytes(), "little") for word in beat] for beat in packed]
 
 
-def _tensors(kind: str) -> Tensors:
+def _tensors(kind: str, found: NDArray) -> Tensors:
     rng = np.random.default_rng(SEED)
     shape = (STREAMS, DOTS, LENGTH)
     if kind == "zero":
@@ -138,7 +151,7 @@ def _tensors(kind: str) -> Tensors:
         scale = rng.integers(0x2000, 0x3000, (STREAMS, DOTS, LENGTH // WEIGHT_GROUP))
     else:
         tensors = ("activation", "weight", "scale")
-        real = {name: samples()[name].astype(np.int64) for name in tensors}
+        real = {name: found[name].astype(np.int64) for name in tensors}
         activation = real["activation"]
         weight, scale = (  # the same for all dot products of a stream
             np.repeat(real[name][:, np.newaxis], DOTS, axis=1) for name in ("weight", "scale")
