@@ -63,7 +63,7 @@ def test_parts_multiply_with_the_array():
 def test_an_array_takes_what_its_elements_do(spec, variant):
     """Golden gives the results of the elements for the operands of the array."""
     params = resolve(spec)
-    made = pe_bench(params).dot_products(params, _tensors("real"), variant)
+    made = pe_bench(params).dot_products(params, _tensors("real", samples()), variant)
 
     def of_stream(columns, k):
         return {n: np.concatenate([*x[k]]) for n, x in columns.items()}

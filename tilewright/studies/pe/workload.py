@@ -11,6 +11,7 @@ reading the default text: a quarter of the streams from each linear module. A st
 of a projection, int4 in groups of 128, and is multiplied by the activations of successive tokens.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
