@@ -87,10 +87,13 @@ def test_the_rule_gives_the_area_of_a_larger_tile():
 
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)
-@pytest.mark.parametrize("name", ARRAYS)
-def test_records_of_arrays_stand_for_their_tiles(name, technology):
+def test_records_of_arrays_stand_for_their_tiles(technology):
+    """All in ASAP7; elsewhere those that are there."""
     command = f"tilewright compare pe --array --update-records --stale --tech {technology}"
-    assert is_fresh_energy(ARRAYS[name], load_technology(technology)), command
+    (found,) = compare_arrays([load_technology(technology)])
+    assert technology != "asap7" or found.missing == ()
+    for spec in {*ARRAYS.values()} - {*found.missing}:
+        assert is_fresh_energy(spec, load_technology(technology)), command
 
 
 def test_command_compares_arrays(capsys):

@@ -25,7 +25,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.base.errors import CommandError
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, load_energy
 from tilewright.synth.technology import Technology
@@ -92,18 +91,14 @@ def _compared(technology: Technology) -> ArrayComparison:
     known = {name: load_energy(spec, technology) for name, spec in ARRAYS.items()}
     rows = [row for name, record in known.items() for row in _rows(name, record, technology)]
     missing = tuple(ARRAYS[name] for name, record in known.items() if record is None)
-    if ARRAYS[FIRST] in missing:
-        raise CommandError(
-            f"no energy record of {missing[0]} in {technology.name}; make it with `tilewright"
-            f" compare pe --array --update-records --stale --tech {technology.name}`"
-        )
-    first = rows[0]
+    if ARRAYS[FIRST] in missing:  # nothing to compare with
+        rows, missing = [], (*ARRAYS.values(),)
     arrays = tuple(
         replace(
             row,
-            area_x=row.array_um2 / first.array_um2,
-            um2_per_mac_x=row.um2_per_mac / first.um2_per_mac,
-            energy_x=row.energy_fj_per_mac / first.energy_fj_per_mac,
+            area_x=row.array_um2 / rows[0].array_um2,
+            um2_per_mac_x=row.um2_per_mac / rows[0].um2_per_mac,
+            energy_x=row.energy_fj_per_mac / rows[0].energy_fj_per_mac,
         )
         for row in rows
     )

@@ -10,7 +10,11 @@ makes the record again: it takes the models' packages (``PACKAGED``) and `pip in
 'tilewright[torch,gguf]'`. The tensors are not committed; their hashes are.
 """
 
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import sha256
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -22,7 +26,7 @@ from tilewright.golden.llm.text import default_text
 from tilewright.golden.llm.weights import searched
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.accuracy.checkpoints import encoding_of, model_path, read_model
-from tilewright.studies.pe.energy import CLOCK_MHZ, PES, made_with, measure_run
+from tilewright.studies.pe.energy import CLOCK_MHZ, PES, load_energy, made_with, measure_run
 from tilewright.studies.pe.workload import TOKENS, drawn, pe_bench
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import synthesise
@@ -72,6 +76,58 @@ def sampled_layers(name: str) -> dict[int, NDArray]:
             operands.append((inputs.astype(np.float16).view(np.uint16), weights))
         found[layer] = drawn(operands)
     return found
+
+
+@dataclass(frozen=True)
+class LayerEnergy:
+    """A PE's energy of a multiply-add by model, in the order of its layers."""
+
+    name: str
+    usual_fj: float  # on the tensors of the comparison
+    fj_by_model: Mapping[str, tuple[float, ...]]
+
+    @property
+    def all(self) -> tuple[float, ...]:
+        return tuple(x for layers in self.fj_by_model.values() for x in layers)
+
+    @property
+    def spread_percent(self) -> float:
+        """The most over the least."""
+        return 100 * (max(self.all) / min(self.all) - 1)
+
+
+@dataclass(frozen=True)
+class EnergyByLayer:
+    """All PEs, and the pairs whose order by energy some layer turns."""
+
+    layers_by_model: Mapping[str, tuple[int, ...]]
+    pes: tuple[LayerEnergy, ...]
+    pairs: int
+    turned: tuple[tuple[str, str], ...]
+
+
+def energy_by_layer() -> EnergyByLayer:
+    """Return what is on record."""
+    record = json.loads(RECORD.read_text())
+    technology = load_technology(TECHNOLOGY)
+    pes = []
+    for name, entry in record["pes"].items():
+        usual = load_energy(entry["spec"], technology)
+        assert usual is not None  # of every PE that is compared
+        run = f"real {pe_bench(resolve(entry['spec'])).usual_variant}".strip()
+        by_model = {model: tuple(fj) for model, fj in entry["fj_per_mac"].items()}
+        pes.append(LayerEnergy(name, usual["runs"][run]["total"], by_model))
+    pairs = [*combinations(pes, 2)]
+    return EnergyByLayer(
+        {model: tuple(entry["layers"]) for model, entry in record["models"].items()},
+        tuple(pes),
+        len(pairs),
+        tuple(
+            (a.name, b.name)
+            for a, b in pairs
+            if len({x < y for x, y in zip(a.all, b.all, strict=True)}) > 1
+        ),
+    )
 
 
 def measure() -> dict[str, Any]:

@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--cycles N", "cycles that it takes for --macs")
     add("--format AxB", "formats of its activations and weights, such as int8xint4")
     add("--array", "compare arrays of the published sizes, extended from tiles")
+    add("--by-layer", "show energy on tensors of three layers each of three models")
     add("--update-records", "synthesise and simulate again; writes synth/records")
     add("--stale", "with --update-records, only PEs without an up-to-date record")
 
@@ -70,6 +71,13 @@ def run(args: argparse.Namespace) -> int:
     own = _own(args)
     if args.array and (own or args.block):
         raise CommandError(f"--{'with' if own else 'block'} adds PEs; --array has arrays alone")
+    if args.by_layer:
+        if own or args.block or args.array or args.update_records:
+            raise CommandError(
+                "--by-layer shows its own record, which `python -m tilewright.studies.pe.by_layer`"
+                " makes; leave out other options"
+            )
+        return _by_layer(args.json)
     if args.update_records:
         specs = [*ARRAYS.values()] if args.array else args.block
         jobs = record_jobs(specs, technologies, only_stale=args.stale)
@@ -101,13 +109,41 @@ def _own(args: argparse.Namespace) -> "list[OwnPE]":
     return [pe]
 
 
+def _by_layer(as_json: bool) -> int:
+    from tilewright.studies.pe.by_layer import TECHNOLOGY, energy_by_layer
+
+    found = energy_by_layer()
+    if as_json:
+        print_json(found)
+        return 0
+    layers = [f"{m} {'/'.join(map(str, n))}".upper() for m, n in found.layers_by_model.items()]
+    print(f"{TECHNOLOGY}, fJ a multiply-add by layer; usual: the tensors of the comparison")
+    print_table(
+        ("PE", "USUAL", *layers, "SPREAD %"),
+        [
+            (
+                pe.name,
+                f"{pe.usual_fj:.1f}",
+                *("/".join(f"{x:.1f}" for x in fj) for fj in pe.fj_by_model.values()),
+                f"{pe.spread_percent:.0f}",
+            )
+            for pe in found.pes
+        ],
+    )
+    print(f"\norder by energy: {found.pairs - len(found.turned)} of {found.pairs} pairs the same")
+    for pair in found.turned:
+        print(f"  {' and '.join(pair)} change places")
+    return 0
+
+
 def _print_arrays(comparisons: "tuple[ArrayComparison, ...]") -> None:
     for k, c in enumerate(comparisons):
         print(end="\n" if k else "")
         print(f"{c.technology}, {c.clock_mhz} MHz, real data; x: over FP-FP; from {c.boundary}")
-        print_records(c.arrays, ARRAY_COLUMNS)
+        if c.arrays:
+            print_records(c.arrays, ARRAY_COLUMNS)
         if c.missing:
-            print(f"without a record: {' '.join(c.missing)}; --update-records --stale makes it")
+            print(f"not on record: {' '.join(c.missing)}; --update-records --stale measures them")
 
 
 def _print(found: "PEComparison") -> None:

@@ -1,0 +1,37 @@
+"""Energy of PEs by model and layer: what is on record, and what the command says of it."""
+
+import json
+
+import pytest
+
+from tilewright.cli import main
+from tilewright.studies.pe.by_layer import MODELS, RECORD, SIXTHS, TECHNOLOGY, energy_by_layer
+from tilewright.studies.pe.energy import PES, made_with
+from tilewright.synth.record import rtlil_sha256
+
+
+def test_the_record_is_of_the_compared_pes():
+    record = json.loads(RECORD.read_text())
+    for key, value in made_with(TECHNOLOGY).items():
+        assert record[key] == value, "renew with `python -m tilewright.studies.pe.by_layer`"
+    assert {name: entry["spec"] for name, entry in record["pes"].items()} == PES
+    for entry in record["pes"].values():
+        assert entry["rtlil_sha256"] == rtlil_sha256(entry["spec"])
+
+
+def test_the_comparisons_tensors_are_typical():
+    """A layer of the comparison's own model, drawn again with other weights, gives its energy."""
+    found = energy_by_layer()
+    assert [*found.layers_by_model] == [*MODELS]
+    assert found.layers_by_model["smollm2"] == tuple(30 * sixth // 6 for sixth in SIXTHS)
+    for pe in found.pes:
+        assert pe.fj_by_model["smollm2"][1] == pytest.approx(pe.usual_fj, rel=0.02), pe.name
+        assert len(pe.all) == 9
+
+
+def test_command(capsys):
+    assert main(["compare", "pe", "--by-layer"]) == 0
+    text = capsys.readouterr().out
+    assert "SMOLLM2 5/15/25" in text and "pairs the same" in text
+    assert main(["compare", "pe", "--by-layer", "--array"]) == 2
+    assert "leave out other options" in capsys.readouterr().err
