@@ -1,12 +1,10 @@
 """The records of models of other families and of a GPU: what pages say about them holds."""
 
-import json
 
 import pytest
 
 from tests.docs.pages import DOCS
 from tilewright.site.accuracy import (
-    CPU_BITS,
     conversions,
     gpu_record,
     gpu_times,
@@ -164,13 +162,6 @@ def test_tasks_show_what_the_page_says(model, count):
             assert turns < (turned["gained"] + turned["lost"]) / 5
         else:
             assert row["format"] == "plain" and turns <= 1
-
-
-def test_bits_on_a_processor():
-    record = json.loads(CPU_BITS.read_text())
-    assert (record["device"], record["bits"][-1]["groups"]) == ("cpu", 10_000_000)
-    assert {row["differ"] for row in record["bits"]} == {0}
-    assert len(record["bits"]) == len(gpu_record()["bits"]) - 1  # a compiled one is the GPU's
 
 
 def test_gpu_record_has_the_golden_bits_and_keeps_the_limits():

@@ -22,11 +22,10 @@ def test_the_record_is_of_the_compared_pes():
 def test_the_comparisons_tensors_are_typical():
     """A layer of the comparison's own model, drawn again with other weights, gives its energy."""
     found = energy_by_layer()
-    assert [*found.layers_by_model] == [*MODELS]
-    assert found.layers_by_model["smollm2"] == tuple(30 * sixth // 6 for sixth in SIXTHS)
-    for pe in found.pes:
-        assert pe.fj_by_model["smollm2"][1] == pytest.approx(pe.usual_fj, rel=0.02), pe.name
-        assert len(pe.all) == 9
+    assert [*found.layers] == [*MODELS]
+    assert found.layers["smollm2"] == [30 * sixth // 6 for sixth in SIXTHS]
+    for name, usual in found.usual_fj.items():
+        assert found.fj[name]["smollm2"][1] == pytest.approx(usual, rel=0.02), name
 
 
 def test_command(capsys):

@@ -17,7 +17,6 @@ from tilewright.studies.accuracy.records import RECORDS, load_record
 WORST = 1.25  # perplexity, relative to full precision, up to which drawings go
 PAPER = "4 bits, windows, offsets, factors"  # Harmonia as published
 GPU_RECORD = RECORDS.parents[1] / "records" / "torch_gpu.json"
-CPU_BITS = GPU_RECORD.with_name("torch_cpu.json")  # the comparison of bits alone
 LENGTHS = {f"Anda {m}/{m}/{m}/{m}": m for m in (8, 6, 4)}  # bits of every linear module's mantissas
 KNEE = 0.02  # loss of perplexity below which a length counts as enough
 PRICES = {"moved": "bits of the cache read, %", "computed": "bit operations, %"}

@@ -79,29 +79,12 @@ def sampled_layers(name: str) -> dict[int, NDArray]:
 
 
 @dataclass(frozen=True)
-class LayerEnergy:
-    """A PE's energy of a multiply-add by model, in the order of its layers."""
-
-    name: str
-    usual_fj: float  # on the tensors of the comparison
-    fj_by_model: Mapping[str, tuple[float, ...]]
-
-    @property
-    def all(self) -> tuple[float, ...]:
-        return tuple(x for layers in self.fj_by_model.values() for x in layers)
-
-    @property
-    def spread_percent(self) -> float:
-        """The most over the least."""
-        return 100 * (max(self.all) / min(self.all) - 1)
-
-
-@dataclass(frozen=True)
 class EnergyByLayer:
-    """All PEs, and the pairs whose order by energy some layer turns."""
+    """Energy of a multiply-add of every PE, and the pairs of PEs whose order some layer turns."""
 
-    layers_by_model: Mapping[str, tuple[int, ...]]
-    pes: tuple[LayerEnergy, ...]
+    layers: Mapping[str, list[int]]  # by model
+    usual_fj: Mapping[str, float]  # on the tensors of the comparison
+    fj: Mapping[str, Mapping[str, list[float]]]  # PE -> model -> its layers in order
     pairs: int
     turned: tuple[tuple[str, str], ...]
 
@@ -109,24 +92,25 @@ class EnergyByLayer:
 def energy_by_layer() -> EnergyByLayer:
     """Return what is on record."""
     record = json.loads(RECORD.read_text())
-    technology = load_technology(TECHNOLOGY)
-    pes = []
+    usual, everywhere = {}, {}
     for name, entry in record["pes"].items():
-        usual = load_energy(entry["spec"], technology)
-        assert usual is not None  # of every PE that is compared
         run = f"real {pe_bench(resolve(entry['spec'])).usual_variant}".strip()
-        by_model = {model: tuple(fj) for model, fj in entry["fj_per_mac"].items()}
-        pes.append(LayerEnergy(name, usual["runs"][run]["total"], by_model))
-    pairs = [*combinations(pes, 2)]
+        known = load_energy(entry["spec"], load_technology(TECHNOLOGY))
+        assert known is not None  # of every PE that is compared
+        usual[name] = known["runs"][run]["total"]
+        everywhere[name] = [x for layers in entry["fj_per_mac"].values() for x in layers]
+    pairs = [*combinations(everywhere, 2)]
+    turned = (
+        (a, b)
+        for a, b in pairs
+        if len({x < y for x, y in zip(everywhere[a], everywhere[b], strict=True)}) > 1
+    )
     return EnergyByLayer(
-        {model: tuple(entry["layers"]) for model, entry in record["models"].items()},
-        tuple(pes),
+        {model: entry["layers"] for model, entry in record["models"].items()},
+        usual,
+        {name: entry["fj_per_mac"] for name, entry in record["pes"].items()},
         len(pairs),
-        tuple(
-            (a.name, b.name)
-            for a, b in pairs
-            if len({x < y for x, y in zip(a.all, b.all, strict=True)}) > 1
-        ),
+        tuple(turned),
     )
 
 

@@ -116,20 +116,17 @@ def _by_layer(as_json: bool) -> int:
     if as_json:
         print_json(found)
         return 0
-    layers = [f"{m} {'/'.join(map(str, n))}".upper() for m, n in found.layers_by_model.items()]
+    layers = [f"{m} {'/'.join(map(str, n))}".upper() for m, n in found.layers.items()]
     print(f"{TECHNOLOGY}, fJ a multiply-add by layer; usual: the tensors of the comparison")
-    print_table(
-        ("PE", "USUAL", *layers, "SPREAD %"),
-        [
-            (
-                pe.name,
-                f"{pe.usual_fj:.1f}",
-                *("/".join(f"{x:.1f}" for x in fj) for fj in pe.fj_by_model.values()),
-                f"{pe.spread_percent:.0f}",
-            )
-            for pe in found.pes
-        ],
-    )
+    rows = [
+        (
+            name,
+            f"{usual:.1f}",
+            *("/".join(f"{x:.1f}" for x in fj) for fj in found.fj[name].values()),
+        )
+        for name, usual in found.usual_fj.items()
+    ]
+    print_table(("PE", "USUAL", *layers), rows)
     print(f"\norder by energy: {found.pairs - len(found.turned)} of {found.pairs} pairs the same")
     for pair in found.turned:
         print(f"  {' and '.join(pair)} change places")
