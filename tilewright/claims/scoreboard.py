@@ -383,8 +383,8 @@ class Line:
     @property
     def turned_by(self) -> str:
         """The smallest change of a measured input that turns the verdict."""
-        claim = find_claim(self.worst.id)
-        return turning_input(claim) if claim.is_compared else "-"
+        claim, decides = find_claim(self.worst.id), self.worst.verdict != NOT_EVALUATED
+        return turning_input(claim) if claim.is_compared and decides else "-"
 
     def as_dict(self) -> dict[str, object]:
         """Return plain data, with the ids of its figures."""
