@@ -20,12 +20,15 @@ def test_the_record_is_of_the_compared_pes():
 
 
 def test_the_comparisons_tensors_are_typical():
-    """A layer of the comparison's own model, drawn again with other weights, gives its energy."""
+    """The page says so; the comparison's own layer, drawn anew, gives its energy."""
     found = energy_by_layer()
     assert [*found.layers] == [*MODELS]
     assert found.layers["smollm2"] == [30 * sixth // 6 for sixth in SIXTHS]
     for name, usual in found.usual_fj.items():
         assert found.fj[name]["smollm2"][1] == pytest.approx(usual, rel=0.02), name
+        everywhere = [x for layers in found.fj[name].values() for x in layers]
+        assert max(everywhere) < 1.05 * min(everywhere)
+    assert (found.pairs, found.turned) == (66, ())
 
 
 def test_command(capsys):
