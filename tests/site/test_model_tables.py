@@ -1,6 +1,5 @@
 """The records of models of other families and of a GPU: what pages say about them holds."""
 
-
 import pytest
 
 from tests.docs.pages import DOCS

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from tests.support.smollm2 import smollm2_or_skip
+from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.pe_units import UNITS
 from tilewright.studies.pe import workload as pe_tensors
+from tilewright.studies.pe.by_layer import MODELS, SIXTHS, energy_by_layer
+from tilewright.studies.pe.by_layer import RECORD as BY_LAYER
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, made_with
 from tilewright.studies.pe.points import (
     AXES,
@@ -123,3 +126,35 @@ def test_samples_are_those_of_the_model():
     # Up to the order of summation of this machine's BLAS, which may also turn a choice of scale.
     np.testing.assert_allclose(floats(ours["activation"]), floats(anew["activation"]), 0.02, 0.01)
     assert (ours["weight"] == anew["weight"]).mean() > 0.99
+
+
+# Energy by model and layer.
+
+
+def test_the_record_by_layer_is_of_the_compared_pes():
+    record = json.loads(BY_LAYER.read_text())
+    for key, value in made_with(record["technology"]).items():
+        assert record[key] == value, "renew with `python -m tilewright.studies.pe.by_layer`"
+    assert {name: entry["spec"] for name, entry in record["pes"].items()} == PES
+    for entry in record["pes"].values():
+        assert entry["rtlil_sha256"] == rtlil_sha256(entry["spec"])
+
+
+def test_the_comparisons_tensors_are_typical():
+    """The page says so; the comparison's own layer, drawn anew, gives its energy."""
+    found = energy_by_layer()
+    assert [*found.layers] == [*MODELS]
+    assert found.layers["smollm2"] == [30 * sixth // 6 for sixth in SIXTHS]
+    for name, usual in found.usual_fj.items():
+        assert found.fj[name]["smollm2"][1] == pytest.approx(usual, rel=0.02), name
+        everywhere = [x for layers in found.fj[name].values() for x in layers]
+        assert max(everywhere) < 1.05 * min(everywhere)
+    assert (found.pairs, found.turned) == (66, ())
+
+
+def test_command_shows_energy_by_layer(capsys):
+    assert main(["compare", "pe", "--by-layer"]) == 0
+    text = capsys.readouterr().out
+    assert "SMOLLM2 5/15/25" in text and "pairs the same" in text
+    assert main(["compare", "pe", "--by-layer", "--array"]) == 2
+    assert "leave out other options" in capsys.readouterr().err
