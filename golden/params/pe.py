@@ -35,12 +35,16 @@ class PEParams(BlockParams):
     ``registered``: the operands of a beat pass registers of the element, which takes a cycle more.
     Otherwise they are held outside, at the edge of an array.
 
+    ``result``: fp32 in an array, which rounds the sums that leave it. An element then has neither
+    a rounder nor a register after its accumulator.
+
     ``isolated``: the last rounding sees zeros until its sum is complete. It changes no bit.
     """
 
     lanes: Annotated[int, one_of(1, 2, 4, 8, 16)] = 4
     group: int = 64
     registered: bool = False
+    result: Annotated[FloatFormat, one_of(FP16, FP32)] = FP16
     isolated: bool = False
 
     def __post_init__(self) -> None:

@@ -139,12 +139,12 @@ class ProcessingElement(Unit[P]):
         return complete, total
 
     def give(self, m: Module, valid: Value, total: Value, *, held: bool = True) -> None:
-        """The fp32 sum ``total``, which is complete where ``valid``, rounded to fp16, to ``o``.
+        """The fp32 sum ``total``, complete where ``valid``, to ``o``, rounded where elements round.
 
-        Unless it is ``held`` in a register of its own, what gives the sum stalls while ``o`` waits.
+        A rounded one may be ``held`` in a register; otherwise what sums stalls while ``o`` waits.
         """
-        y = self.rounded(m, valid, total, FP16)
-        if held:
+        y = self.rounded(m, valid, total, self.params.result)  # type: ignore[attr-defined]
+        if held and self.params.rounds:  # type: ignore[attr-defined]  # of all PEs
             valid, y = self.registered(m, "result", valid, y=y)
         m.d.comb += [self.o.valid.eq(valid), self.o.p.y.eq(y)]
 
@@ -197,7 +197,7 @@ class ProcessingElement(Unit[P]):
 
     def rounded(self, m: Module, valid: Value, total: Value, result: FloatFormat) -> Value:
         """A sum in the format ``result``; isolated, of zeros until it is complete."""
-        if getattr(self.params, "isolated", False):
+        if result is not FP32 and getattr(self.params, "isolated", False):
             total = total & valid.replicate(len(total))
         return self.converted(m, "result", FP32, result, total)
 
