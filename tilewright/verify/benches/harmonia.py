@@ -217,6 +217,9 @@ class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams
             "scale": ordinary_scales(rng, shape[:3], edges=0.1),
         }
         columns = self._with_lone_products(params, rng, columns, cases // beats)
+        # Zero, so that after a reset a sum that did not start again shows.
+        columns["a"][0], columns["scale"][0] = 0, FP16_ONE
+        columns["a_exponents"][0] = columns["b_exponents"][0] = FP16.bias
         return {"i": {n: x.reshape(-1, *x.shape[3:])[:cases] for n, x in columns.items()}}
 
     def _with_lone_products(

@@ -267,7 +267,7 @@ def put_alone(
         changed[name][(end, lane) if changed[name].ndim > 1 else end] = values
     for earlier in range(1, weight_beats):  # activations stay for all bits of their weights
         changed["activation"][end - earlier, lane] = words["activation"]
-    return changed
+    return _first_is_zero(changed, empty)
 
 
 def infinities(
@@ -290,4 +290,11 @@ def infinities(
     changed["activation"][first + 1, lane] = other
     changed["weight"][first] = changed["weight"][first + 1] = weights[1]
     changed["weight"][first, lane] = weights[0]
-    return changed
+    return _first_is_zero(changed, empty)
+
+
+def _first_is_zero(columns: Columns, empty: dict[str, int]) -> Columns:
+    """Make the first dot product zero: after a reset it shows a sum that did not start again."""
+    for name, value in empty.items():
+        columns[name][:BENCH_BEATS] = value
+    return columns
