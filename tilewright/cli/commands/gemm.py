@@ -2,7 +2,7 @@
 
 import argparse
 
-from tilewright.base.console import print_json
+from tilewright.base.console import print_json, remark
 from tilewright.base.errors import CommandError
 from tilewright.cli.options import adder
 from tilewright.cli.tables import Columns, print_records
@@ -36,6 +36,9 @@ def run(args: argparse.Namespace) -> int:
         "TFMA/S": "tera_fma_per_second:.3f",
         "USE": lambda r: " ".join(f"{unit} {100 * u:.0f}%" for unit, u in r.utilisation.items()),
         "BOUND": "bound",
+        "KIND": "kind",
     }
     print_records(found, columns)
+    if found[0].remark:
+        remark(f"formula only: {found[0].remark}")
     return 0
