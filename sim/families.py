@@ -415,7 +415,7 @@ FAMILIES: dict[str, Family] = {
         windows=_gemma3_window,
     ),
     "glm": Family(flags={"query_bias": ("attention_bias", True)}),
-    "glm4": Family(fixed={"layer_norms": 4}, flags={"query_bias": ("attention_bias", False)}),
+    "glm4": Family(fixed={"layer_norms": 4}, flags={"query_bias": ("attention_bias", True)}),
     "gpt2": Family(defaults={"tied": 1, "vocabulary": 50257}),
     "gpt_neox": Family(only={"attention_bias": (True,)}),
     "gpt_oss": Family(
