@@ -182,6 +182,7 @@ def _print_survival(names: list[str], survival: "Survival") -> None:
 
 def _print_one(comparison: "Comparison") -> None:
     print(f"{comparison.technology}, {comparison.clock_mhz} MHz, real data; x: over FP-FP")
+    print("operand registers are outside PEs, but for Anda buffered; tilewright claims: in all PEs")
     print_records(comparison.pes, COLUMNS)
     print()
     print_records(comparison.claims, CLAIMS)
