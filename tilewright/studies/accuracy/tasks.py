@@ -23,6 +23,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
+from tilewright.studies.accuracy.records import by_module
 from tilewright.studies.accuracy.subject import Subject, in_format
 from tilewright.torch.config import AndaConfig, Config, DecaConfig, HarmoniaConfig
 
@@ -72,6 +73,22 @@ def measure_model(
             {"format": name, "change": abs(value / found[name] - 1)}
             for name, value in moved.items()
         ],
+    }
+
+
+def measure_modules(
+    subject: Subject, lengths: Iterable[int], tick: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """Perplexity with each of Anda's modules alone at each length, and that of disturbed ones."""
+    plain = subject.measure("plain", None)
+    rows = by_module(subject, lengths, tick=tick)
+    with disturbed(subject.model):
+        moved = subject.measure("plain, disturbed", None)
+    return {
+        "tokens": subject.calibration.size,
+        "window": subject.calibration.shape[1],
+        "noise_floor": abs(moved / plain - 1),
+        "rows": [row | {"change": row["perplexity"] / plain - 1} for row in rows],
     }
 
 
