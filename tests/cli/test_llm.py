@@ -166,16 +166,12 @@ def test_claims_that_turn_with_a_measured_input(capsys):
     found = as_json(capsys, "claims", "--what-if", "deca.power=+30%")
     assert {pair["before"]["id"] for pair in found} >= {"deca.power.total_56"}
     assert all(pair["before"]["verdict"] != pair["after"]["verdict"] for pair in found)
-    code, out, _ = run(capsys, "claims", "--paper", "sparamx", "--what-if", "deca.power=+30%")
-    assert code == 0 and "\nWith deca.power=+30%: " in out
 
 
 def test_compare_llm_has_every_system(capsys):
     rows = as_json(capsys, "compare", "llm", "opt-1.3b", "--batch", "4")
     assert {row["system"] for row in rows} >= {"spr-ddr", "spr-hbm", "anda", "harmonia", "fp-fp"}
     assert {row["kind"] for row in rows} == {"predicted", "formula"}  # OPT has no programs
-    joules = {row["system"]: row["joules_per_token"] for row in rows}
-    assert joules["harmonia"] < joules["fp-fp"]
     code, out, err = run(capsys, "compare", "llm", "opt-1.3b")
     assert code == 0
     assert "TOKENS/S" in out and "KIND" in out
