@@ -170,7 +170,7 @@ def test_every_claim_from_records_can_be_answered(folder):
 
 
 def test_changed_perplexities_change_the_trends(monkeypatch):
-    trends = (accuracy.qkv_loses_most, accuracy.sharp_below_eight_bits)
+    trends = (accuracy.down_projection_loses, accuracy.sharp_below_eight_bits)
     assert all(trend() for trend in trends) and accuracy.smaller_groups_lose_less(False)
     real = accuracy._record("sensitivity")
     flat = {
