@@ -149,7 +149,7 @@ def test_claims_are_counted_by_class(capsys):
 def test_claims_begin_with_those_of_the_abstract(capsys):
     code, out, _ = run(capsys, "claims", "--paper", "harmonia", "--verdict", "not evidence")
     assert code == 0
-    assert out.splitlines()[1].startswith("harmonia  Energy efficiency, mean")
+    assert out.splitlines()[1].startswith("harmonia  Area efficiency: mean, at most")
     assert "harmonia.pe.m8m8_area_eff_vs_anda_m4" in out
     assert "harmonia.joint.speedup.min" not in out  # it holds
     found = as_json(capsys, "claims", "--paper", "harmonia")
