@@ -43,3 +43,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     `--dist worksteal` gives each worker a stretch of the list and moves only ends of stretches.
     """
     items.sort(key=lambda item: "checkout" not in getattr(item, "fixturenames", ()))
+
+
+@pytest.fixture(autouse=True)
+def same_cache():
+    """A test that leaves another cache has every later one of its worker build all again."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    yield
+    assert os.environ.get("XDG_CACHE_HOME") == before

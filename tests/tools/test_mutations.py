@@ -64,6 +64,7 @@ def test_survivors_are_reported_and_not_judged_again(tmp_path, monkeypatch, caps
     outcomes = iter([("survived", ""), ("found", "a"), ("unchanged", "")])
     monkeypatch.setattr(Subject, "judge", lambda self, mutation: next(outcomes))
     path = tmp_path / "outcomes.jsonl"
+    monkeypatch.setenv("XDG_CACHE_HOME", "")  # which the command sets for its processes
     monkeypatch.setattr("sys.argv", ["mutations", "queue:tiny", "--places=3", f"-o={path}"])
     assert command.main() == 0
     shown = capsys.readouterr().out
