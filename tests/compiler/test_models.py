@@ -1,4 +1,4 @@
-"""Whole tiny models on golden machines: bits, batches, parts of a cache, layers of any size."""
+"""Whole tiny models on golden machines: bits, parts of a cache, layers of any size."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ TOKENS = [int(t) for t in np.random.default_rng(1).integers(0, 128, 24)]
 PROMPTS = "anda:small,rows=8,columns=2,activation_rows=2048,line_bytes=16"  # queries in banks
 # Logits of the machines of version 0.2, whose compilers are no more.
 DECODED = {"anda:small": "12d53bf724d75d84", "harmonia:small": "c0e42d751c8ac6c5"}
-PROMPTED = {"harmonia:small": "32b6c8118fa8ee88"}
+PROMPTED = "32b6c8118fa8ee88"  # by Harmonia
 
 
 def error(got: dict, want: dict) -> float:
@@ -28,30 +28,9 @@ def test_decoded_tokens_have_the_bits_of_version_0_2(target):
     assert digest(TinyMachine(target).decode(TOKENS[:8])) == DECODED[target]
 
 
-@pytest.mark.parametrize("target", PROMPTED)
-def test_prompts_have_the_bits_of_version_0_2(target):
-    assert digest(TinyMachine(target).feed(TOKENS)) == PROMPTED[target]
-
-
-@pytest.mark.parametrize("target", ["anda:small", "harmonia:small", PROMPTS])
-def test_a_batch_is_its_sequences_one_by_one(target):
-    prompts = [TOKENS[:5], TOKENS[3:12], TOKENS[7:10], TOKENS[2:3]]
-    batch = TinyMachine(target, sequences=len(prompts))
-    for k, prompt in enumerate(prompts):
-        batch.feed(prompt, sequence=k)
-    together = {}
-    for turn in range(2):
-        positions = {k: len(prompt) + turn for k, prompt in enumerate(prompts)}
-        together |= batch.step(Step.batch(positions), [7 + turn] * len(prompts))
-    for k, prompt in enumerate(prompts):
-        alone = TinyMachine(target)
-        alone.feed(prompt)
-        for token, want in alone.decode([7, 8], len(prompt)).items():
-            assert np.array_equal(together[token._replace(sequence=k)], want), (k, token)
-
-
-def test_parts_of_a_cache_differ_by_rounding_alone():
+def test_prompts_have_the_bits_of_version_0_2_and_parts_of_a_cache_differ_by_rounding_alone():
     whole = TinyMachine("harmonia:small").feed(TOKENS)
+    assert digest(whole) == PROMPTED
     for part in (8, 16):
         parts = TinyMachine("harmonia:small", part=part).feed(TOKENS)
         assert 0 < error(parts, whole) < 0.1
