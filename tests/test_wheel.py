@@ -75,7 +75,7 @@ def test_the_installed_package_is_imported_and_no_bare_name(installed, tmp_path)
         ("verilog popcount:odd -o verilog", "popcount__width_13.v"),
         ("simulate popcount:odd", "passed"),
         ("synth popcount:odd", "sky130hd"),
-        ("claims", "sparamx"),
+        ("claims --paper sparamx", "sparamx"),
     ],
 )
 def test_a_command_of_the_installed_package_works_outside_a_checkout(

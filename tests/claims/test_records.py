@@ -146,9 +146,9 @@ def test_attention_makes_baselines_slower_as_it_grows(folder):
     for unit in UNITS:
         write(folder, unit, 100.0)
     sweep = harmonia.harmonia_sweep
-    each = [sweep("least", "speed", "llama-3.2-3b", (c,)) for c in (512, 1024, 4096)]
+    each = [sweep("least", "speed", "llama-3.2-3b", (c,)) for c in (512, 4096)]
     assert each == sorted(each)
-    assert sweep("least", "speed", "llama-3.2-3b", (512, 1024, 4096)) == each[0]
+    assert sweep("least", "speed", "llama-3.2-3b", (512, 4096)) == each[0]
 
 
 def test_every_claim_from_records_can_be_answered(folder):

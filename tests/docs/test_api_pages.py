@@ -7,6 +7,8 @@ wrong: it once gave Sphinx an endless chain of decorated functions.
 import subprocess
 import sys
 
+import pytest
+
 from tests.docs.pages import DOCS
 from tilewright.site.reference.api import api_pages
 
@@ -21,6 +23,7 @@ html_static_path, html_css_files, nitpicky = [], [], False  # other packages' pa
 """
 
 
+@pytest.mark.full
 def test_pages_of_packages_with_optional_extras(tmp_path):
     source, output = tmp_path / "source", tmp_path / "output"
     source.mkdir()

@@ -95,6 +95,7 @@ def shown_by(cells: list[str]) -> str:
     return "".join(v._repr_html_() if hasattr(v, "_repr_html_") else "" for v in shown)
 
 
+@pytest.mark.full  # `nox -s docs` is of every change
 def test_the_site(tmp_path, monkeypatch):
     """No cell fails, every link leads somewhere, and cells have tables and drawings.
 

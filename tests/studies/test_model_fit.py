@@ -24,8 +24,8 @@ ROWS = [
     LeftOut(**row | {"rests_on_it": tuple(row["rests_on_it"])})
     for row in json.loads(RECORD.read_text())["figures"]
 ]
-# Figures that few constants are read by, so that a fit without them takes a second.
-SHORT = ("deca.table2.bf8_50.rl", "deca.table2.bf16_20.rs")
+# A figure that few constants are read by, so that a fit without it takes a second.
+SHORT = ("deca.table2.bf8_50.rl",)
 
 
 def test_every_fitted_figure_is_left_out_once():
@@ -37,7 +37,7 @@ def test_the_record_is_of_the_constants_of_today():
     assert kept == {name: constant(name) for name in fitted_constants()}
 
 
-def test_a_fit_without_some_of_the_figures_gives_the_record():
+def test_a_fit_without_a_figure_gives_the_record():
     wanted = [row for row in ROWS if row.figure in SHORT]
     before = {name: constant(name) for name in fitted_constants()}
     found = {row.figure: row for row in leave_one_out(only=SHORT)}

@@ -50,8 +50,7 @@ EACH = "port_commands=1,prefetchers=2,sqq_lines=2"  # loaders as published, and 
 
 @pytest.mark.parametrize(
     "block",
-    # The first two are builds of test_deca.py.
-    ["deca", "deca_tepl:small", f"deca_tepl:small,{EACH}"],
+    ["deca", "deca_tepl:small"],  # builds of test_deca.py
 )
 def test_the_model_is_the_rtl(block):
     for run in measure_streams(block, random_cases(block, 1, 6, 30)):
