@@ -27,8 +27,8 @@ SMALL = (
     "anda_mxu:oblong",
     "anda_mxu:fp32",
 )
-QUICK = ("anda_compressor:small", "anda_apu:small", "anda_mxu:small")  # on both simulators
 MORE = (
+    *("anda_compressor:small", "anda_mxu:small"),
     *("anda_compressor_lane:small", "anda_apu:fp32", "anda_apu:int3"),
     "anda_apu:small,registered=true,weight_buffers=1,isolated=true",
     # So many rows that a tile waits until the one before has left.
@@ -51,9 +51,8 @@ def test_small_block_equals_golden(spec):
     assert result.numbers["cases"] == CASES
 
 
-@pytest.mark.parametrize("spec", QUICK)
-def test_both_simulators_take_the_same_cycles(spec):
-    run_on_both(spec, cases=CASES, stalls=STALLS)
+def test_both_simulators_take_the_same_cycles():
+    run_on_both("anda_apu:small", cases=CASES, stalls=STALLS)
 
 
 @pytest.mark.full

@@ -359,7 +359,7 @@ ARRAYS = (
 @pytest.mark.parametrize("spec", ARRAYS)
 def test_array_gives_the_dot_products_of_its_elements(spec):
     """Every bit and cycle, also where tiles are complete before the last one has left."""
-    simulate(resolve(spec), cases=28, stalls=(0.0, 0.4))
+    simulate(resolve(spec), cases=14, stalls=(0.0, 0.4))
 
 
 @pytest.mark.parametrize(
@@ -374,4 +374,4 @@ def test_array_gives_the_dot_products_of_its_elements(spec):
 def test_errors_of_an_array_are_found(spec, old, new):
     params = resolve(spec)
     with pytest.raises(AssertionError):
-        simulate(params, cases=28, stalls=(0.0,), dut=mutant_of(params, old, new))
+        simulate(params, cases=14, stalls=(0.0,), dut=mutant_of(params, old, new))

@@ -25,7 +25,7 @@ ROWS = [
     for row in json.loads(RECORD.read_text())["figures"]
 ]
 # A figure that few constants are read by, so that a fit without it takes a second.
-SHORT = ("deca.table2.bf8_50.rl",)
+SHORT = ("deca.table2.bf16_20.rs",)
 
 
 def test_every_fitted_figure_is_left_out_once():

@@ -25,39 +25,27 @@ def test_there_is_a_verilator():
     require_simulator("verilator")
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param(f"{cls.block}:{name}", marks=[pytest.mark.full] if k else [])
-        for cls in UNITS
-        for k, name in enumerate(cls.PRESETS)
-    ],
-)
+@pytest.mark.full  # `nox -s lint` is of every change, and has these
+@pytest.mark.parametrize("spec", [f"{cls.block}:{name}" for cls in UNITS for name in cls.PRESETS])
 def test_presets_are_clean(spec, tmp_path):
-    """The first of each block; all in the long tests."""
     verilog = unit_verilog(spec)
     for verilator in VERILATORS:
         assert lint(verilator, resolve(spec).slug, verilog, tmp_path) == "", verilator.title
 
 
-# Large ones: only the small preset in the short run. One accelerator behind AXI holds all of the
-# adapter and itself; the other one is alone. A whole accelerator of a paper's size would take
-# gigabytes; its modules are the small one's.
-NOT_SHORT = ("anda", "deca", "harmonia_axi")
+# A whole accelerator of a paper's size would take gigabytes; its modules are the small one's.
 LARGE = [
-    pytest.param(
-        f"{cls.block}:{name}",
-        marks=() if name == "small" and cls.block not in NOT_SHORT else pytest.mark.full,
-    )
+    f"{cls.block}:{name}"
     for cls in BLOCKS.values()
     if cls not in UNITS
     for name in cls.PRESETS
     if name == "small" or not issubclass(cls, MachineParams)
 ]
 # Of the paper's memory: a load counts the lines of each of many channels.
-LARGE.append(pytest.param("harmonia_axi:small,memory_channels=8", marks=pytest.mark.full))
+LARGE.append("harmonia_axi:small,memory_channels=8")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("spec", LARGE)
 def test_large_preset_is_clean(spec, tmp_path):
     for verilator in VERILATORS:

@@ -14,8 +14,8 @@ from tilewright.verify.simulators.find import find_verilators
 LARGE = ("pe_", "harmonia_pe", "anda_vector", "prefix_sum:ripple")
 PRESETS = [f"{block}:{preset}" for block in catalogued_units() for preset in BLOCKS[block].PRESETS]
 FIRST = [f"{block}:{next(iter(BLOCKS[block].PRESETS))}" for block in catalogued_units()]
-# On both in every run: memory, control, arithmetic, and a processing element.
-BOTH = ("queue", "float_mul", "adder_tree", "pe_figna")
+# On both in every run: memory and control, and a processing element.
+BOTH = ("queue", "pe_figna")
 
 
 @pytest.mark.parametrize("block", FIRST)
