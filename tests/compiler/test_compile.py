@@ -123,7 +123,7 @@ def test_manifest(compiled, small):
 def test_every_program_has_room(small, tmp_path):
     """Steps of all sizes and positions of two sequences fit the lines that are reserved."""
     compile_model("tiny-llama", tmp_path / "tiny", replace(small, sequences=2))
-    for prompt in (1, 2, 5, 7):
+    for prompt in (1, 5, 7):
         runner = Runner(open_folder(tmp_path / "tiny", check=False))
         runner.feed({0: [1] * prompt, 1: [2]})
         for position in range(prompt, 8):

@@ -38,6 +38,7 @@ def docstrings(path: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("package", PACKAGES)
 def test_docstrings_can_be_shown(package):
     texts = {}

@@ -26,6 +26,7 @@ def test_guide(guide, tmp_path, monkeypatch, capsys):
     run_page(guide.read_text(), str(guide), capsys)
 
 
+@pytest.mark.full
 def test_a_tile_through_deca():
     """The example of the page on DECA's interface; it compares the rows with golden's."""
     assert len(runpy.run_path(str(DOCS / "examples" / "deca_tile.py"))["rows"]) == 16

@@ -16,6 +16,7 @@ PAGE = DOCS / "tutorial.md"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
+@pytest.mark.full  # other tests do the same on their way: verify/test_outside_block.py
 def test_commands_of_the_tutorial(tmp_path):
     """One shell from beginning to end: what is exported stays, and so do files."""
     folder = tmp_path / "docs" / "examples" / "pe_int_int"

@@ -125,16 +125,20 @@ def test_whole_groups_one_beat_a_cycle(spec):
     assert taken == list(range(len(taken)))
 
 
-# The fewest stages of each ladder in every run, the others in the long tests.
+# In every run the fewest stages of each ladder, and each arrangement of some elements, which share
+# it; all in the long tests.
 POINTS = [
-    *(f"{b}:small,registered=true" for b in LADDERS),
     *(f"{b}:small,stages={known[0]}" for b, known in LADDERS.items()),
-    *(f"{b}:small,adder=carry_save" for b in LADDERS),
-    *(f"{b}:small,bounded=true,stages=3" for b in LADDERS if b != "pe_fp_fp"),
+    *("pe_fp_fp:small,registered=true", "pe_figna_c:small,registered=true"),
+    *("pe_fp_fp:small,adder=carry_save", "pe_figna:small,adder=carry_save"),
+    *("pe_fp_int:small,bounded=true,stages=3", "pe_ifpu:small,bounded=true,stages=3"),
     *("pe_fp_fp:small,isolated=true", "pe_fp_int:small,isolated=true,stages=3"),
     *(f"pe_figna{b}:small,merged=true" for b in ("", "_c")),
 ]
 FURTHER_POINTS = [
+    *(f"{b}:small,registered=true" for b in LADDERS if b not in ("pe_fp_fp", "pe_figna_c")),
+    *(f"{b}:small,adder=carry_save" for b in LADDERS if b not in ("pe_fp_fp", "pe_figna")),
+    *(f"{b}:small,bounded=true,stages=3" for b in ("pe_figna", "pe_figna_c")),
     *(f"{b}:small,stages={n}" for b, known in LADDERS.items() for n in known[1:]),
     *(f"{b}:small,adder=chain" for b in LADDERS),
     "pe_figna,bounded=true,stages=2,adder=carry_save,registered=true",

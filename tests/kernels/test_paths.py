@@ -17,7 +17,7 @@ ROOT = FilePath(__file__).parents[2]
 
 def test_formats_and_shapes():
     shapes = [(1, 1), (1, 70), (19, 1), (17, 65), *kernel_paths.LONG]
-    kernel_paths.compare_formats(available_paths(), shapes, batches=(1, 3, 17))
+    kernel_paths.compare_formats(available_paths(), shapes, batches=(1, 17))
 
 
 def test_overflow_underflow_and_cancellation():

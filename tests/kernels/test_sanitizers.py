@@ -35,7 +35,12 @@ def skip_without(flags, folder):
 )
 def driver(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param.partition(",")[0])
-    flags = [f"-fsanitize={request.param}", "-fno-sanitize-recover=all", "-fno-sanitize=vptr"]
+    flags = [
+        f"-fsanitize={request.param}",
+        "-O1",
+        "-fno-sanitize-recover=all",
+        "-fno-sanitize=vptr",
+    ]
     skip_without(flags, folder)
     sources = [SOURCES / name for name in PORTABLE]
     target = folder / "pool_check"

@@ -26,7 +26,7 @@ TOUR = (ROOT / "docs" / "reference" / "tour.md").read_text()
 # More than a few seconds; other tests do the same on their way.
 LONG = (
     "tilewright report",
-    *(f"tilewright simulate {machine}" for machine in ("anda", "deca", "harmonia")),
+    *(f"tilewright simulate {name}" for name in ("anda", "deca", "harmonia", "machine")),
 )
 
 

@@ -180,6 +180,7 @@ def test_refusals(capsys):
         CpuSession("tiny-llama", "Hi", CpuOptions()).generate(299)
 
 
+@pytest.mark.full  # on the same block in every run: tests/verify/test_decoder_layer.py
 def test_rtl():
     """Tiles of a layer pass through the simulated DECA."""
     session = CpuSession("tiny-llama", "Hi", CpuOptions(block="deca:small", scheme="bf8"))

@@ -88,6 +88,16 @@ def test_planted_error_is_caught(block):
     assert BLOCKS[NAME] is block.IntIntParams  # the mutant's module registered nothing anew
 
 
+def test_commands_know_the_block(tmp_path):
+    listed = json.loads(tilewright("list", NAME, "--json").stdout)
+    assert listed["block"] == NAME
+    made = tilewright("verilog", f"{NAME}:small", "-o", str(tmp_path))
+    assert made.returncode == 0, made.stderr
+    words = ("simulate", f"{NAME}:small", "--simulator", "icarus", "--cases", "60", "--json")
+    run = json.loads(tilewright(*words).stdout)
+    assert run["passed"] and run["cases"] == 60
+
+
 def test_the_block_enters_the_comparison_by_its_bench():
     """Its netlist gives the golden results on the shared tensors, or there would be no figures."""
     done = tilewright("compare", "pe", "--tech", "asap7", "--block", NAME, "--json")

@@ -202,7 +202,13 @@ def play(params, *, loader=0, commands, squash=0.0, spurious=0.0, seed=1) -> Sco
     return board
 
 
-@pytest.mark.parametrize("params", [PAPER, TIGHT, ODD], ids=["paper", "tight", "odd"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        *(pytest.param(PAPER, id="paper"), pytest.param(TIGHT, id="tight")),
+        pytest.param(ODD, id="odd", marks=pytest.mark.full),
+    ],
+)
 def test_lines_are_delivered_in_order(params):
     assert play(params, loader=1, commands=25).delivered > 200
 

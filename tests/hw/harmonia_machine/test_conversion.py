@@ -51,7 +51,7 @@ def learns(p, rng):
         yield Instruction(Opcode.LEARN, fields)
 
 
-@pytest.mark.parametrize("width", [1, 2, 4])
+@pytest.mark.parametrize("width", [1, pytest.param(2, marks=pytest.mark.full), 4])
 def test_conversions_are_goldens(width):
     """Keys less offsets that are learnt on the way, ragged sizes; to the bit and the cycle."""
     p = HarmoniaParams.preset("small", converter_width=width)

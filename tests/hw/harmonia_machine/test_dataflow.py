@@ -20,7 +20,11 @@ from tilewright.hw.harmonia_machine.controller import Controller
 from tilewright.hw.harmonia_machine.dataflow import SumFeeder
 from tilewright.hw.harmonia_machine.tiled_gemm import TiledGemmController
 
-PRESETS = list(HarmoniaParams.PRESETS)
+SHORT = ("small", "paper")
+PRESETS = [
+    pytest.param(name, marks=() if name in SHORT else pytest.mark.full)
+    for name in HarmoniaParams.PRESETS
+]
 IDLE_CYCLES = 40
 
 
