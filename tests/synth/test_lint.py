@@ -1,7 +1,5 @@
 """Every preset's Verilog under ``verilator --lint-only -Wall`` with the project's waivers."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.benches import unit_verilog
@@ -16,7 +14,6 @@ from tilewright.verify.simulators.find import find_verilators, require_simulator
 from tilewright.verify.simulators.run import block_verilog
 from tilewright.verify.simulators.verilator import lint
 
-WAIVERS = Path(__file__).parents[2] / "synth" / "lint_waivers.vlt"
 VERILATORS = find_verilators()
 UNITS = (*STREAM_BLOCKS, *ARITH_BLOCKS, *PE_BLOCKS[:-1], VectorParams)  # all but the array
 

@@ -227,52 +227,6 @@ def test_squash_at_any_time_at_length(params, squash):
     assert board.squashes > 30 or not squash
 
 
-def test_each_touched_line_is_requested_once_and_the_bitmask_first():
-    """Every alignment, lengths around whole lines; one request a cycle."""
-    unit = Fetch(PAPER, 0)
-    dut = unit.unit
-    rng = random.Random(3)
-
-    async def bench(ctx):
-        ctx.set(dut.request.ready, 1)
-        for start in range(LINE):
-            command = {}
-            for name, room in zip(STRUCTURES, (1, 1, 17), strict=True):
-                length = rng.randrange(room * LINE - start + 1) if rng.random() < 0.7 else 0
-                length = min(length, TILE_BYTES)
-                command[name] = rng.randrange(1 << 40) * LINE + start, length
-                ctx.set(dut.command.p[name].base, command[name][0])
-                ctx.set(dut.command.p[name].length, length)
-            ctx.set(dut.command.valid, 1)
-            assert ctx.get(dut.command.ready)
-            await ctx.tick()
-            ctx.set(dut.command.valid, 0)
-            lines = [line for name in STRUCTURES for line in lines_of(*command[name])]
-            assert ctx.get(dut.idle) == (not lines)
-            await ctx.tick()
-            for line in lines:
-                assert ctx.get(dut.request.valid) and ctx.get(dut.request.payload.line) == line
-                await ctx.tick()
-            assert not ctx.get(dut.request.valid) and ctx.get(dut.idle)
-            assert ctx.get(dut.outstanding) == len(lines)
-            await squash_and_answer(ctx)
-
-    async def squash_and_answer(ctx):
-        """Back to an empty unit; every tag that is out has the same first generation or not."""
-        ctx.set(dut.squash, 1)
-        await ctx.tick()
-        ctx.set(dut.squash, 0)
-        ctx.set(dut.response.valid, 1)
-        for tag in range(1 << (PAPER.tag_bits - 1)):
-            ctx.set(dut.response.tag, tag)
-            await ctx.tick()
-        ctx.set(dut.response.valid, 0)
-        await ctx.tick().repeat(2)
-        assert ctx.get(dut.outstanding) == 0
-
-    run(unit, bench)
-
-
 class Hand:
     """A fetch unit driven by hand: one command at a time, answers by name."""
 
@@ -407,17 +361,5 @@ def test_answers_around_a_squash_are_dropped_and_the_next_command_starts_at_once
         await hand.step(2)
         assert [ctx.get(queue.o.valid) for queue in hand.fetch.queues] == [1, 0, 0]
         assert ctx.get(hand.fetch.queues[0].o.payload.data) == 24
-
-    by_hand(PAPER, steps)
-
-
-def test_a_command_taken_in_the_cycle_of_a_squash_is_forgotten():
-    async def steps(ctx, hand):
-        ctx.set(hand.unit.squash, 1)
-        await hand.command(mask=1, data=8)
-        ctx.set(hand.unit.squash, 0)
-        assert ctx.get(hand.unit.idle)
-        await hand.step(6)
-        assert not hand.owed
 
     by_hand(PAPER, steps)

@@ -152,14 +152,11 @@ def drained(_):
 
 @pytest.mark.parametrize(
     ("layout", "degree", "params"),
-    [
-        *((regions, 3, PARAMS), (records, 1, PARAMS), (dense, 15, PARAMS), (wild, 0, PARAMS)),
-        *((wild, 3, PARAMS), (regions, 3, EACH), (wild, 1, EACH)),
-    ],
+    # One that is shared is in every run of the element's bench, too.
+    [(wild, 3, PARAMS), (regions, 3, EACH), (wild, 1, EACH)],
 )
 def test_lines_are_those_of_the_golden_model(layout, degree, params):
-    count = 12 if degree < 15 else 6
-    compare_with_golden(layout, degree, count=count, seed=degree, params=params)
+    compare_with_golden(layout, degree, count=12, seed=degree, params=params)
 
 
 @pytest.mark.full
@@ -196,7 +193,7 @@ def test_planted_errors_of_two_prefetchers_are_found(old, new, monkeypatch):
 
 @pytest.mark.parametrize(
     ("layout", "stall", "params"),
-    [(regions, 0.7, PARAMS), (records, 0.0, PARAMS), (dense, 0.7, PARAMS), (regions, 0.7, EACH)],
+    [(records, 0.0, PARAMS), (regions, 0.7, EACH)],
 )
 def test_without_time_for_all_a_line_is_still_never_asked_for_twice(layout, stall, params):
     """Tiles come at any distance, also in consecutive cycles, faster than lines can leave."""
@@ -219,25 +216,6 @@ def test_everything_but_the_first_two_tiles_is_prefetched(layout):
     read = set().union(*(lines_read(tile) for tile in tiles))
     first = set().union(*(lines_read(tile) for tile in tiles[:2]))
     assert read - first <= {line for lines in golden(tiles, 3) for line in lines}
-
-
-def test_first_line_after_nine_cycles_then_one_a_cycle():
-    tiles = dense(random.Random(9), 2)
-    shown, requests = play(tiles, 2, gap=drained, stall=0.0)
-    cycles = [cycle for cycle, _ in requests]
-    assert cycles == list(range(shown[1] + LATENCY, shown[1] + LATENCY + len(cycles)))
-
-
-def test_structures_take_turns():
-    """Each of three waiting structures has one line in every three."""
-    tiles = [
-        {name: (k * (1 << 20) + 1024 * n, 1024) for k, name in enumerate(STRUCTURES)}
-        for n in range(2)
-    ]
-    _, requests = play(tiles, 2, gap=drained, stall=0.0)
-    sources = [line * LINE >> 20 for _, line in requests]
-    assert len(sources) == 3 * 64
-    assert all(sorted(sources[k : k + 3]) == [0, 1, 2] for k in range(0, len(sources), 3))
 
 
 def test_the_lowest_address_does_not_follow_the_highest():

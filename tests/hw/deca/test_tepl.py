@@ -448,22 +448,6 @@ def by_hand(steps, params: DecaParams = PARAMS) -> None:
     run(unit, bench)
 
 
-def test_command_is_offered_three_cycles_after_dispatch():
-    async def steps(ctx, hand, dut):
-        await hand.dispatch(1)
-        await hand.dispatch(2)
-        await ctx.tick()
-        assert hand.offers() == [1, None]
-        await ctx.tick()
-        assert hand.offers() == [None, None]
-        await ctx.tick()
-        assert hand.offers() == [None, 2]
-        await ctx.tick()
-        assert hand.offers() == [None, None]
-
-    by_hand(steps, SINGLE)
-
-
 @pytest.mark.parametrize("before", [0, 5, 6, 7])
 def test_oldest_ready_goes_first_and_two_at_a_time(before):
     """``before`` TEPLs went through already, so that the entries lie around the ring's end."""
@@ -498,62 +482,6 @@ def test_wakeup_of_a_tepl_that_does_not_wait_is_ignored():
         for _ in range(6):
             assert hand.offers() == [None, None]
             await ctx.tick()
-
-    by_hand(steps)
-
-
-@pytest.mark.parametrize("entries", [2, 8])
-def test_capacity(entries):
-    async def steps(ctx, hand, dut):
-        for number in range(entries):
-            assert ctx.get(dut.dispatch.ready)
-            await hand.dispatch(number, ready=0)
-        assert not ctx.get(dut.dispatch.ready)
-        await hand.send(dut.flush, id=entries - 1)
-        assert ctx.get(dut.dispatch.ready)
-        await hand.dispatch(entries - 1, ready=0)
-        assert not ctx.get(dut.dispatch.ready)
-
-    by_hand(steps, DecaParams(tepl_entries=entries))
-
-
-@pytest.mark.parametrize("params", [SINGLE, PARAMS], ids=["two ports", "one port"])
-def test_rows_of_tiles_leave_one_a_cycle(params):
-    """So the ports sustain a tile every 16 cycles, the most that the matrix unit takes."""
-
-    async def steps(ctx, hand, dut):
-        await hand.dispatch(1)
-        await hand.dispatch(2)
-        ports = [(await hand.next_command())[0] for _ in range(2)]
-        for done in (dut.done0, dut.done1):
-            ctx.set(done.valid, 1)
-        writes, completions, _ = await hand.watch(60)
-        start = writes[0][0]
-        assert writes == [
-            (start + 16 * k + row, k + 1, row, 100 * ports[k] + row)
-            for k in range(2)
-            for row in range(16)
-        ]
-        assert completions == [(start + 15 + 2, 1, 0), (start + 31 + 2, 2, 0)]
-
-    by_hand(steps, params)
-
-
-def test_a_row_leaves_three_cycles_after_it_is_full():
-    async def steps(ctx, hand, dut):
-        await hand.dispatch(1)
-        await hand.next_command()
-        # Row k is full from cycle 5 k on; the result comes with the last one.
-        full = [sum(1 << row for row in range(cycle // 5 + 1)) & 0xFFFF for cycle in range(100)]
-        ctx.set(dut.done0.valid, 0)
-        writes, completions, _ = await hand.watch(75, full.__getitem__)
-        assert [(cycle, row) for cycle, _, row, _ in writes] == [
-            (5 * row + 2, row) for row in range(15)
-        ]
-        ctx.set(dut.done0.valid, 1)
-        writes, completions, _ = await hand.watch(10, lambda _: 0x8000)
-        assert [(cycle, row) for cycle, _, row, _ in writes] == [(2, 15)]
-        assert completions == [(4, 1, 0)]
 
     by_hand(steps)
 
@@ -598,31 +526,6 @@ def test_a_failed_tile_between_good_ones():
         assert [row for _, register, row, _ in writes] == [*range(16)]
         assert {register for _, register, _, _ in writes} == {3}
         assert [end[1:] for end in outcomes][-1] == (3, 0)
-
-    by_hand(steps)
-
-
-def test_flush_spares_an_older_tepl_of_the_same_port():
-    """The loader goes on with it and is squashed when its last row has been asked for."""
-
-    async def steps(ctx, hand, dut):
-        for number in (3, 4, 5):
-            await hand.dispatch(number)
-        await ctx.tick().repeat(6)
-        await hand.send(dut.flush, id=4)
-        assert ctx.get(dut.squash) == 0
-        await hand.dispatch(4)
-        assert await hand.next_command() == (1, 4)  # the other port has nothing to lose
-        ctx.set(dut.done0.valid, 1)
-        writes, completions, squashes = await hand.watch(30, lambda _: 0xFFFF)
-        assert [row for _, register, row, _ in writes] == [*range(16)]
-        assert {register for _, register, _, _ in writes} == {3}
-        assert [end[1:] for end in completions] == [(3, 0)]
-        # In the cycle in which the last row is answered.
-        assert squashes == [(writes[-1][0], 0b01)]
-        ctx.set(dut.done0.valid, 0)
-        await hand.dispatch(5)
-        assert await hand.next_command() == (0, 5)
 
     by_hand(steps)
 
@@ -680,40 +583,6 @@ def test_flush_waits_for_a_word_on_offer_and_squashes_in_the_next_cycle(name):
         assert (await hand.next_command()) == (0, 5)
 
     by_hand(steps)
-
-
-def test_flush_may_name_a_tepl_that_has_completed():
-    async def steps(ctx, hand, dut):
-        for number in (62, 63, 0):  # the numbers go round
-            await hand.dispatch(number)
-            await ctx.tick().repeat(3)
-            if number != 0:
-                await hand.send(dut.done0, error=TileError.BUS)
-                await ctx.tick().repeat(4)
-        await hand.dispatch(1)
-        await ctx.tick().repeat(4)
-        await hand.send(dut.flush, id=63)
-        assert ctx.get(dut.squash) == 0b11  # 0 and 1, which are younger
-        await hand.dispatch(63)
-        assert await hand.next_command() == (0, 63)
-
-    by_hand(steps, SINGLE)
-
-
-def test_flush_spares_older_tepls():
-    async def steps(ctx, hand, dut):
-        for number in (3, 4, 5):
-            await hand.dispatch(number)
-        await ctx.tick().repeat(5)
-        await hand.send(dut.flush, id=4)
-        assert ctx.get(dut.squash) == 0b10
-        await ctx.tick().repeat(5)
-        assert hand.offers() == [None, None]  # 5 is gone as well
-        await hand.send(dut.done0, error=TileError.BUS)
-        await ctx.tick()
-        assert ctx.get(dut.complete.valid) and ctx.get(dut.complete.payload.id) == 3
-
-    by_hand(steps, SINGLE)
 
 
 def test_flush_in_the_cycle_that_completes_the_oldest_tepl():
