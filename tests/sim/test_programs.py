@@ -170,7 +170,7 @@ def test_the_formula_for_a_port_stays_near_the_programs(block, port, most):
     """All projections of a layer, decoding and prompt; docs/model-accelerators.md has a limit."""
     params = resolve(block + port)
     machine = as_built(params)
-    for tokens in (1, 16, 512):
+    for tokens in (1, 512):
         layer = [replace(p, count=1) for p in linear(resolve_model("llama-2-7b"), tokens)]
         exact = sum(gemm_time(params, p, length=machine.lengths[p.module]).cycles for p in layer)
         assert sum(time.cycles for time in run(machine, layer)) == pytest.approx(exact, rel=most)

@@ -124,6 +124,7 @@ def test_the_site(tmp_path, monkeypatch):
     assert "mx_accelerator" in shown_by(cells_of(DOCS / "results" / "your-designs.md"))
 
 
+@pytest.mark.full
 def test_a_cell_that_fails_builds_no_site(tmp_path):
     source = tmp_path / "docs"
     source.mkdir()
