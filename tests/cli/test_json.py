@@ -27,6 +27,7 @@ from tilewright.golden.params.resolve import BLOCKS
 from tilewright.synth.technology import TECHNOLOGIES
 
 INSTEAD = {  # examples that would take long -> the same command on less
+    "compare": ["tilewright compare llm smollm2-135m"],
     "completion": [],  # a script
     "kv": ["tilewright kv tiny-llama --tokens 64 --window 64 --steps 0 --lengths 4"],
     "report": [],  # test_report

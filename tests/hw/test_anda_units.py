@@ -47,8 +47,9 @@ PAPER = {
 
 @pytest.mark.parametrize("spec", MORE)
 def test_small_block_equals_golden(spec):
-    result = run_passing(spec, "icarus", cases=CASES, stalls=STALLS)
-    assert result.numbers["cases"] == CASES
+    cases = CASES // 3 if "rows=12" in spec else CASES
+    result = run_passing(spec, "icarus", cases=cases, stalls=STALLS)
+    assert result.numbers["cases"] == cases
 
 
 def test_both_simulators_take_the_same_cycles():
