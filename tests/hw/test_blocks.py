@@ -9,6 +9,9 @@ from tilewright.hw.catalog import build
 
 # Seconds each; the accelerators in tests/verify/test_accelerators.py have such vector units.
 LONG = [f"anda_vector:{name}" for name in ("attends", "fused", "paced", "paced_fused")]
+# Small and registered elements have other arrangements in every run: tests/hw/test_pe.py.
+SHARED = ("pe_fp_fp", "pe_fp_int", "pe_ifpu", "pe_figna", "pe_figna_c")
+LONG += [f"{element}:{name}" for element in SHARED for name in ("small", "registered")]
 # The first preset of each block is in every run as Verilog: tests/verify/test_blocks.py.
 FIRST = {f"{block}:{next(iter(BLOCKS[block].PRESETS))}" for block in catalogued_units()}
 PRESETS = [

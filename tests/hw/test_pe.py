@@ -117,6 +117,7 @@ LADDERS = {"pe_fp_fp": range(1, 5)} | dict.fromkeys(
 )
 
 
+@pytest.mark.full  # small elements below and, as Verilog, tests/verify/test_blocks.py in every run
 @pytest.mark.parametrize("spec", ELEMENTS)
 def test_whole_groups_one_beat_a_cycle(spec):
     params = resolve(spec)

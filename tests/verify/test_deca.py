@@ -61,7 +61,7 @@ def test_both_simulators_see_the_same_cycles(only):
 
 
 def test_axi():
-    result = run_passing("deca_axi:small", cases=4)
+    result = run_passing("deca_axi:small", cases=8)
     assert len(result.tests) == 4
 
 
