@@ -35,7 +35,8 @@ OWN_TESTS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("anda", {"cases": 150}), ("harmonia", {"cases": 60, "stalls": (0.0,)})]
+    ("name", "options"),
+    [("anda", {"cases": 150, "stalls": (0.0, 0.6)}), ("harmonia", {"cases": 60, "stalls": (0.0,)})],
 )
 def test_everything_in_short(name, options):
     """Random programs, cycle for cycle without stalls; steps of a model; every error."""
