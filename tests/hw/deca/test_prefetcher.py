@@ -218,6 +218,25 @@ def test_everything_but_the_first_two_tiles_is_prefetched(layout):
     assert read - first <= {line for lines in golden(tiles, 3) for line in lines}
 
 
+def test_first_line_after_nine_cycles_then_one_a_cycle():
+    tiles = dense(random.Random(9), 2)
+    shown, requests = play(tiles, 2, gap=drained, stall=0.0)
+    cycles = [cycle for cycle, _ in requests]
+    assert cycles == list(range(shown[1] + LATENCY, shown[1] + LATENCY + len(cycles)))
+
+
+def test_structures_take_turns():
+    """Each of three waiting structures has one line in every three."""
+    tiles = [
+        {name: (k * (1 << 20) + 1024 * n, 1024) for k, name in enumerate(STRUCTURES)}
+        for n in range(2)
+    ]
+    _, requests = play(tiles, 2, gap=drained, stall=0.0)
+    sources = [line * LINE >> 20 for _, line in requests]
+    assert len(sources) == 3 * 64
+    assert all(sorted(sources[k : k + 3]) == [0, 1, 2] for k in range(0, len(sources), 3))
+
+
 def test_the_lowest_address_does_not_follow_the_highest():
     top = 1 << PARAMS.address_bits
     tiles = [

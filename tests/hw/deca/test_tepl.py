@@ -448,6 +448,22 @@ def by_hand(steps, params: DecaParams = PARAMS) -> None:
     run(unit, bench)
 
 
+def test_command_is_offered_three_cycles_after_dispatch():
+    async def steps(ctx, hand, dut):
+        await hand.dispatch(1)
+        await hand.dispatch(2)
+        await ctx.tick()
+        assert hand.offers() == [1, None]
+        await ctx.tick()
+        assert hand.offers() == [None, None]
+        await ctx.tick()
+        assert hand.offers() == [None, 2]
+        await ctx.tick()
+        assert hand.offers() == [None, None]
+
+    by_hand(steps, SINGLE)
+
+
 @pytest.mark.parametrize("before", [0, 5, 6, 7])
 def test_oldest_ready_goes_first_and_two_at_a_time(before):
     """``before`` TEPLs went through already, so that the entries lie around the ring's end."""
@@ -482,6 +498,62 @@ def test_wakeup_of_a_tepl_that_does_not_wait_is_ignored():
         for _ in range(6):
             assert hand.offers() == [None, None]
             await ctx.tick()
+
+    by_hand(steps)
+
+
+@pytest.mark.parametrize("entries", [2, 8])
+def test_capacity(entries):
+    async def steps(ctx, hand, dut):
+        for number in range(entries):
+            assert ctx.get(dut.dispatch.ready)
+            await hand.dispatch(number, ready=0)
+        assert not ctx.get(dut.dispatch.ready)
+        await hand.send(dut.flush, id=entries - 1)
+        assert ctx.get(dut.dispatch.ready)
+        await hand.dispatch(entries - 1, ready=0)
+        assert not ctx.get(dut.dispatch.ready)
+
+    by_hand(steps, DecaParams(tepl_entries=entries))
+
+
+@pytest.mark.parametrize("params", [SINGLE, PARAMS], ids=["two ports", "one port"])
+def test_rows_of_tiles_leave_one_a_cycle(params):
+    """So the ports sustain a tile every 16 cycles, the most that the matrix unit takes."""
+
+    async def steps(ctx, hand, dut):
+        await hand.dispatch(1)
+        await hand.dispatch(2)
+        ports = [(await hand.next_command())[0] for _ in range(2)]
+        for done in (dut.done0, dut.done1):
+            ctx.set(done.valid, 1)
+        writes, completions, _ = await hand.watch(60)
+        start = writes[0][0]
+        assert writes == [
+            (start + 16 * k + row, k + 1, row, 100 * ports[k] + row)
+            for k in range(2)
+            for row in range(16)
+        ]
+        assert completions == [(start + 15 + 2, 1, 0), (start + 31 + 2, 2, 0)]
+
+    by_hand(steps, params)
+
+
+def test_a_row_leaves_three_cycles_after_it_is_full():
+    async def steps(ctx, hand, dut):
+        await hand.dispatch(1)
+        await hand.next_command()
+        # Row k is full from cycle 5 k on; the result comes with the last one.
+        full = [sum(1 << row for row in range(cycle // 5 + 1)) & 0xFFFF for cycle in range(100)]
+        ctx.set(dut.done0.valid, 0)
+        writes, completions, _ = await hand.watch(75, full.__getitem__)
+        assert [(cycle, row) for cycle, _, row, _ in writes] == [
+            (5 * row + 2, row) for row in range(15)
+        ]
+        ctx.set(dut.done0.valid, 1)
+        writes, completions, _ = await hand.watch(10, lambda _: 0x8000)
+        assert [(cycle, row) for cycle, _, row, _ in writes] == [(2, 15)]
+        assert completions == [(4, 1, 0)]
 
     by_hand(steps)
 
