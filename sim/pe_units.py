@@ -23,21 +23,23 @@ SHORT = f"__stages_3{BOUNDED}"
 CARRY_SAVE = f"__stages_3__adder_carry_save{BOUNDED}"
 CHAIN = f"__stages_3__adder_chain{BOUNDED}"
 MERGED = "__merged_true"
+DISCRETE = "__isolated_true__form_discrete"
 ONE_SUB_PE = "harmonia_pe__sub_elements_1__fold_1"
 M11, M8 = "__mantissa_bits_11", "__mantissa_bits_8"
 UNITS = {  # name in the claims -> units of the records, operands inside and outside
-    "anda": (f"anda_apu{INSIDE}", "anda_apu__buffered_false"),
+    "anda": (f"anda_apu{INSIDE}__weight_buffers_1", "anda_apu__buffered_false"),
     "harmonia": (
         f"{ONE_SUB_PE}{INSIDE}__stages_3{BOUNDED}{MERGED}__isolated_true",
         f"{ONE_SUB_PE}{BOUNDED}{MERGED}",
     ),
-    "fp-fp": (f"pe_fp_fp{INSIDE}__adder_carry_save", "pe_fp_fp__adder_carry_save"),
+    "fp-fp": (f"pe_fp_fp{INSIDE}__adder_carry_save", "pe_fp_fp__isolated_true__adder_carry_save"),
+    "fp-fp discrete": (f"pe_fp_fp{INSIDE}{DISCRETE}", f"pe_fp_fp{DISCRETE}"),
     "fp-int": (f"pe_fp_int{INSIDE}__stages_4{BOUNDED}", f"pe_fp_int__stages_4{BOUNDED}"),
     "ifpu": (f"pe_ifpu{INSIDE}{CARRY_SAVE}", f"pe_ifpu{CARRY_SAVE}"),
     "figna": (f"pe_figna{INSIDE}{SHORT}", f"pe_figna{CHAIN}"),
     "figna-m11": (f"pe_figna{INSIDE}{CHAIN}{M11}", f"pe_figna{SHORT}{M11}"),
     "figna-m8": (f"pe_figna{INSIDE}{SHORT}{M8}", f"pe_figna{SHORT}{M8}"),
-    "figna-c": (f"pe_figna_c{INSIDE}{CARRY_SAVE}", f"pe_figna_c{CARRY_SAVE}"),
+    "figna-c": (f"pe_figna_c{INSIDE}{SHORT}{MERGED}", f"pe_figna_c{SHORT}{MERGED}"),
 }
 ARRANGEMENT = re.compile(
     r"__(stages_\d|adder_[a-z_]+|(bounded|merged|isolated)_true|sub_elements_1|fold_1"
@@ -48,9 +50,8 @@ ARRANGEMENT = re.compile(
 def pe_unit(name: str) -> str:
     """Return the unit of the records that stands for a PE: ``fp-fp``, ``anda-m6``."""
     family = name.partition("-")[0] if name.startswith(OURS) else name
-    unit = UNITS[family][chosen("outside")]
-    if family == "fp-fp" and chosen("discrete"):
-        return f"{ARRANGEMENT.sub('', unit)}__form_discrete"
+    discrete = " discrete" if family == "fp-fp" and chosen("discrete") else ""
+    unit = UNITS[family + discrete][chosen("outside")]
     return ARRANGEMENT.sub("", unit) if chosen("plain") else unit
 
 

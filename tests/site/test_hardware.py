@@ -45,7 +45,16 @@ def test_pes_are_those_of_the_comparison():
     changed = [c for c in result.survival.energy_efficiency if c.outcome == "changes"]
     shown = pes.survivals()["the change of node"]
     assert shown.column("Kind").count("order by TOPS/W") == len(changed)
-    assert all(drawing.count("<svg") == 1 for drawing in pes.efficiencies())
+    drawings = (*pes.efficiencies(), pes.drawn_arrays(), pes.accuracy_frontier())
+    assert all(drawing.count("<svg") == 1 for drawing in drawings)
+
+
+def test_search_and_arrays_of_pes():
+    table = pes.search()
+    assert len(table.rows) == 2 * len({*table.column("PE")}) == 22
+    assert max(table.column("Area x energy, %")) <= 0 > min(table.column("Area x energy, %"))
+    assert "Anda m8" in pes.arrays("asap7").column("Array")
+    assert {*pes.precisions().column("PE")} == {"FP-INT", "FIGNA", "iFPU", "Anda"}
 
 
 def test_times_of_kernels_are_the_records():

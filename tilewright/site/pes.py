@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 from functools import cache
 
-from tilewright.base.table import Column, Table
+from tilewright.base.table import Column, Table, code
 from tilewright.site.html import Markup
-from tilewright.site.plots import bars
+from tilewright.site.plots import bars, panels
+from tilewright.studies.pe.arrays import compare_arrays
 from tilewright.studies.pe.compare import Comparison, Conclusion, PEComparison, Survival, compare
+from tilewright.studies.pe.points import AXES, SPACES, load_points, taken_points
+from tilewright.studies.pe.precision import CENTRE, load_precisions, perplexity_loss
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 UNITS = {"area_efficiency": "TOPS/mm²", "energy_efficiency": "TOPS/W"}
@@ -29,6 +32,17 @@ COLUMNS = {
     "Clock laid out, ps": "layout_ps",
     "fJ/MAC laid out": "layout_fj_per_mac",
 }
+ARRAY_COLUMNS: dict[str, Column] = {
+    **{"Array": "name", "Size": "size", "MAC/cycle": "macs_per_cycle", "PE alone, µm²": "pe_um2"},
+    **{"PE in the array, µm²": "element_um2", "Array by its PEs, µm²": "share_um2"},
+    **{"µm² for a MAC/cycle": "um2_per_mac", "x": "um2_per_mac_x"},
+    **{"fJ/MAC": "energy_fj_per_mac", "fJ/MAC, x": "energy_x"},
+}
+DRAWN_LENGTHS = (4, 6, 8, 11, 13, 16)  # of Anda's array
+LARGEST_LOSS = 15.0  # percent of perplexity, up to which PEs are drawn
+SIGNIFICANDS = {"FP-FP": 0, "FP-FP discrete": 0, "FP-INT": 0}  # 0: fp16 as it is
+SIGNIFICANDS |= {"iFPU": 24, "FIGNA": 14, "FIGNA-C": 14, "FIGNA-M11": 11, "FIGNA-M8": 8}
+SIGNIFICANDS |= {"Harmonia m8w4": 8} | {f"Anda m{m}": m for m in range(3, 17)}
 
 
 @cache
@@ -82,6 +96,69 @@ def statements() -> Table:
         for claims in zip(*(c.claims for c in comparisons), strict=True)
     ]
     return Table(head, rows)
+
+
+def search() -> Table:
+    """What the search over arrangements takes for every PE, and what the PE is by default."""
+    points, rows = {p.spec: p for p in load_points()}, []
+    for (pe, inside), best in sorted(taken_points().items()):
+        default = points[SPACES[pe].spec(inside, SPACES[pe].defaults(inside))]
+        taken = [s for s in best.spec.split(",") if s.partition("=")[0] in AXES]
+        figures = (default.area_um2, best.area_um2, default.fj_per_mac, best.fj_per_mac)
+        gain = round(100 * (best.rank[1] / default.rank[1] - 1), 1)
+        place = "inside" if inside else "outside"
+        rows.append((pe, place, code(", ".join(taken) or "default"), *figures, gain))
+    head = ("PE", "Operands", "Taken", "µm², default", "µm²", "fJ/MAC, default", "fJ/MAC")
+    return Table((*head, "Area x energy, %"), rows)
+
+
+def arrays(technology: str) -> Table:
+    """Arrays of the published sizes, extended from tiles."""
+    (found,) = compare_arrays([load_technology(technology)])
+    return Table.of(found.arrays, ARRAY_COLUMNS)
+
+
+def drawn_arrays() -> Markup:
+    """Area and energy of arrays at equal throughput, relative to the first."""
+    (found,) = compare_arrays([load_technology("asap7")])
+    lengths = [f"Anda m{m}" for m in DRAWN_LENGTHS]
+    shown = [a for a in found.arrays if not a.name.startswith("Anda") or a.name in lengths]
+    groups = {"area": [a.um2_per_mac_x for a in shown], "energy": [a.energy_x for a in shown]}
+    title = f"Arrays at equal throughput, relative to {shown[0].name}"
+    return bars(title, [a.name for a in shown], groups, x_label="area and energy, x")
+
+
+def accuracy_frontier() -> Markup:
+    """Area, energy and loss of perplexity of every PE; lines join lengths of mantissas."""
+    rows = [
+        (p.pe, perplexity_loss(*p.place[::2]), p.area_um2, p.fj_per_mac)
+        for p in load_precisions()
+        if p.pe == "FIGNA" and p.place[1:] == CENTRE[1:]
+    ]
+    for pe in _in("asap7").pes:
+        if (bits := SIGNIFICANDS.get(pe.name)) is not None:
+            loss = perplexity_loss(bits, 32 if pe.name.startswith("Harmonia") else 64)
+            name = pe.name.partition(" m")[0].partition("-M")[0]
+            rows.append((name, loss, pe.area_um2 / pe.macs_per_cycle, pe.energy_fj_per_mac))
+    columns = {}
+    for k, label in ((2, "µm² for a multiply-add a cycle"), (3, "fJ a multiply-add")):
+        points: dict[str, list[tuple[float, float]]] = {}
+        for row in sorted(rows, key=lambda row: row[k]):
+            if row[1] <= LARGEST_LOSS:
+                points.setdefault(row[0], []).append((row[k], row[1]))
+        columns[label] = ({name: points[name] for name in ("FIGNA", "Anda")}, points)
+    title = "PEs by area, energy and loss of perplexity of SmolLM2, ASAP7"
+    return panels(title, columns, y_label="loss of perplexity, %", largest=LARGEST_LOSS)
+
+
+def precisions() -> Table:
+    """Area and energy by length of mantissas and weights and by size of groups."""
+    columns: dict[str, Column] = {
+        **{"PE": "pe", "Mantissa, bits": lambda p: p.place[0]},
+        **{"Weight, bits": lambda p: p.place[1], "Group": lambda p: p.place[2]},
+        **{"µm² for a MAC/cycle": "area_um2", "fJ/MAC": "fj_per_mac"},
+    }
+    return Table.of(load_precisions(), columns)
 
 
 def survivals() -> dict[str, Table]:

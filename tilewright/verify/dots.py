@@ -20,7 +20,7 @@ from tilewright.golden.payload import Columns
 from tilewright.verify.bench import PortColumns, StreamBench
 from tilewright.verify.stimuli.dots import BENCH_BEATS, beats_of
 
-GROUP = 64  # elements of the shared tensors that have one scale
+GROUP, WEIGHT_BITS = 64, 4  # of the shared tensors: elements with one scale, bits of a weight
 MODULES = 4  # streams come in so many blocks, each from one module of a model
 
 B = TypeVar("B", bound=BlockParams)
@@ -32,13 +32,14 @@ class Tensors:
     """Streams of dot products: fp16 activations times small integer weights in scaled groups."""
 
     activation: NDArray[np.int64]  # (streams, dots, length) fp16 patterns
-    weight: NDArray[np.int64]  # the same shape, integers of 4 bits
-    scale: NDArray[np.int64]  # (streams, dots, length // GROUP) fp16 patterns
+    weight: NDArray[np.int64]  # the same shape, integers
+    scale: NDArray[np.int64]  # (streams, dots, length // group) fp16 patterns
+    group: int = GROUP
 
     @property
     def groups(self) -> NDArray[np.int64]:
-        """The activations with an axis of groups, (streams, dots, groups, GROUP)."""
-        return self.activation.reshape(*self.activation.shape[:2], -1, GROUP)
+        """The activations with an axis of groups, (streams, dots, groups, group)."""
+        return self.activation.reshape(*self.activation.shape[:2], -1, self.group)
 
     def tile(self, rows: int, columns: int) -> "Tensors":
         """Dot products of every row with every column of an array: a stream for each, row by row.
@@ -54,9 +55,8 @@ class Tensors:
         token = (row + np.arange(dots)) % dots
         of_row, of_column = (first + (place + k) % size for k in (row // dots, column))
         of_column = of_column[:, 0]
-        return Tensors(
-            self.activation[of_row, token], self.weight[of_column], self.scale[of_column]
-        )
+        given = self.activation[of_row, token], self.weight[of_column], self.scale[of_column]
+        return Tensors(*given, self.group)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class PEBench(StreamBench[P], ComparedPE[P]):
 def in_beats(params: PEParams, tensors: Tensors) -> Columns:
     """Split the tensors into beats of ``lanes``; every beat has the scale of its group."""
     streams, dots, length = tensors.activation.shape
-    beats, per_group = length // params.lanes, GROUP // params.lanes
+    beats, per_group = length // params.lanes, tensors.group // params.lanes
     ends = np.zeros((streams, dots, beats), np.int64)
     ends[..., per_group - 1 :: per_group] = 1
     last = np.zeros_like(ends)

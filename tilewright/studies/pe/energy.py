@@ -58,14 +58,14 @@ CLOCK_MHZ = 285  # of every system in Anda's comparison: tilewright/claims/anda.
 # PEs of the comparison, in its order; all others are normalised to the first. They have the
 # arrangement that the rule of ``points`` selects, with operands outside.
 PES = {
-    "FP-FP": "pe_fp_fp,adder=carry_save",
-    "FP-FP discrete": "pe_fp_fp:discrete",
+    "FP-FP": "pe_fp_fp,adder=carry_save,isolated=true",
+    "FP-FP discrete": "pe_fp_fp:discrete,isolated=true",
     "FP-INT": "pe_fp_int,stages=4,bounded=true",
     "iFPU": "pe_ifpu,stages=3,adder=carry_save,bounded=true",
     "FIGNA": "pe_figna,stages=3,adder=chain,bounded=true",
     "FIGNA-M11": "pe_figna,stages=3,bounded=true,mantissa_bits=11",
     "FIGNA-M8": "pe_figna,stages=3,bounded=true,mantissa_bits=8",
-    "FIGNA-C": "pe_figna_c,stages=3,adder=carry_save,bounded=true",
+    "FIGNA-C": "pe_figna_c,stages=3,bounded=true,merged=true",
     "DECA lane": "pe_deca",
     "Anda": "anda_apu:bare",
     "Anda buffered": "anda_apu",

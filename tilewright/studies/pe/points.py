@@ -18,8 +18,9 @@ measured again, and each new one is written at once, so that a stopped search co
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from tilewright.base.records import write_record
@@ -147,53 +148,63 @@ def _best(specs: Mapping[str, str], points: Mapping[str, Point], now: str) -> st
 
 def renew_points() -> Found:
     """Search, and write every point that is measured for it into the record."""
-    made = made_with(TECHNOLOGY)
-    record = json.loads(POINTS.read_text())
-    same = all(record[key] == value for key, value in made.items())
-    known = {p.spec: p for p in load_points()} if same else {}
+    measured = measuring(POINTS, lambda w: (list(SPACES).index(w[0]), not w[1], w[2]))
+    return search(lambda wanted: {w[2]: point for w, point in measured(wanted).items()})
 
-    def measured(wanted: Sequence[Wanted]) -> Mapping[str, Point]:
-        same = {p.rtlil_sha256: p for p in known.values()}  # netlists, however they are spelled
-        for pe, inside, spec in wanted:
-            point = same.get(rtlil_sha256(spec))
-            known.pop(spec, None)
+
+def measuring(
+    path: Path, order: Callable[[Wanted], Any]
+) -> Callable[[Sequence[Wanted]], Mapping[Wanted, Point]]:
+    """What gives the points of a record, in which it writes each that it has to measure."""
+    made = made_with(TECHNOLOGY)
+    record = json.loads(path.read_text()) if path.exists() else {}
+    same = all(record.get(key) == value for key, value in made.items())
+    known = {(p.pe, p.inside, p.spec): p for p in load_points(path)} if same else {}
+
+    def measured(wanted: Sequence[Wanted]) -> Mapping[Wanted, Point]:
+        same = {(p.rtlil_sha256, _variant(p.pe)): p for p in known.values()}  # however spelled
+        for w in wanted:
+            point = same.get((rtlil_sha256(w[2]), _variant(w[0])))
+            known.pop(w, None)
             if point is not None:
-                known[spec] = replace(point, pe=pe, inside=inside, spec=spec)
-        jobs = {Job(w[2], TECHNOLOGY, energy=True): w for w in wanted if w[2] not in known}
+                known[w] = replace(point, pe=w[0], inside=w[1], spec=w[2])
+        missing = [w for w in wanted if w not in known]
+        jobs = {Job(w[2], TECHNOLOGY, energy=True, variant=_variant(w[0])): w for w in missing}
 
         def keep(job: Job, outcome: Outcome) -> None:
             if isinstance(outcome, Result):
-                known[job.spec] = _point(*jobs[job][:2], outcome)
-                _write(known.values(), made)
+                area, delay, energy = (
+                    outcome.metrics[n]["value"] for n in ("area", "delay", "energy")
+                )
+                known[jobs[job]] = Point(*jobs[job], area, delay, energy, outcome.rtlil_sha256)
+                _write(path, [known[w] for w in sorted(known, key=order)], made)
 
         for failure in failures_of(list(jobs), run_jobs(list(jobs), watch=keep)):
             raise RuntimeError(f"{failure.spec}: {failure.reason}")
         return known
 
-    return search(measured)
+    return measured
 
 
-def _point(pe: str, inside: bool, result: Result) -> Point:
-    area, delay, energy = (result.metrics[n]["value"] for n in ("area", "delay", "energy"))
-    return Point(pe, inside, result.spec, area, delay, energy, result.rtlil_sha256)
+def _variant(pe: str) -> str:
+    """The mode in which a PE is measured if its name says so: Anda m6."""
+    return pe.partition(" ")[2] if pe.startswith("Anda ") else ""
 
 
-def _write(points: Iterable[Point], made: dict[str, Any]) -> None:
-    order = list(SPACES)
-    rows = sorted(points, key=lambda p: (order.index(p.pe), not p.inside, p.spec))
+def _write(path: Path, points: Sequence[Point], made: dict[str, Any]) -> None:
     record = {
         "technology": TECHNOLOGY,
         "clock_mhz": CLOCK_MHZ,
         **made,
         "columns": [f.name for f in fields(Point)],
-        "points": [astuple(point) for point in rows],
+        "points": [astuple(point) for point in points],
     }
-    write_record(POINTS, record)
+    write_record(path, record)
 
 
-def load_points() -> Iterator[Point]:
+def load_points(path: Path = POINTS) -> Iterator[Point]:
     """The points that are on record, which need not be all."""
-    return (Point(*row) for row in json.loads(POINTS.read_text())["points"])
+    return (Point(*row) for row in json.loads(path.read_text())["points"])
 
 
 def taken_points() -> dict[tuple[str, bool], Point]:

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from tilewright.base.errors import CommandError
 from tilewright.base.files import open_atomic
 from tilewright.golden.params.block import BlockParams, Port
+from tilewright.golden.params.formats import FP16
 from tilewright.golden.payload import Columns
 from tilewright.golden.weights import WEIGHT_GROUP, Weights
 from tilewright.verify import bench_of
-from tilewright.verify.dots import GROUP, ComparedArray, ComparedPE, Tensors
+from tilewright.verify.dots import GROUP, WEIGHT_BITS, ComparedArray, ComparedPE, Tensors
 
 SAMPLES = Path(__file__).parents[1] / "records" / "pe_tensors.npy"
 STREAMS, DOTS, LENGTH = 64, 3, 256
@@ -110,7 +111,14 @@ def workload(
 
     ``real`` are samples other than the committed ones.
     """
-    tensors = _tensors(kind, samples() if real is None else real)
+    element = getattr(params, "pe", params)  # of an array
+    bits, group = (
+        getattr(element, name, usual)
+        for name, usual in (("weight_bits", WEIGHT_BITS), ("group", GROUP))
+    )
+    if LENGTH % group:
+        raise CommandError(f"groups of {params.block} must divide {LENGTH} values, not {group}")
+    tensors = _tensors(kind, samples() if real is None else real, bits, group)
     made = pe_bench(params).dot_products(params, tensors, variant)
     ports = {port.name: port for port in (*params.inputs, *params.outputs)}
 
@@ -139,12 +147,19 @@ def per_bit(port: Port, columns: Columns) -> list[list[int]]:
     return [[int.from_bytes(word.tobytes(), "little") for word in beat] for beat in packed]
 
 
-def _tensors(kind: str, found: NDArray) -> Tensors:
+def _tensors(
+    kind: str, found: NDArray, weight_bits: int = WEIGHT_BITS, group: int = GROUP
+) -> Tensors:
+    """The tensors of a kind, in groups of which each has one scale.
+
+    Weights longer than 4 bits have random bits after these, shorter ones only their first bits;
+    their scales change with their range.
+    """
     rng = np.random.default_rng(SEED)
     shape = (STREAMS, DOTS, LENGTH)
     if kind == "zero":
-        one = np.full((STREAMS, DOTS, LENGTH // GROUP), 0x3C00)
-        return Tensors(np.zeros(shape, np.int64), np.zeros(shape, np.int64), one)
+        one = np.full((STREAMS, DOTS, LENGTH // group), 0x3C00)
+        return Tensors(np.zeros(shape, np.int64), np.zeros(shape, np.int64), one, group)
     if kind == "random":
         # Exponents from the middle, so that no sum overflows and stays infinite.
         activation = rng.integers(0, 1 << 16, shape) & 0x83FF | (rng.integers(8, 23, shape) << 10)
@@ -157,7 +172,13 @@ def _tensors(kind: str, found: NDArray) -> Tensors:
         weight, scale = (  # the same for all dot products of a stream
             np.repeat(real[name][:, np.newaxis], DOTS, axis=1) for name in ("weight", "scale")
         )
-    return Tensors(activation, weight, np.repeat(scale, WEIGHT_GROUP // GROUP, axis=-1))
+    more = weight_bits - WEIGHT_BITS
+    if more > 0:
+        weight = (weight << more) + rng.integers(0, 1 << more, (STREAMS, 1, LENGTH))
+    else:
+        weight >>= -more
+    scale = np.repeat(scale - (more << FP16.mantissa_bits), WEIGHT_GROUP, axis=-1)[..., ::group]
+    return Tensors(activation, weight, scale, group)
 
 
 def _in_order(values: NDArray) -> NDArray:

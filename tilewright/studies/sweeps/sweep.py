@@ -46,6 +46,7 @@ class Job:
     by_modules: bool = False  # area alone, module by module, for the largest blocks
     simulate: int = 0  # cases; 0 is none
     energy: bool = False  # of a PE's multiply-add on real data
+    variant: str = ""  # of the PE; its usual one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,7 +325,8 @@ def _result(job: Job) -> Result:
         if job.clock is not None:
             metrics["slack"] = {"value": round(job.clock - netlist.delay, 1), "unit": "ps"}
         if job.energy:
-            found = measure_run(params, netlist, "real", pe_bench(params).usual_variant)
+            variant = job.variant or pe_bench(params).usual_variant
+            found = measure_run(params, netlist, "real", variant)
             metrics["energy"] = {"value": found["total"], "unit": "fJ"}
     simulation = None
     if job.simulate:  # a failure of the bench is the variant's

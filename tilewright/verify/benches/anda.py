@@ -27,7 +27,6 @@ from tilewright.golden.params.vector import TABLES, VectorParams
 from tilewright.golden.payload import Columns
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
 from tilewright.verify.dots import (
-    GROUP,
     ComparedArray,
     ComparedPE,
     DotProducts,
@@ -79,11 +78,11 @@ class AndaApuBench(StreamBench[AndaApuParams], ComparedPE[AndaApuParams]):
     def dot_products(self, params: AndaApuParams, tensors: Tensors, variant: str) -> DotProducts:
         """Cut the activations into bit planes, a group's sign word first."""
         mantissa_bits = int(variant.removeprefix("m"))
-        fmt = BlockFormat(group=GROUP, mantissa_bits=mantissa_bits)
+        fmt = BlockFormat(group=tensors.group, mantissa_bits=mantissa_bits)
         blocks = bfp.encode(fmt, tensors.activation)
         weights = tensors.weight.reshape(tensors.groups.shape)
         streams, dots, length = tensors.activation.shape
-        groups = length // GROUP
+        groups = length // tensors.group
         words = planes.pack(fmt, blocks)  # (streams, dots, groups, 1 + mantissa_bits)
         if not params.buffered:
             words[..., 1:] ^= words[..., :1]

@@ -25,7 +25,7 @@ from tilewright.golden.params.harmonia import (
 from tilewright.golden.payload import Columns
 from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
-from tilewright.verify.dots import GROUP, ComparedArray, ComparedPE, DotProducts, Tensors
+from tilewright.verify.dots import ComparedArray, ComparedPE, DotProducts, Tensors
 from tilewright.verify.stimuli.dots import FP16_ONE, FP16_POWERS, lone_products, shared_powers
 from tilewright.verify.stimuli.dots import scales as ordinary_scales
 from tilewright.verify.stimuli.tensors import activations, scales
@@ -270,7 +270,7 @@ class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams
             weight = tensors.weight.reshape(grouped)
             b, b_sign, b_exponent = np.abs(weight), weight < 0, np.ones(grouped[:3], np.int64)
         else:
-            factors = np.repeat(decode(FP16, tensors.scale), GROUP, axis=-1)
+            factors = np.repeat(decode(FP16, tensors.scale), tensors.group, axis=-1)
             fmt = BlockFormat(group=group, mantissa_bits=mode.operand_bits)
             other = bfp.encode(fmt, encode(FP16, tensors.weight * factors))
             b, b_sign, b_exponent = other.mantissa, other.sign, other.exponent
@@ -292,7 +292,7 @@ class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams
             return np.repeat(x.reshape(streams, dots, steps, -1), params.fold, axis=2)
 
         step = np.broadcast_to(np.arange(beats[2]) // params.fold, beats)
-        scales = np.moveaxis(tensors.scale[..., :: WEIGHT_GROUP // GROUP], 2, 0)
+        scales = np.moveaxis(tensors.scale[..., :: WEIGHT_GROUP // tensors.group], 2, 0)
         of_step = np.moveaxis(np.resize(scales, (steps, streams, dots)), 0, 2)
         columns = {
             "mode": np.full(beats, mode.code),

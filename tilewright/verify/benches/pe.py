@@ -33,7 +33,6 @@ from tilewright.golden.pe import (
 from tilewright.golden.vectors import corners
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, WordBench
 from tilewright.verify.dots import (
-    GROUP,
     ComparedArray,
     DotProducts,
     PEBench,
@@ -86,7 +85,7 @@ class FpFpBench(PEBench[FpFpParams]):
     def operands(self, params: FpFpParams, tensors: Tensors) -> Columns:
         """Dequantise the weights: their scales are in them."""
         x = in_beats(params, tensors)
-        factors = np.repeat(decode(FP16, tensors.scale), GROUP, axis=-1)
+        factors = np.repeat(decode(FP16, tensors.scale), tensors.group, axis=-1)
         weight = encode(FP16, tensors.weight * factors).astype(np.int64)
         return x | {
             "weight": weight.reshape(x["weight"].shape),
@@ -181,7 +180,7 @@ class AlignedBench(PEBench[A]):
         words, shared = align(params.mantissa_bits, tensors.groups)
         return x | {
             "activation": words.reshape(x["activation"].shape),
-            "exponent": np.repeat(shared, GROUP // params.lanes, axis=-1),
+            "exponent": np.repeat(shared, tensors.group // params.lanes, axis=-1),
         }
 
 
