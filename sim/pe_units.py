@@ -2,8 +2,8 @@
 
 The fp16 baseline of every paper is the better one of our two, with fused rounding. Every PE has the
 best of its arrangements, by one search and one rule for all (``tilewright.studies.pe.points``).
-Operands are in registers inside every PE, as the texts of Anda (signs and double-buffered weights)
-and Harmonia (dual register files) have theirs.
+Operands are in registers inside every PE, as the texts of Anda and Harmonia (dual register files)
+have theirs. Anda's text has two groups of weights there, the search takes one.
 ``OPEN`` of ``tilewright.sim.calibration`` has the other ways to decide each of these.
 """
 

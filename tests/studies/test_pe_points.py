@@ -38,6 +38,7 @@ from tilewright.synth.record import rtlil_sha256
 DOCUMENT = Path(__file__).parents[2] / "docs" / "pe-comparison.md"
 TAKEN = taken_points()
 SEARCHED = list(dict.fromkeys(name for name, _ in TAKEN))
+FIGURES = ("area_um2", "fj_per_mac")
 LATE = 1e6 / CLOCK_MHZ + 1
 
 
@@ -76,10 +77,19 @@ def test_the_rule_takes_the_best_point_on_record():
         assert taken in on_time and taken.area_um2 * taken.fj_per_mac == least
 
 
+def test_command_shows_what_is_taken(capsys):
+    assert main(["sweep", "--frontier", "pes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 2 * len(SEARCHED)
+    assert any(line.split()[:2] == ["Anda", "inside"] and "508.5" in line for line in lines)
+    assert main(["sweep", "--frontier", "pes", "--tech", "asap7"]) == 2
+    assert "does not go with --frontier pes" in capsys.readouterr().err
+
+
 def test_the_record_is_of_these_pes_cells_and_data():
     record = json.loads(POINTS.read_text())
     for key, value in made_with(record["technology"]).items():
-        assert record[key] == value, "renew with `python -m tilewright.studies.pe.points`"
+        assert record[key] == value, "renew with `tilewright sweep --frontier pes --update-records`"
     for point in islice(TAKEN.values(), 0, None, 6):
         assert point.rtlil_sha256 == rtlil_sha256(point.spec)
 
@@ -168,7 +178,7 @@ def test_the_record_of_precisions_is_whole_and_fresh():
     for key, value in made_with(record["technology"]).items():
         assert record[key] == value, "renew with `python -m tilewright.studies.pe.precision`"
     found = list(load_points(PRECISIONS))
-    assert [(p.pe, p.inside, p.spec) for p in found] == [*wanted_points()]
+    assert {(p.pe, p.inside, p.spec) for p in found} == wanted_points().keys()
     for point in found[::9]:
         assert point.rtlil_sha256 == rtlil_sha256(point.spec)
 
@@ -180,6 +190,12 @@ def test_the_centre_is_as_in_the_comparison():
     known = TAKEN["FIGNA-M8", False]
     assert (figna.area_um2, figna.fj_per_mac) == (known.area_um2 / 4, known.fj_per_mac)
     assert anda.area_um2 == pytest.approx(TAKEN["Anda", False].area_um2 * 9 / 64, rel=1e-3)
+    row = next(x for x in DOCUMENT.read_text().splitlines() if x.startswith("| FIGNA | 69"))
+    lengths = [found["FIGNA", (m, 4, 64)] for m in (3, 5, 8, 11)]
+    shown = "; ".join(
+        ", ".join(f"{x:.0f}" for x in (getattr(p, n) for p in lengths)) for n in FIGURES
+    )
+    assert row.split(" | ")[1] == shown
     assert perplexity_loss(7, 64) == pytest.approx(100 * (16.63 / 16.4795 - 1), abs=0.02)
     assert perplexity_loss(24, 64) == perplexity_loss(10, 64)
 

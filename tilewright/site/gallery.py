@@ -23,6 +23,7 @@ COMMAND = (
 PICTURES: dict[str, Callable[[], str]] = {
     "accuracy": accuracy.frontier,
     "deca": lambda: servers.speedups_by_scheme("spr-hbm"),
+    "pe-accuracy": pes.accuracy_frontier,
     "pes": lambda: next(pes.efficiencies()),
 }
 

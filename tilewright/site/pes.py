@@ -5,11 +5,11 @@ from functools import cache
 
 from tilewright.base.table import Column, Table, code
 from tilewright.site.html import Markup
-from tilewright.site.plots import bars, panels
+from tilewright.site.plots import bars, scatter
 from tilewright.studies.pe.arrays import compare_arrays
 from tilewright.studies.pe.compare import Comparison, Conclusion, PEComparison, Survival, compare
 from tilewright.studies.pe.points import AXES, SPACES, load_points, taken_points
-from tilewright.studies.pe.precision import CENTRE, load_precisions, perplexity_loss
+from tilewright.studies.pe.precision import load_precisions, perplexity_loss
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 UNITS = {"area_efficiency": "TOPS/mm²", "energy_efficiency": "TOPS/W"}
@@ -39,10 +39,12 @@ ARRAY_COLUMNS: dict[str, Column] = {
     **{"fJ/MAC": "energy_fj_per_mac", "fJ/MAC, x": "energy_x"},
 }
 DRAWN_LENGTHS = (4, 6, 8, 11, 13, 16)  # of Anda's array
-LARGEST_LOSS = 15.0  # percent of perplexity, up to which PEs are drawn
-SIGNIFICANDS = {"FP-FP": 0, "FP-FP discrete": 0, "FP-INT": 0}  # 0: fp16 as it is
+LOSSES = {"no loss": 0.5, "loss below 2%": 2.0, "below 10%": 10.0, "more": float("inf")}
+UNKNOWN = "not on record"
+SIGNIFICANDS: dict[str, int | None] = dict.fromkeys(("FP-FP", "FP-FP discrete", "FP-INT"), 0)
+SIGNIFICANDS |= {"DECA lane": None}  # bf16; 0 above: fp16 as it is
 SIGNIFICANDS |= {"iFPU": 24, "FIGNA": 14, "FIGNA-C": 14, "FIGNA-M11": 11, "FIGNA-M8": 8}
-SIGNIFICANDS |= {"Harmonia m8w4": 8} | {f"Anda m{m}": m for m in range(3, 17)}
+SIGNIFICANDS |= {"Harmonia m8w4": 8} | {f"Anda m{m}": m for m in range(4, 17)}
 
 
 @cache
@@ -129,26 +131,17 @@ def drawn_arrays() -> Markup:
 
 
 def accuracy_frontier() -> Markup:
-    """Area, energy and loss of perplexity of every PE; lines join lengths of mantissas."""
-    rows = [
-        (p.pe, perplexity_loss(*p.place[::2]), p.area_um2, p.fj_per_mac)
-        for p in load_precisions()
-        if p.pe == "FIGNA" and p.place[1:] == CENTRE[1:]
-    ]
-    for pe in _in("asap7").pes:
-        if (bits := SIGNIFICANDS.get(pe.name)) is not None:
+    """Area and energy of every PE; colours are its loss of perplexity."""
+    points: dict[str, list[tuple[str, float, float]]] = {name: [] for name in (*LOSSES, UNKNOWN)}
+    for pe in (pe for pe in _in("asap7").pes if pe.name in SIGNIFICANDS):
+        label, bits = UNKNOWN, SIGNIFICANDS[pe.name]
+        if bits is not None:
             loss = perplexity_loss(bits, 32 if pe.name.startswith("Harmonia") else 64)
-            name = pe.name.partition(" m")[0].partition("-M")[0]
-            rows.append((name, loss, pe.area_um2 / pe.macs_per_cycle, pe.energy_fj_per_mac))
-    columns = {}
-    for k, label in ((2, "µm² for a multiply-add a cycle"), (3, "fJ a multiply-add")):
-        points: dict[str, list[tuple[float, float]]] = {}
-        for row in sorted(rows, key=lambda row: row[k]):
-            if row[1] <= LARGEST_LOSS:
-                points.setdefault(row[0], []).append((row[k], row[1]))
-        columns[label] = ({name: points[name] for name in ("FIGNA", "Anda")}, points)
+            label = next(name for name, most in LOSSES.items() if loss < most)
+        points[label].append((pe.name, pe.area_um2 / pe.macs_per_cycle, pe.energy_fj_per_mac))
     title = "PEs by area, energy and loss of perplexity of SmolLM2, ASAP7"
-    return panels(title, columns, y_label="loss of perplexity, %", largest=LARGEST_LOSS)
+    x_label, y_label = "µm² for a multiply-add a cycle", "fJ a multiply-add"
+    return scatter(title, points, x_label=x_label, y_label=y_label)
 
 
 def precisions() -> Table:

@@ -1,6 +1,5 @@
 """The committed records of layouts: fresh, consistent, listed where they belong."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -48,23 +47,6 @@ def test_timing_without_wires_is_that_of_synthesis():
     assert len(both) >= 2 * len(PES)
     assert max(abs(theirs / own - 1) for theirs, own in both) < 0.005
     assert "within\n  0.5%" in PAGE.read_text()
-
-
-def test_comparison_with_the_former_estimate_has_the_records_figures():
-    """Periods and wires of OpenROAD, which the page has next to those of the estimate."""
-    former = PES | {  # the estimate was of these arrangements
-        **{"FP-FP": "pe_fp_fp,adder=carry_save", "FP-FP discrete": "pe_fp_fp:discrete"},
-        "FIGNA-C": "pe_figna_c,stages=3,adder=carry_save,bounded=true",
-        "Harmonia": "harmonia_pe",
-    }
-    for pe, spec in former.items():
-        (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {pe} |")]
-        shown = [float(n.replace(",", "")) for n in re.findall(r"/ ([0-9.,]+)", row)]
-        records = {r["technology"]: r for r in ALL.values() if r["spec"] == spec}
-        expected = []
-        for record in map(records.__getitem__, ("asap7", "sky130hd")):
-            expected += [period_of(record), record["metrics"]["wire_length"]["value"] / 1000]
-        assert shown == pytest.approx(expected, rel=0.01), pe
 
 
 def test_the_table_has_every_record():

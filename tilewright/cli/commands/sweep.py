@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.base.console import print_json, remark
 from tilewright.base.errors import CommandError
-from tilewright.cli.options import BLOCK, adder
+from tilewright.cli.options import BLOCK, adder, refuse
 from tilewright.cli.tables import Columns, print_records
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewright.studies.sweeps.sweep import Failure, Sweep
 
 NAME = "sweep"
+PES = "pes"  # no family of one block
 HELP = "run many variants of a block through synthesis and simulation"
 EXAMPLE = "tilewright sweep popcount --vary width=3,5 --tech asap7"
 MORE_EXAMPLES = (
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out DIR", "folder for each result, as soon as it is known")
     add("--jobs N", "variants at a time [all cores]")
     add("--dask ADDRESS", "run on the workers of this Dask scheduler instead")
-    add("--frontier NAME", "show a family of designs, from its records")
+    add("--frontier NAME", "show a family of designs, from its records; pes: arrangements of PEs")
     add("--update-records", "with --frontier, compute all designs again and write synth/records")
 
 
@@ -79,6 +80,8 @@ def _frontier(args: argparse.Namespace) -> int:
 
     if args.block or args.vary or args.goal or args.clock or args.simulate or args.energy:
         raise CommandError("--frontier says itself what to vary, and how")
+    if args.frontier == PES:
+        return _pes(args)
     frontier = find_frontier(args.frontier)
     technologies = [t for t in known_technologies(args.tech) if t in frontier.technologies]
     if not technologies:
@@ -91,6 +94,22 @@ def _frontier(args: argparse.Namespace) -> int:
         )
     _print_frontier(frontier, frontier_points(frontier, technologies), failures, as_json=args.json)
     return 1 if failures else 0
+
+
+def _pes(args: argparse.Namespace) -> int:
+    """What one search over arrangements takes for every PE; with new records, the search again."""
+    from tilewright.studies.pe.points import renew_points, taken_points
+
+    refuse(args, ("tech", "out"), f"does not go with --frontier {PES}")
+    if args.update_records:
+        renew_points(args.jobs, args.dask)
+    taken = [point for _, point in sorted(taken_points().items())]
+    columns: Columns = {
+        **{"PE": "pe", "OPERANDS": lambda point: "inside" if point.inside else "outside"},
+        **{"TAKEN": "spec", "AREA UM2": "area_um2:.1f", "FJ/MAC": "fj_per_mac:.1f"},
+    }
+    print_json(taken) if args.json else print_records(taken, columns)
+    return 0
 
 
 def _print_sweep(found: "Sweep", varied: Sequence[str], *, as_json: bool) -> None:

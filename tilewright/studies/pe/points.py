@@ -11,14 +11,15 @@ and each is set to its best value; ``stages`` grow or shrink by one for as long 
 The rule takes the best of all points on record, which has every combination of the baselines'
 ``stages``, ``adder`` and ``bounded`` from an earlier search.
 
-    python -m tilewright.studies.pe.points
+    tilewright sweep --frontier pes --update-records
 
-does it in as many processes as there are cores. Points on record whose RTLIL is unchanged are not
-measured again, and each new one is written at once, so that a stopped search continues.
+does it in as many processes as there are cores, or on a Dask cluster. Points on record whose RTLIL
+is unchanged are not measured again, and each new one is written at once, so that a stopped search
+continues.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -146,16 +147,19 @@ def _best(specs: Mapping[str, str], points: Mapping[str, Point], now: str) -> st
     return min(specs, key=lambda value: (*points[specs[value]].rank, value != now))
 
 
-def renew_points() -> Found:
+def renew_points(workers: int | None = None, cluster: str | None = None) -> Found:
     """Search, and write every point that is measured for it into the record."""
-    measured = measuring(POINTS, lambda w: (list(SPACES).index(w[0]), not w[1], w[2]))
+    measured = measuring(POINTS, workers, cluster)
     return search(lambda wanted: {w[2]: point for w, point in measured(wanted).items()})
 
 
 def measuring(
-    path: Path, order: Callable[[Wanted], Any]
+    path: Path, workers: int | None = None, cluster: str | None = None
 ) -> Callable[[Sequence[Wanted]], Mapping[Wanted, Point]]:
-    """What gives the points of a record, in which it writes each that it has to measure."""
+    """What gives the points of a record, in which it writes each that it has to measure.
+
+    ``workers`` and ``cluster`` are as of :func:`tilewright.studies.sweeps.sweep.run_jobs`.
+    """
     made = made_with(TECHNOLOGY)
     record = json.loads(path.read_text()) if path.exists() else {}
     same = all(record.get(key) == value for key, value in made.items())
@@ -177,9 +181,10 @@ def measuring(
                     outcome.metrics[n]["value"] for n in ("area", "delay", "energy")
                 )
                 known[jobs[job]] = Point(*jobs[job], area, delay, energy, outcome.rtlil_sha256)
-                _write(path, [known[w] for w in sorted(known, key=order)], made)
+                _write(path, known.values(), made)
 
-        for failure in failures_of(list(jobs), run_jobs(list(jobs), watch=keep)):
+        ran = run_jobs(list(jobs), workers=workers, cluster=cluster, watch=keep)
+        for failure in failures_of(list(jobs), ran):
             raise RuntimeError(f"{failure.spec}: {failure.reason}")
         return known
 
@@ -191,13 +196,17 @@ def _variant(pe: str) -> str:
     return pe.partition(" ")[2] if pe.startswith("Anda ") else ""
 
 
-def _write(path: Path, points: Sequence[Point], made: dict[str, Any]) -> None:
+def _write(path: Path, points: Iterable[Point], made: dict[str, Any]) -> None:
+    order = list(SPACES)
+    rows = sorted(
+        points, key=lambda p: (order.index(p.pe.partition(" m")[0]), not p.inside, p.spec)
+    )
     record = {
         "technology": TECHNOLOGY,
         "clock_mhz": CLOCK_MHZ,
         **made,
         "columns": [f.name for f in fields(Point)],
-        "points": [astuple(point) for point in points],
+        "points": [astuple(point) for point in rows],
     }
     write_record(path, record)
 
@@ -213,7 +222,3 @@ def taken_points() -> dict[tuple[str, bool], Point]:
     for point in sorted(load_points(), key=lambda p: (p.rank, p.spec)):
         best.setdefault((point.pe, point.inside), point)
     return best
-
-
-if __name__ == "__main__":
-    renew_points()

@@ -21,7 +21,7 @@ from tilewright.studies.pe.points import TECHNOLOGY, Wanted, load_points, measur
 from tilewright.synth.record import RECORDS, table_path
 
 PRECISIONS = table_path("pe_precision", TECHNOLOGY, RECORDS)
-Place = tuple[int, int, int]  # bits of mantissas and weights, elements of a group
+Place = tuple[int, ...]  # bits of mantissas and weights, elements of a group
 CENTRE = (8, 4, 64)
 VALUES = ((3, 5, 7, 8, 11), (2, 4, 8), (16, 64, 128))
 VARIED = {n: PES[n] for n in ("FP-INT", "FIGNA-M8", "iFPU", "Anda")}
@@ -85,5 +85,4 @@ def perplexity_loss(mantissa: int, group: int) -> float:
 
 
 if __name__ == "__main__":
-    wanted = list(wanted_points())
-    measuring(PRECISIONS, wanted.index)(wanted)
+    measuring(PRECISIONS)(list(wanted_points()))

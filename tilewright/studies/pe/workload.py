@@ -112,13 +112,11 @@ def workload(
     ``real`` are samples other than the committed ones.
     """
     element = getattr(params, "pe", params)  # of an array
-    bits, group = (
-        getattr(element, name, usual)
-        for name, usual in (("weight_bits", WEIGHT_BITS), ("group", GROUP))
-    )
+    group = getattr(element, "group", GROUP)
     if LENGTH % group:
         raise CommandError(f"groups of {params.block} must divide {LENGTH} values, not {group}")
-    tensors = _tensors(kind, samples() if real is None else real, bits, group)
+    weight_bits = getattr(element, "weight_bits", WEIGHT_BITS)
+    tensors = _tensors(kind, samples() if real is None else real, weight_bits, group)
     made = pe_bench(params).dot_products(params, tensors, variant)
     ports = {port.name: port for port in (*params.inputs, *params.outputs)}
 
