@@ -221,7 +221,7 @@ def test_the_comparisons_tensors_are_typical():
         assert found.fj[name]["smollm2"][1] == pytest.approx(usual, rel=0.02), name
         everywhere = [x for layers in found.fj[name].values() for x in layers]
         assert max(everywhere) < 1.05 * min(everywhere)
-    assert (found.pairs, found.turned) == (66, ())
+    assert (found.pairs, found.turned) == (66, (("FIGNA", "FIGNA-C"),))
 
 
 def test_command_shows_energy_by_layer(capsys):
