@@ -32,7 +32,7 @@ from tilewright.hw.arith.int_to_float import IntToFloat
 from tilewright.hw.pe.common import ProcessingElement, combinational
 from tilewright.verify import benches
 from tilewright.verify.bench import PortColumns
-from tilewright.verify.dots import GROUP, PEBench, Tensors, in_beats
+from tilewright.verify.dots import PEBench, Tensors, in_beats
 from tilewright.verify.stimuli.dots import flags, scales, unused, weights
 
 
@@ -152,7 +152,7 @@ class IntIntBench(PEBench[IntIntParams]):
         scale = encode(FP16, decode(FP16, tensors.scale) * step).astype(np.int64)
         return x | {
             "activation": integers.reshape(x["activation"].shape),
-            "scale": np.repeat(scale, GROUP // params.lanes, axis=-1),
+            "scale": np.repeat(scale, tensors.group // params.lanes, axis=-1),
         }
 
 
