@@ -108,13 +108,16 @@ def _gemm_cycles(
     tiles: int,
     token_tiles: int,
 ) -> GemmCycles:
+    shared = operand is Operand.SHARED
+    if shared:
+        tiles //= params.row_groups
     units = {Operand.KEYS: tiles, Operand.VALUES: groups}.get(operand, 0)
     low_halves = [int(params.has_low(operand, unit, tokens)) for unit in range(units)]
     apart = params.array.beat_cycles
     taken, earliest, sums = -apart, 0, 0
     for tile in _tile_order(dataflow, tiles, token_tiles):
         match operand:
-            case Operand.WEIGHTS:
+            case Operand.WEIGHTS | Operand.SHARED:
                 count = groups
             case Operand.KEYS:
                 count = groups * (1 + low_halves[tile])
@@ -124,7 +127,8 @@ def _gemm_cycles(
         earliest = taken + params.array.tile_apart
         sums += count
     last_column = FIRST_BEAT + taken + params.array.latency + params.columns - 1
-    return GemmCycles(last_column + NOTICED, taken + 1 - sums)
+    last_row = last_column + (params.row_groups - 1 if shared else 0)  # words leave one by one
+    return GemmCycles(last_row + NOTICED, taken + 1 - sums)
 
 
 def _tile_order(dataflow: Dataflow, tiles: int, token_tiles: int) -> Iterator[int]:

@@ -11,10 +11,12 @@ from tilewright.golden.bfp import Blocks
 from tilewright.golden.harmonia.gemm import MixedBlocks
 from tilewright.golden.harmonia.offset import largest_halved, signed_maximum
 from tilewright.golden.harmonia_machine.isa import (
+    CACHED,
     Instruction,
     Settings,
     check,
     expand,
+    operand_tiles,
     tiles_of,
     words_of,
 )
@@ -119,16 +121,18 @@ class Machine(BaseMachine):
 
     def _gemm(self, x: Instruction) -> None:
         p, operand, groups = self.params, Operand(x["operand"]), x["groups"]
-        if operand is Operand.WEIGHTS:
-            sums = groups * x["tiles"]
+        shared = operand is Operand.SHARED
+        if operand not in CACHED:
+            sums = groups * x["tiles"] // (p.row_groups if shared else 1)
+            rows = groups * operand_tiles(p, x)
             places = (
-                Place(Memory.OPERANDS, x["operands"], sums),
-                Place(Memory.SCALES, x["metadata"], sums),
+                Place(Memory.OPERANDS, x["operands"], rows),
+                Place(Memory.SCALES, x["metadata"], rows),
             )
             part = self._part(places, groups, lambda w, s: self._unpack(w, s, groups))
         else:
             part, sums = self._cached_part(x, operand)
-        lanes = slice(None) if x["maxima"] else self._written
+        lanes = slice(None) if x["maxima"] or shared else self._written
         row = x["destination"]
         for tile in range(x["token_tiles"]):
             values = self._activation_values(x["source"] + tile * groups, groups, lanes)
@@ -137,6 +141,9 @@ class Machine(BaseMachine):
                 results = masked(part.product(banks.distinct)[banks.place])
             else:
                 results = masked(part.product(values))
+            results = results[:, : x["tiles"] * p.columns]
+            if shared:
+                results = self._gathered(results)[self._written]
             if x["maxima"]:
                 register = (x["register"] + tile) % SCALARS
                 self.scalars[register] = self._largest(x, tile, results)
@@ -146,6 +153,14 @@ class Machine(BaseMachine):
             self.memories[Memory.FP16][row : row + len(words), self._written] = words
             row += len(words)
         self._count(Counter.MATRIX_BUSY, sums * x["token_tiles"])
+
+    def _gathered(self, results: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        """What every bank takes of (rows, outputs): of each tile the result of its row group."""
+        p = self.params
+        tiles = results.reshape(p.rows, -1, p.row_groups, p.columns).swapaxes(1, 2)
+        row_group, bank = np.arange(p.row_groups), np.arange(p.rows)[:, np.newaxis]
+        own = tiles[row_group * p.group_rows + bank % p.group_rows, row_group]
+        return own.swapaxes(1, 2).reshape(p.rows, -1)
 
     def _largest(self, x: Instruction, tile: int, values: NDArray[np.uint16]) -> NDArray[np.uint16]:
         """The largest result of every bank (banks, columns) that counts.
@@ -187,8 +202,10 @@ class Machine(BaseMachine):
     def _unpack(self, operands: NDArray, scales: NDArray, groups: int) -> PartWeights:
         p, sign = self.params, 1 << (OPERAND_BITS - 1)
         values = (operands.astype(np.int8) ^ sign) - sign  # two's complement
-        by_group = values.reshape(-1, groups, p.columns, p.group).swapaxes(0, 1)
-        factors = scales.view(np.float16).reshape(-1, groups, p.columns).transpose(1, 0, 2)
+        blocks = values.reshape(-1, groups, p.row_groups, p.columns, p.group)
+        by_group = blocks.swapaxes(0, 1)
+        factors = scales.view(np.float16).reshape(-1, groups, p.row_groups * p.columns)
+        factors = factors.transpose(1, 0, 2)
         return PartWeights(
             by_group.reshape(groups, -1, p.group).astype(np.float32),
             factors.reshape(groups, 1, -1).astype(np.float32),

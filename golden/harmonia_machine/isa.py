@@ -58,6 +58,7 @@ from tilewright.golden.params.vector import Operation
 
 ACTIVATIONS: tuple[Memory, ...] = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
 WEIGHTS: tuple[Memory, ...] = (Memory.OPERANDS, Memory.SCALES)
+CACHED: tuple[Operand, ...] = (Operand.KEYS, Operand.VALUES)
 _METADATA: tuple[Memory, ...] = (Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
 _SCALES: tuple[Memory, ...] = (Memory.SCALES,)
 
@@ -120,6 +121,11 @@ def tiles_of(params: HarmoniaParams, elements: int) -> int:
     return -(-elements // params.columns)
 
 
+def operand_tiles(params: HarmoniaParams, x: Instruction) -> int:
+    """Tiles of columns whose rows a gemm takes: of weights those of whole blocks."""
+    return x["tiles"] if x["operand"] in CACHED else params.whole_tiles(x["tiles"])
+
+
 def extents(params: HarmoniaParams, x: Instruction) -> list[Extent]:
     """Every range of rows that an instruction without earlier errors may touch."""
     p = params
@@ -128,14 +134,14 @@ def extents(params: HarmoniaParams, x: Instruction) -> list[Extent]:
             return [Extent(Memory(x["memory"]), x["row"], x["rows"])]
         case Opcode.GEMM:
             operand, groups, tiles = Operand(x["operand"]), x["groups"], x["tiles"]
-            token_tiles = x["token_tiles"]
+            token_tiles, rows = x["token_tiles"], operand_tiles(p, x) * groups
             touched = [
                 Extent(Memory.MANTISSAS, x["source"], token_tiles * groups),
-                Extent(Memory.OPERANDS, x["operands"], tiles * groups),
-                Extent(Memory.OPERAND_SIGNS, x["metadata"], tiles * groups),
+                Extent(Memory.OPERANDS, x["operands"], rows),
+                Extent(Memory.OPERAND_SIGNS, x["metadata"], rows),
                 Extent(Memory.FP16, x["destination"], token_tiles * tiles * p.tile_words),
             ]
-            if operand is not Operand.WEIGHTS:  # the whole ring, used or not
+            if operand in CACHED:  # the whole ring, used or not
                 across = groups if operand is Operand.KEYS else tiles
                 rows = p.low_slots(operand) * across
                 touched.append(Extent(Memory.OPERANDS, x["low_halves"], rows))
@@ -172,9 +178,10 @@ def extents(params: HarmoniaParams, x: Instruction) -> list[Extent]:
 def check(params: HarmoniaParams, x: Instruction | None) -> Error:
     """Why the machine would stop at this instruction; ``Error.NONE`` if it would not.
 
-    A tiled GEMM is checked part by part, as its parts are executed.
+    A tiled GEMM is checked part by part, as its parts are executed. With row groups there is none:
+    weights lie in blocks of tiles then.
     """
-    if x is None:
+    if x is None or (x.opcode is Opcode.TILED_GEMM and params.row_groups > 1):
         return Error.OPCODE
     if _bad_operand(params, x):
         return Error.OPERAND
@@ -182,9 +189,14 @@ def check(params: HarmoniaParams, x: Instruction | None) -> Error:
         return Error.SIZE
     if x.opcode is Opcode.GEMM and x["maxima"] and x["token_tiles"] > SCALARS:
         return Error.SIZE
+    shared = x.opcode is Opcode.GEMM and x["operand"] == Operand.SHARED
+    if shared and x["tiles"] % params.row_groups:
+        return Error.SIZE
     is_values = x.opcode is Opcode.CONVERT and x["conversion"] == Conversion.VALUES
     if is_values and not 1 <= x["tokens"] <= params.group:
         return Error.SIZE
+    if shared and (x["operands"] % params.row_groups or x["metadata"] % params.row_groups):
+        return Error.ADDRESS
     if bad_address(params, x, extents(params, x)):
         return Error.ADDRESS
     if _passes_offsets(x) and x["elements"] > params.channels:
@@ -199,7 +211,8 @@ def _bad_operand(params: HarmoniaParams, x: Instruction) -> bool:
         case Opcode.STORE:
             return not Memory(x["memory"]).stores
         case Opcode.GEMM:
-            return x["operand"] not in Operand.__members__.values()
+            shared = x["operand"] == Operand.SHARED
+            return x["operand"] not in params.operands or (shared and bool(x["maxima"]))
         case Opcode.VECTOR:
             return bad_vector_operand(params.vector, x)
         case Opcode.CONVERT:
@@ -293,7 +306,7 @@ def ranges(params: HarmoniaParams, x: Instruction) -> Ranges:
             metadata = ACTIVATIONS if x["conversion"] == Conversion.ACTIVATIONS else _METADATA
             return Ranges(touched[:1], _everywhere(touched[1:], metadata))
         case Opcode.GEMM:
-            metadata = _SCALES if x["operand"] == Operand.WEIGHTS else _METADATA
+            metadata = _METADATA if x["operand"] in CACHED else _SCALES
             reads = [e for e in touched if e.memory is not Memory.FP16]
             writes = [e for e in touched if e.memory is Memory.FP16]
             return Ranges(_everywhere(_everywhere(reads, metadata), ACTIVATIONS), writes)

@@ -65,18 +65,23 @@ def activation_rows_of(blocks: Blocks) -> ActivationRows:
 
 
 def weight_rows(params: HarmoniaParams, weights: Weights) -> OperandRows:
-    """A layer's weights, tile after tile of columns, group after group; zero-padded."""
+    """A layer's weights, tile after tile of columns, group after group; zero-padded.
+
+    With row groups, tiles are in blocks of one for each: of every group their rows follow
+    one another.
+    """
     p = params
     require(
         weights.fmt == p.numerics.weight_format,
         f"weights must have {OPERAND_BITS} bits, not {weights.fmt.bits}",
     )
-    tiles = -(-weights.outputs // p.columns)
+    tiles = p.whole_tiles(-(-weights.outputs // p.columns))
     values, scales = weights.grouped(p.group, tiles * p.columns)
-    nibbles = (values & 15).astype(np.uint8).reshape(tiles, p.columns, -1, p.group)
+    across = p.row_groups * p.columns
+    nibbles = (values & 15).astype(np.uint8).reshape(tiles // p.row_groups, across, -1, p.group)
     return OperandRows(
         nibbles.swapaxes(1, 2).reshape(-1, p.columns, p.group),
-        scales.reshape(tiles, p.columns, -1).swapaxes(1, 2).reshape(-1, p.columns),
+        scales.reshape(len(nibbles), across, -1).swapaxes(1, 2).reshape(-1, p.columns),
     )
 
 

@@ -107,6 +107,7 @@ class Operand(IntEnum):
     WEIGHTS = 0  # M8W4
     KEYS = 1  # a column is a cached token, its groups run along the channels
     VALUES = 2  # a column is a channel, its groups run along the cached tokens
+    SHARED = 3  # weights of several tiles at once: every row group takes a tile of its own
 
 
 class Conversion(IntEnum):
@@ -269,6 +270,10 @@ _FPGA = {
     "pipelined": True,
 }
 
+# One token at a time: as many row groups as a beat of the port has rows of operands, so that the
+# array takes weights as fast as the port brings them, and a converter as wide.
+_DECODE = {"row_groups": 4, "converter_width": 4}
+
 
 @dataclass(frozen=True, kw_only=True)
 class HarmoniaParams(MachineParams):
@@ -288,9 +293,13 @@ class HarmoniaParams(MachineParams):
         "wide": {"converter_width": 4},
         "small": _SMALL,
         "fpga": _FPGA,
+        "decode": _DECODE,
+        "small_decode": _SMALL | {"rows": 4, "columns": 8, "row_groups": 2},
     }
 
     rows: int = 8  # of the array: tokens of a tile
+    # Into which a shared gemm divides the rows: each takes other outputs, where tokens are few.
+    row_groups: int = 1
     columns: int = 16
     group: int = 32
     channels: int = 128  # of K, that the offset generator knows
@@ -333,6 +342,12 @@ class HarmoniaParams(MachineParams):
             f"channels must be a multiple of the group {self.group}, not {self.channels!r}",
         )
         self.check_ports()
+        # A word of results is written in as many cycles; a word of operands holds a row of each.
+        most = min(self.rows, self.word_values, self.ways(Memory.OPERANDS))
+        require(
+            self.row_groups in (1, 2, 4) and self.row_groups <= most,
+            f"row_groups must be 1, 2 or 4, at most {most}, not {self.row_groups!r}",
+        )
 
     @property
     def numerics(self) -> HarmoniaNumerics:
@@ -377,6 +392,20 @@ class HarmoniaParams(MachineParams):
     def tile_words(self) -> int:
         """Rows of fp16 results of one tile of columns."""
         return self.columns // self.word_values
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The second operands of its gemms."""
+        return tuple(x for x in Operand if x is not Operand.SHARED or self.row_groups > 1)
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of a row group: tokens that a shared gemm has."""
+        return self.rows // self.row_groups
+
+    def whole_tiles(self, tiles: int) -> int:
+        """Tiles of weights with those that fill up the last block of a tile for each row group."""
+        return -(-tiles // self.row_groups) * self.row_groups
 
     @property
     def parts(self) -> int:

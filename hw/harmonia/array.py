@@ -47,7 +47,7 @@ class HarmoniaArray(Unit[HarmoniaArrayParams]):
             with m.If(valid):
                 m.d.sync += held.eq(beat)
             valid, beat = held_valid, held
-            completed.append(self._column(m, c, valid, beat, memory.read_data))
+            completed.append(self._column(m, c, valid, beat, [memory.read_data]))
         self._drain(m, completed)
         return m
 
@@ -105,13 +105,17 @@ class HarmoniaArray(Unit[HarmoniaArrayParams]):
         return ready & (left == 0)
 
     def _column(
-        self, m: Module, c: int, valid: Value, beat: data.View, operand_bits: Value
+        self, m: Module, c: int, valid: Value, beat: data.View, operand_bits: Sequence[Value]
     ) -> tuple:
-        """Elements of one column; whether they are complete, and their fp32 sums."""
+        """Elements of one column; whether they are complete, and their fp32 sums.
+
+        As many consecutive rows take the same of the given operands.
+        """
         p = self.params
-        operands = data.View(self._operand_layout, operand_bits)
+        given = [data.View(self._operand_layout, bits) for bits in operand_bits]
         totals = []
         for r in range(p.rows):
+            operands = given[r * len(given) // p.rows]
             m.submodules[f"element_{r}_{c}"] = element = Shared(
                 p.pe.slug, unit_signature(p.pe), lambda: HarmoniaPE(p.pe)
             )

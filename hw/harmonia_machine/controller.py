@@ -3,6 +3,7 @@
 from functools import partial
 
 from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
 from tilewright.golden.params.harmonia_machine import (
@@ -156,9 +157,12 @@ class Controller(Sequencer):
                 )
             with m.Case(Opcode.GEMM):
                 check(
-                    (~is_one_of(gemm.operand, Operand), Error.OPERAND),
+                    (~is_one_of(gemm.operand, p.operands), Error.OPERAND),
+                    *self._shared_errors(gemm, Error.OPERAND),
                     (any_zero(gemm.groups, gemm.tiles, gemm.token_tiles), Error.SIZE),
                     (gemm.maxima & (gemm.token_tiles > SCALARS), Error.SIZE),
+                    *self._shared_errors(gemm, Error.SIZE),
+                    *self._shared_errors(gemm, Error.ADDRESS),
                     (over, Error.ADDRESS),
                 )
             with m.Case(Opcode.VECTOR):
@@ -185,14 +189,28 @@ class Controller(Sequencer):
                     (any_zero(clear.rows), Error.SIZE),
                     (over, Error.ADDRESS),
                 )
-            with m.Case(Opcode.TILED_GEMM):
-                sizes = (product.groups, product.tiles, product.token_tiles, product.keep)
-                check((any_zero(*sizes), Error.SIZE))
+            if p.row_groups == 1:
+                with m.Case(Opcode.TILED_GEMM):
+                    sizes = (product.groups, product.tiles, product.token_tiles, product.keep)
+                    check((any_zero(*sizes), Error.SIZE))
             with m.Case(Opcode.LOOP):
                 check(*self.loop_errors())
             with m.Default():
                 m.d.comb += error.eq(Error.OPCODE)
         return error
+
+    def _shared_errors(self, gemm: data.View, error: Error) -> list[tuple[Value, Error]]:
+        """Of a shared gemm: no maxima, whole blocks of tiles, and rows from that of a block on."""
+        count = self.params.row_groups
+        if count == 1:
+            return []
+        bits = (count - 1).bit_length()
+        wrong = {
+            Error.OPERAND: gemm.maxima,
+            Error.SIZE: gemm.tiles[:bits].any(),
+            Error.ADDRESS: (gemm.operands[:bits] | gemm.metadata[:bits]).any(),
+        }
+        return [((gemm.operand == Operand.SHARED) & wrong[error], error)]
 
     def _measure(self, m: Module) -> None:
         """Sizes, and all ranges of rows."""
@@ -228,7 +246,12 @@ class Controller(Sequencer):
                         with m.Case(memory):
                             m.d.sync += self._ranges[memory.buffer][0].covers(move.row, move.rows)
             with m.Case(Opcode.GEMM):
-                rows = gemm.tiles * gemm.groups
+                tiles_taken = gemm.tiles
+                if p.row_groups > 1:  # of weights whole blocks
+                    cached = is_one_of(gemm.operand, (Operand.KEYS, Operand.VALUES))
+                    blocks = parts_of(gemm.tiles, p.row_groups)
+                    tiles_taken = Mux(cached, gemm.tiles, blocks * p.row_groups)
+                rows = tiles_taken * gemm.groups
                 m.d.sync += [
                     activations[0].covers(gemm.source, gemm.token_tiles * gemm.groups),
                     halves[0].covers(

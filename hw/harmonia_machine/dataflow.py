@@ -55,12 +55,19 @@ def maxima_layout(params: HarmoniaParams) -> data.StructLayout:
 
 
 class _Tiles:
-    """Counters over tiles and token tiles, in either order. ``step`` moves to the next pair."""
+    """Counters over tiles and token tiles, in either order. ``step`` moves to the next pair.
 
-    def __init__(self, m: Module, name: str, gemm: data.View, start: Value, step: Value):
+    A shared gemm, of ``row_groups``, works on as many tiles at once.
+    """
+
+    def __init__(
+        self, m: Module, name: str, gemm: data.View, start: Value, step: Value, row_groups: int
+    ):
+        shared = gemm.operand == Operand.SHARED
+        each = Mux(shared, row_groups, 1) if row_groups > 1 else 1
         self.tile = Signal(COUNT_FIELD, name=f"{name}_tile")
         self.token_tile = Signal(TILE_FIELD, name=f"{name}_token_tile")
-        self.last_tile = wire(m, f"{name}_last_tile", self.tile == gemm.tiles - 1)
+        self.last_tile = wire(m, f"{name}_last_tile", self.tile == gemm.tiles - each)
         self.last_token_tile = wire(
             m, f"{name}_last_token_tile", self.token_tile == gemm.token_tiles - 1
         )
@@ -72,7 +79,7 @@ class _Tiles:
         self.last = wire(m, f"{name}_last", self.last_tile & self.last_token_tile)
         with m.If(step):
             with m.If(self.tile_moves):
-                m.d.sync += self.tile.eq(Mux(self.last_tile, 0, self.tile + 1))
+                m.d.sync += self.tile.eq(Mux(self.last_tile, 0, self.tile + each))
             with m.If(self.token_tile_moves):
                 m.d.sync += self.token_tile.eq(Mux(self.last_token_tile, 0, self.token_tile + 1))
         with m.If(start):
@@ -115,14 +122,26 @@ class SumFeeder(wiring.Component):
         last_group = wire(m, "last_group", group == gemm.groups - 1)
         group_ends = Signal()
         tile_ends = wire(m, "tile_ends", step & group_ends & last_group)
-        tiles = _Tiles(m, "sums", gemm, self.start, tile_ends)
+        tiles = _Tiles(m, "sums", gemm, self.start, tile_ends, self.params.row_groups)
 
         # Rows: where the group, the tile and the token tile begin.
         source, first_source = Signal(ROW_FIELD), Signal(ROW_FIELD)
         place, first_place = Signal(ROW_FIELD), Signal(ROW_FIELD)  # from ``operands`` on
         next_source = wire(m, "next_source", (source + 1)[:ROW_FIELD])
-        next_place = wire(m, "next_place", (place + Mux(is_values, gemm.tiles, 1))[:ROW_FIELD])
-        next_tile = wire(m, "next_tile", Mux(is_values, first_place + 1, next_place)[:ROW_FIELD])
+        row_groups = self.params.row_groups
+        weights = gemm.operand == Operand.WEIGHTS
+        every, another = Mux(is_values, gemm.tiles, 1), is_values
+        if row_groups > 1:  # a row of every tile of a block, group by group
+            shared = wire(m, "shared", gemm.operand == Operand.SHARED)
+            every = Mux(shared | weights, row_groups, every)
+            another = is_values | weights
+            weights = weights | shared
+        next_place = wire(m, "next_place", (place + every)[:ROW_FIELD])
+        next_tile = wire(m, "next_tile", Mux(another, first_place + 1, next_place)[:ROW_FIELD])
+        if row_groups > 1:
+            block_ends = tiles.tile[: (row_groups - 1).bit_length()].all()
+            with m.If((gemm.operand == Operand.WEIGHTS) & block_ends):
+                m.d.comb += next_tile.eq(place + 1)
         with m.If(step & group_ends):
             m.d.sync += [group.eq(group + 1), source.eq(next_source), place.eq(next_place)]
         with m.If(tile_ends):
@@ -164,7 +183,7 @@ class SumFeeder(wiring.Component):
             self.busy.eq(active | o.valid),
         ]
         mode = Mux(
-            gemm.operand == Operand.WEIGHTS,
+            weights,
             Mode.M8W4.code,
             Mux(long, Mode.M8M8.code, Mode.M8M4.code),
         )
@@ -179,6 +198,8 @@ class SumFeeder(wiring.Component):
                 o.p.address.operands.eq(Mux(low, low_row, gemm.operands + place)),
                 o.p.address.facts.eq(gemm.metadata + place),
             ]
+            if row_groups > 1:
+                m.d.sync += o.p.shared.eq(shared)
         row = self.read_data
         octets = row.exponents.as_value()
         m.d.comb += [
@@ -218,9 +239,11 @@ class ResultWriter(wiring.Component):
     """Columns of results, gathered to rows of the fp16 memory.
 
     With ``maxima`` every column also goes to the scalar register of its token tile: minus infinity
-    where a row does not see the column.
+    where a row does not see the column. Of a shared gemm a column has results of a tile of every
+    row group: they go to rows of their own, in the banks of equal number within their row groups.
 
-    Timing: takes a column a cycle; a row is written in the cycle in which its last column arrives.
+    Timing: takes a column a cycle; a row is written in the cycle in which its last column arrives,
+    those of further row groups in the cycles after it.
     """
 
     def __init__(self, params: HarmoniaParams):
@@ -245,33 +268,50 @@ class ResultWriter(wiring.Component):
         gathered = Signal(data.ArrayLayout((p.word_values - 1) * FP16.bits, p.rows))
         takes = wire(m, "takes", i.valid & i.ready)
         tile_ends = wire(m, "tile_ends", takes & i.p.last)
-        tiles = _Tiles(m, "results", gemm, self.start, tile_ends)
+        tiles = _Tiles(m, "results", gemm, self.start, tile_ends, p.row_groups)
         m.d.comb += [
             i.ready.eq(1),
             self.write.enable.eq(takes & (column == p.word_values - 1)),
             self.write.address.eq(row),
         ]
-        for r in range(p.rows):
-            word = Cat(gathered[r], i.p.values[r])
+        words = [Cat(gathered[r], i.p.values[r]) for r in range(p.rows)]
+        for r, word in enumerate(words):
             m.d.comb += self.write.data[r].eq(word)
             with m.If(takes):
                 m.d.sync += gathered[r].eq(word[FP16.bits :])
         self._maxima(m, takes, tiles)
+        full, tile_words, beyond = self.write.enable, p.tile_words, None
+        if p.row_groups > 1:
+            shared = wire(m, "shared", gemm.operand == Operand.SHARED)
+            full = wire(m, "full", takes & (column == p.word_values - 1))
+            left = self._row_groups(m, shared, full, row, words)
+            tile_words = Mux(shared, p.row_groups * p.tile_words, p.tile_words)
+            beyond = Mux(shared, (p.row_groups - 1) * p.tile_words, 0)
+            ending = Signal()  # the last words are left
         # A token tile's rows follow those of the one before it.
         stride = wire(m, "stride", gemm.tiles * p.tile_words)
         next_row = wire(m, "next_row", (row + 1)[:ROW_FIELD])
         with m.If(takes):
             m.d.sync += column.eq(column + 1)
-        with m.If(self.write.enable):
+        with m.If(full):
             m.d.sync += row.eq(next_row)
         with m.If(tile_ends):
-            down = Mux(tiles.last_token_tile, tile_row + p.tile_words, first_row + stride)
-            new_row = wire(m, "new_row", Mux(gemm.row_major, next_row, down)[:ROW_FIELD])
+            down = Mux(tiles.last_token_tile, tile_row + tile_words, first_row + stride)
+            following = next_row if beyond is None else next_row + beyond
+            new_row = wire(m, "new_row", Mux(gemm.row_major, following, down)[:ROW_FIELD])
             m.d.sync += [row.eq(new_row), first_row.eq(new_row)]
             with m.If(tiles.last_token_tile):
                 m.d.sync += tile_row.eq(new_row)
-            with m.If(tiles.last):
+            if beyond is None:
+                ends = tiles.last
+            else:
+                ends = tiles.last & ~shared
+                m.d.sync += ending.eq(tiles.last & shared)
+            with m.If(ends):
                 m.d.sync += self.busy.eq(0)
+        if beyond is not None:
+            with m.If(ending & (left == 1)):
+                m.d.sync += [self.busy.eq(0), ending.eq(0)]
         with m.If(self.start):
             m.d.sync += [
                 self.busy.eq(1),
@@ -279,6 +319,38 @@ class ResultWriter(wiring.Component):
                 *(r.eq(gemm.destination) for r in (row, first_row, tile_row)),
             ]
         return m
+
+    def _row_groups(
+        self, m: Module, shared: Value, full: Value, row: Value, words: list[Value]
+    ) -> Value:
+        """Write the words of a shared gemm, a row group a cycle; how many are left to be written.
+
+        They go to all banks with the number that they have within their row group.
+        """
+        p, write = self.params, self.write
+        left = Signal(range(p.row_groups))
+        held = Signal(data.ArrayLayout(len(words[0]), p.rows - p.group_rows))
+        held_row = Signal(ROW_FIELD)
+        with m.If(full & shared):
+            m.d.sync += [
+                left.eq(p.row_groups - 1),
+                held.eq(Cat(words[p.group_rows :])),
+                held_row.eq(row + p.tile_words),
+            ]
+        with m.Elif(left != 0):
+            m.d.sync += [
+                left.eq(left - 1),
+                held.eq(held.as_value() >> p.group_rows * len(words[0])),
+                held_row.eq(held_row + p.tile_words),
+            ]
+        with m.If(shared):
+            for bank in range(p.group_rows, p.rows):
+                m.d.comb += write.data[bank].eq(words[bank % p.group_rows])
+        with m.If(left != 0):
+            m.d.comb += [write.enable.eq(1), write.address.eq(held_row)]
+            for bank in range(p.rows):
+                m.d.comb += write.data[bank].eq(held[bank % p.group_rows])
+        return left
 
     def _maxima(self, m: Module, takes: Value, tiles: _Tiles) -> None:
         """Feed those results of a column that count to the maxima of the rows."""

@@ -1,5 +1,6 @@
 """Operand memories of the array's columns: weights, keys or values, and the array around them."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
@@ -11,6 +12,7 @@ from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import OPERAND_BITS, Mode
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
 from tilewright.golden.params.machine import EXPONENT_BYTE
+from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.harmonia.array import HarmoniaArray
 from tilewright.hw.machine.banks import BeatWritePort, WaySram
 from tilewright.hw.machine.regions import connect_readers, connect_writers
@@ -51,6 +53,8 @@ def sums_layout(params: HarmoniaParams) -> data.StructLayout:
     """A sum as ``HarmoniaArrayParams`` has it, with two addresses."""
     _, sums = params.array.inputs
     members = {name: field.shape for name, field in payload_layout(sums)}
+    if params.row_groups > 1:
+        members["shared"] = 1  # every row group takes a row of its own, from that of the address on
     return data.StructLayout(members | {"address": operand_address(params)})
 
 
@@ -79,7 +83,8 @@ class OperandColumn(wiring.Component):
 
     ``read_data`` is valid the cycle after ``read_enable``, ``stored`` after ``store_enable``.
     ``operands`` is ``read_data`` as the elements take it: signs and magnitudes, also for
-    ``integers``, 4 bits in two's complement.
+    ``integers``, 4 bits in two's complement. With row groups it is an array, of one for each: all
+    take the same row, or each one of its own where ``shared``.
     """
 
     def __init__(self, params: HarmoniaParams):
@@ -89,21 +94,33 @@ class OperandColumn(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
-        for name, _ in column_word(p):
-            self._regions(m, name)
-        word, given = self.read_data, self.operands
+        rows = {name: self._regions(m, name) for name, _ in column_word(p)}
+        word = self.read_data
+        if p.row_groups == 1:
+            self._give(m, self.operands, word.operands, word.scale)
+            return m
+        for k, given in enumerate(self.operands):
+            own = (
+                wire(m, f"own_{name}_{k}", Mux(self.shared, rows[name][k], word[name]))
+                for name in ("operands", "scale")
+            )
+            self._give(m, given, *own)
+        return m
+
+    def _give(self, m: Module, given: data.View, operands: Value, scale: Value) -> None:
+        """Operands of a group as elements take them."""
+        word = self.read_data
         for lane in range(self.params.group):
-            value = word.operands.word_select(lane, OPERAND_BITS)
+            value = operands.word_select(lane, OPERAND_BITS)
             negative = value[-1]
             m.d.comb += [
                 given.b_signs[lane].eq(Mux(self.integers, negative, word.signs[lane])),
                 given.b[lane].eq(Mux(self.integers & negative, -value, value)),
             ]
-        m.d.comb += [given.b_exponent.eq(word.exponent), given.scale.eq(word.scale)]
-        return m
+        m.d.comb += [given.b_exponent.eq(word.exponent), given.scale.eq(scale)]
 
-    def _regions(self, m: Module, name: str) -> None:
-        """The regions of one memory."""
+    def _regions(self, m: Module, name: str) -> data.View | None:
+        """The regions of one memory; with row groups, the rows of all that a sum reads."""
         p, memory, width = self.params, MEMORIES[name], column_word(self.params)[name].width
         ways, size = p.ways(memory), p.region_rows(memory)
         slot_bits = (ways - 1).bit_length()
@@ -111,7 +128,7 @@ class OperandColumn(wiring.Component):
         row, load = self.write_row[own], getattr(self, f"load_{name}")
         reads, writes = [], []
         for k, depth in enumerate(p.region_depths(memory)):
-            m.submodules[f"{name}{k}"] = region = WaySram(depth, width, ways)
+            m.submodules[f"{name}{k}"] = region = WaySram(depth, width, ways, p.row_groups)
             reads.append(
                 SimpleNamespace(
                     enable=region.read_enable, address=region.read_address, data=region.read_data
@@ -138,12 +155,29 @@ class OperandColumn(wiring.Component):
                 data=self.write_data[name].replicate(ways),
             ),
         ]
+        found = self._together(m, name, readers) if p.row_groups > 1 else None
         connect_readers(m, name, size, reads, readers)
         connect_writers(m, size // ways, writes, writers)
+        return found
+
+    def _together(self, m: Module, name: str, readers: list[SimpleNamespace]) -> data.View:
+        """Readers that take one of several rows read together; all that the first reads."""
+        count, found = self.params.row_groups, []
+        for j, reader in enumerate(readers):
+            rows = Signal(data.ArrayLayout(len(reader.data), count), name=f"{name}_rows{j}")
+            place = Signal(range(count), name=f"{name}_place{j}")
+            with m.If(reader.enable):
+                m.d.sync += place.eq(reader.address[: len(place)])
+            m.d.comb += reader.data.eq(rows[place])
+            reader.data = rows.as_value()
+            found.append(rows)
+        return found[0]
 
 
 def column_signature(params: HarmoniaParams) -> wiring.Signature:
     word = column_word(params)
+    operands = Out(payload_layout(Port("operands", params.array.operand_fields)))
+    more = {"shared": In(1)} if params.row_groups > 1 else {}
     return wiring.Signature(
         {
             "write_enable": In(data.StructLayout({name: 1 for name, _ in word})),
@@ -162,7 +196,8 @@ def column_signature(params: HarmoniaParams) -> wiring.Signature:
             "store_row": In(operand_address(params)),
             "stored": Out(word),
             "integers": In(1),
-            "operands": Out(payload_layout(Port("operands", params.array.operand_fields))),
+            "operands": operands.array(params.row_groups) if more else operands,
+            **more,
         }
     )
 
@@ -207,7 +242,8 @@ class OperandArray(HarmoniaArray):
         for c in range(p.columns):
             m.submodules[f"operands_{c}"] = column = Shared(
                 f"harmonia_column_{p.operand_rows}x{p.group}_{p.regions}_regions"
-                f"_{p.ways(Memory.OPERANDS)}_ways",
+                f"_{p.ways(Memory.OPERANDS)}_ways"
+                + (f"_{p.row_groups}_row_groups" if p.row_groups > 1 else ""),
                 column_signature(p),
                 lambda: OperandColumn(p),
             )
@@ -241,9 +277,12 @@ class OperandArray(HarmoniaArray):
         return memories
 
     def _column(
-        self, m: Module, c: int, valid: Value, beat: data.View, operand_bits: Value
+        self, m: Module, c: int, valid: Value, beat: data.View, operand_bits: Sequence[Value]
     ) -> tuple:
         """The sums' operands are the column's words as signs and magnitudes."""
-        column = self._held[c]
+        column, given = self._held[c], [self._held[c].operands]
         m.d.comb += column.integers.eq(beat.mode == Mode.M8W4.code)
-        return super()._column(m, c, valid, beat, column.operands.as_value())
+        if self.system.row_groups > 1:
+            m.d.comb += column.shared.eq(beat.shared)
+            given = list(column.operands)
+        return super()._column(m, c, valid, beat, [x.as_value() for x in given])

@@ -96,12 +96,13 @@ def write_load(
 class WaySram(wiring.Component):
     """``depth`` words of ``width`` bits, of which ``ways`` can be written at once.
 
-    ``read_data`` is the word at ``read_address`` one cycle after ``read_enable``, and stays.
+    ``read_data`` is the word at ``read_address`` one cycle after ``read_enable``, and stays; where
+    ``together`` is not 1, those of so many addresses, from a multiple of it on, that it is among.
     """
 
-    def __init__(self, depth: int, width: int, ways: int):
-        self.depth, self.width, self.ways = depth, width, ways
-        super().__init__(bank_signature(depth, width, ways))
+    def __init__(self, depth: int, width: int, ways: int, together: int = 1):
+        self.depth, self.width, self.ways, self.together = depth, width, ways, together
+        super().__init__(bank_signature(depth, width, ways, together))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -119,8 +120,10 @@ class WaySram(wiring.Component):
             memory.write_data.eq(self.write_data),
             memory.read_enable.eq(self.read_enable),
             memory.read_address.eq(self.read_address >> slot_bits),
-            self.read_data.eq(memory.read_data.word_select(slot, self.width)),
         ]
+        chosen, width = slot[(self.together - 1).bit_length() :], self.together * self.width
+        data = memory.read_data
+        m.d.comb += self.read_data.eq(data.word_select(chosen, width) if len(chosen) else data)
         return m
 
 
@@ -146,7 +149,7 @@ def words_of(depth: int, ways: int) -> int:
     return -(-depth // ways)
 
 
-def bank_signature(depth: int, word: int, ways: int = 1) -> wiring.Signature:
+def bank_signature(depth: int, word: int, ways: int = 1, together: int = 1) -> wiring.Signature:
     """The ports of an ``Sram`` of which ``ways`` words are written at once, where enabled."""
     return wiring.Signature(
         {
@@ -155,6 +158,6 @@ def bank_signature(depth: int, word: int, ways: int = 1) -> wiring.Signature:
             "write_data": In(ways * word),
             "read_enable": In(1),
             "read_address": In(range(depth)),
-            "read_data": Out(word),
+            "read_data": Out(together * word),
         }
     )

@@ -206,6 +206,35 @@ def test_product_is_a_linear_layer_of_ragged_sizes(params, dataflow, keep):
     assert len(parts) == -(-tokens // params.rows) * -(-outputs // params.columns)
 
 
+@pytest.mark.parametrize("preset", ["decode", "small_decode"])
+def test_a_shared_gemm_is_a_linear_layer_of_few_tokens(preset):
+    """Tokens in all banks of equal number within a row group, where each finds all outputs."""
+    params, rng = HarmoniaParams.preset(preset), np.random.default_rng(9)
+    groups, tiles, tokens = 3, 2 * params.row_groups, params.group_rows
+    inputs, outputs = groups * params.group, tiles * params.columns
+    x = with_outliers(rng, tokens, inputs)
+    weights = random_weights(params, rng, outputs, inputs)
+    b = Builder(params)
+    contents = (
+        *weight_rows(params, weights),
+        *activation_rows(params, np.tile(x, (params.row_groups, 1))),
+    )
+    memories = Memory.OPERANDS, Memory.SCALES, Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS
+    for memory, rows in zip(memories, contents, strict=True):
+        b.load(memory, 0, len(rows), b.place(memory, rows))
+    b.write(
+        f"gemm shared, source=0, operands=0, metadata=0, destination=0, groups={groups}, tiles={tiles}"
+    )
+    b.halt()
+    machine = Machine(params, b.memory)
+    assert machine.run(b.program).error is Error.NONE
+    found = halves_values(
+        params, machine.memories[Memory.FP16][: outputs // params.word_values], outputs
+    )
+    want = linear(params.numerics, bfp.encode(params.numerics.activation, x), weights)
+    assert np.array_equal(found, np.tile(want, (params.row_groups, 1)))
+
+
 @PRESETS
 @pytest.mark.parametrize("shape", [(3, 4, 5), (1, 8, 2), (4, 4, 1), (2, 4, 2)])
 @pytest.mark.parametrize("keep", [1, 2, 8])

@@ -95,7 +95,7 @@ class Lines:
     def chunk_rows(self, matrix: Matrix, outputs: int) -> tuple[int, int]:
         """Rows of weights and of scales for a number of outputs."""
         m = self.machine
-        tiles = -(-outputs // m.params.columns)
+        tiles = m.weight_tiles(outputs)
         return tiles * m.tile_weight_rows(matrix.groups), tiles * matrix.groups
 
     def matrix_lines(self, matrix: Matrix, parts: int | None = None) -> int:

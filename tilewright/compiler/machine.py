@@ -92,6 +92,10 @@ class Machine(ABC):
     def tile_weight_rows(self, groups: int) -> int:
         """Rows of the weights' memory that a tile of columns takes."""
 
+    def weight_tiles(self, outputs: int) -> int:
+        """Tiles of columns that the weights of some outputs take."""
+        return -(-outputs // self.params.columns)
+
     def words(self, elements: int) -> int:
         """Rows that hold a number of elements."""
         return -(-elements // self.row_values)

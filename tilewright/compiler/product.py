@@ -280,7 +280,8 @@ def _matrix(machine: Machine, inputs: int, outputs: int, parts: int) -> Matrix:
         machine.output_unit,
         machine.params.columns,
     )
-    if machine.fp16_rows(columns) * (unit // columns) == machine.fp16_rows(unit):
+    whole = machine.fp16_rows(columns) * (unit // columns) == machine.fp16_rows(unit)
+    if whole and machine.weight_tiles(columns) == 1:
         unit = columns  # results of a tile of columns fill whole rows
     rows = machine.tile_weight_rows(groups) * (unit // columns)
     require(

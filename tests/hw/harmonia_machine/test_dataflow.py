@@ -6,7 +6,14 @@ import random
 import pytest
 
 from tests.support.clocked import run
-from tilewright.golden.harmonia_machine.isa import Instruction, Settings, check, decode, expand
+from tilewright.golden.harmonia_machine.isa import (
+    CACHED,
+    Instruction,
+    Settings,
+    check,
+    decode,
+    expand,
+)
 from tilewright.golden.params.harmonia import Mode
 from tilewright.golden.params.harmonia_machine import (
     INSTRUCTION_FIELDS,
@@ -84,15 +91,19 @@ def sums_of(params, dataflow, tokens, x):
     """Mode, first, last, rows of activations, operands and metadata of every sum, in order."""
     p, operand = params, Operand(x["operand"])
     tiles, token_tiles, groups = x["tiles"], x["token_tiles"], x["groups"]
-    pairs = [(t, q) for t in range(tiles) for q in range(token_tiles)]
+    each = p.row_groups if operand is Operand.SHARED else 1
+    pairs = [(t, q) for t in range(0, tiles, each) for q in range(token_tiles)]
     if dataflow is Dataflow.ROW_MAJOR:
         pairs.sort(key=lambda pair: pair[1])
     for tile, token_tile in pairs:
         of_tile = []
         for group in range(groups):
             place = group * tiles + tile if operand is Operand.VALUES else tile * groups + group
+            if operand not in CACHED:
+                block, within = divmod(tile, p.row_groups)
+                place = (block * groups + group) * p.row_groups + within
             mode, rows = Mode.M8W4, [x["operands"] + place]
-            if operand is not Operand.WEIGHTS:
+            if operand in CACHED:
                 by_tile = operand is Operand.KEYS
                 unit, across, within = (tile, groups, group) if by_tile else (group, tiles, tile)
                 mode = Mode.M8M4
@@ -100,9 +111,10 @@ def sums_of(params, dataflow, tokens, x):
                     mode = Mode.M8M8
                     rows.append(x["low_halves"] + p.low_slot(operand, unit) * across + within)
             source = x["source"] + token_tile * groups + group
-            of_tile += [(mode.code, source, row, x["metadata"] + place) for row in rows]
-        for k, (mode, *rows) in enumerate(of_tile):
-            yield (mode, k == 0, k == len(of_tile) - 1, *rows)
+            fact = x["metadata"] + place
+            of_tile += [(mode.code, each > 1, source, row, fact) for row in rows]
+        for k, (mode, shared, *rows) in enumerate(of_tile):
+            yield (mode, k == 0, k == len(of_tile) - 1, shared, *rows)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -117,6 +129,8 @@ def test_sums_come_in_the_order_of_the_dataflow(preset):
         rows = {
             name: rng.randint(0, 40) for name in ("source", "operands", "low_halves", "metadata")
         }
+        if operand is Operand.SHARED:
+            sizes["tiles"] = params.whole_tiles(sizes["tiles"])
         x = random_fields(rng, Opcode.GEMM, operand=int(operand), **sizes, **rows)
         for name, value in (x | {"tokens": tokens, "row_major": int(dataflow)}).items():
             if not name.endswith(INDEX_SUFFIX):  # added to the addresses before this unit
@@ -133,6 +147,7 @@ def test_sums_come_in_the_order_of_the_dataflow(preset):
                 taken = ctx.get(o.valid) and ctx.get(o.ready)
                 got = (
                     *(ctx.get(o.p[name]) for name in ("mode", "first", "last")),
+                    bool(params.row_groups > 1 and ctx.get(o.p.shared)),
                     source,
                     *(ctx.get(o.p.address[name]) for name in ("operands", "facts")),
                 )
@@ -146,7 +161,7 @@ def test_sums_come_in_the_order_of_the_dataflow(preset):
 
     async def bench(ctx):
         for dataflow in Dataflow:
-            for operand in Operand:
+            for operand in params.operands:
                 for _ in range(2):
                     await gemm(ctx, dataflow, operand)
 

@@ -15,6 +15,7 @@ from tilewright.compiler.harmonia.machine import CACHED, Cached, HarmoniaMachine
 from tilewright.compiler.lowering import CACHE_INDEX, Chunk, Held, Lowering, Scalar, Tensor, Vectors
 from tilewright.compiler.rows import Place, Rows
 from tilewright.compiler.sizes import Matrix, Token
+from tilewright.golden.harmonia_machine.isa import CACHED as CACHED_OPERANDS
 from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of
 from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand
 from tilewright.golden.params.vector import Operation
@@ -64,6 +65,7 @@ class HarmoniaLowering(Lowering):
         super().__init__(*args)
         p = self.machine.params
         self.all_lanes = (1 << p.rows) - 1
+        self.shared = False  # whether all banks hold the same token, and row groups share it out
         self.lanes, self.tokens, self.limit = self.all_lanes, 0, 0
         self._turn = 0
         self.seen = dict(self.step.seen)
@@ -85,15 +87,21 @@ class HarmoniaLowering(Lowering):
             case Opcode.LOAD if x["memory"] != Memory.FP16:
                 return ()
             case Opcode.GEMM:
-                tokens = None if x["operand"] == Operand.WEIGHTS else self.tokens
+                tokens = self.tokens if x["operand"] in CACHED_OPERANDS else None
                 return self.lanes, tokens, None, self.limit if x["maxima"] else None
         return self.lanes, None, None, None
 
     def banks(self, tile: int) -> int:
-        """The lanes of a tile's tokens."""
+        """The lanes of a tile's tokens; a token that is alone is in all banks."""
+        if self.shared:
+            return self.all_lanes
         return sum(1 << bank for bank in self.tiles[tile])
 
     # Moves.
+
+    def enter(self, embeddings: Sequence[tuple[int, int]]) -> None:
+        self.shared = self.machine.params.row_groups > 1 and self.step.kind == "token"
+        super().enter(embeddings)
 
     def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
         self.load_tile(into, line, index)
@@ -162,7 +170,9 @@ class HarmoniaLowering(Lowering):
     ) -> None:
         columns = tiles_of(self.machine.params, into.elements)
         sizes = {"groups": matrix.groups, "tiles": columns, "token_tiles": tiles}
-        self._gemm(Operand.WEIGHTS, acts, chunk[0].first, into, **sizes)
+        shared = self.shared and columns % self.machine.params.row_groups == 0
+        operand = Operand.SHARED if shared else Operand.WEIGHTS
+        self._gemm(operand, acts, chunk[0].first, into, **sizes)
 
     def _gemm(
         self, operand: Operand, acts: Place, operands: int, into: Tensor, **fields: int

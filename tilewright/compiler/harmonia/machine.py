@@ -2,7 +2,9 @@
 share."""
 
 from dataclasses import asdict
+from fractions import Fraction
 from functools import cached_property
+from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,11 +74,15 @@ class HarmoniaMachine(Machine):
         )
         super().__init__(params, part)
         self.part = part
-        self.row_values, self.output_unit = params.word_values, params.group
+        self.row_values = params.word_values
         # A tile of keys is a step: what is old and what is recent is the same for all of it.
-        self.chunk_unit = self.step_unit = self.step_tokens = params.columns
+        self.step_unit = self.step_tokens = params.columns
+        self.chunk_unit = params.row_groups * params.columns
+        self.output_unit = lcm(params.group, self.chunk_unit)
         self.part_rows = params.region_rows(Memory.OPERANDS)
-        self.most_part_rows = params.operand_rows // 2
+        # With row groups a chunk is a tile of each at least, all of which the array reads at once.
+        share = Fraction(1, 2) if params.row_groups == 1 else Fraction(3, 4)
+        self.most_part_rows = int(share * params.operand_rows)
         self.packed, self._tile_words = params.rows, params.tile_words
         self.defaults = ((1 << params.rows) - 1, 0, int(Dataflow.COLUMN_MAJOR), 0)
 
@@ -84,6 +90,9 @@ class HarmoniaMachine(Machine):
 
     def fp16_rows(self, elements: int) -> int:
         return -(-elements // self.step_unit) * self._tile_words
+
+    def weight_tiles(self, outputs: int) -> int:
+        return self.params.whole_tiles(super().weight_tiles(outputs))
 
     def tile_weight_rows(self, groups: int) -> int:
         return groups
@@ -222,7 +231,7 @@ class HarmoniaMachine(Machine):
         if x.opcode is not Opcode.GEMM:
             return ()
         _, tokens, flow, _ = item.needs or self.defaults
-        cached = x["operand"] != Operand.WEIGHTS  # units of 8 bits are summed twice
+        cached = x["operand"] in isa.CACHED  # units of 8 bits are summed twice
         return cached and tokens, self.defaults[2] if flow is None else flow
 
     def settings_of(self, item: Item) -> Settings:
@@ -247,7 +256,9 @@ class HarmoniaMachine(Machine):
         if x.opcode is not Opcode.GEMM:
             return None
         count, operand = x["groups"] * x["tiles"], Operand(x["operand"])
-        if operand is not Operand.WEIGHTS:
+        if operand is Operand.SHARED:
+            count //= p.row_groups
+        if operand in isa.CACHED:
             keys = operand is Operand.KEYS
             units, across = (x["tiles"], x["groups"]) if keys else (x["groups"], x["tiles"])
             tokens = item.needs[1] or 0

@@ -57,22 +57,36 @@ learn of too many channels     | address | learn source=0, elements={p.channels 
 clear of nothing               | size    | clear low_halves=0, rows=0
 clear beyond the operands      | address | clear low_halves={operands - 1}, rows=2
 clear of a part that is none   | operand | clear low_halves=0, rows=1, part={p.parts}
-tiled gemm that keeps nothing  | size    | {_tiled_gemm(keep=0)}
-tiled gemm without groups      | size    | {_tiled_gemm(groups=0)}
 add beyond a                   | address | add r0, r{halves}, #1, elements=1
 add beyond b                   | address | add r0, r0, r{halves - 1}, elements=5
 add beyond its result          | address | add r{halves}, r0, #1, elements=1
 bad line while all units work  | bus     | {_move("operands", 0, 64, line=bad)} / \
 exponential r{halves // 2}, r{halves // 2}, elements=64 / \
 {_convert("activations", source=halves - 16, elements=64)} / \
-{_gemm("weights", source=last, operands=operands - 1, metadata=1024)} / \
+{_gemm("weights", source=last, operands=operands - p.row_groups, metadata=1024)} / \
 {_move("fp16", halves // 2, 4, "store", line=20)}
+"""
+    if p.row_groups > 1:
+        table += f"""
+tiled gemm with row groups     | opcode  | {_tiled_gemm()}
+shared gemm with maxima        | operand | {_gemm("shared", tiles=p.row_groups, maxima=1)}
+shared gemm of part of a block | size    | {_gemm("shared", tiles=p.row_groups + 1)}
+shared gemm between blocks     | address | {_gemm("shared", tiles=p.row_groups, operands=1)}
+shared gemm of scales between blocks | address | {_gemm("shared", tiles=p.row_groups, metadata=1)}
+gemm beyond the last block     | address | {_gemm("weights", operands=operands - 1)}
+"""
+    else:
+        table += f"""
+tiled gemm that keeps nothing  | size    | {_tiled_gemm(keep=0)}
+tiled gemm without groups      | size    | {_tiled_gemm(groups=0)}
 tiled gemm from bad lines      | bus     | {_tiled_gemm(source=LINES)}
 """
-    if groups > operands:
+    if groups > operands and p.row_groups == 1:
         table += f"tiled gemm of too many groups | address | {_tiled_gemm(groups=groups)}\n"
     (gemm,), (convert,) = assemble(_gemm("keys")), assemble(_convert("keys"))
-    changed = {"operand 3": (gemm, "operand", 3), "conversion 3": (convert, "conversion", 3)}
+    changed = {"conversion 3": (convert, "conversion", 3)}
+    if p.row_groups == 1:
+        changed["operand 3"] = (gemm, "operand", 3)
     return stopping_programs(params, table, changed, "configure lanes=1")
 
 
@@ -101,9 +115,10 @@ def last_rows(params: HarmoniaParams) -> list[Instruction]:
     loads = [_move(name, row, 1) for _, name, row in ends]
     stores = [_move(n, row, 1, "store", 32 + 4 * m) for m, n, row in ends if m.stores]
     last = {"metadata": operands, "source": activations - 1, "operands": operands}
+    block = dict.fromkeys(("operands", "metadata"), operands + 1 - p.row_groups)
     text = f"""
 wait
-{_gemm("weights", destination=halves - p.tile_words, **last)}
+{_gemm("weights", destination=halves - p.tile_words, **last | block)}
 {_gemm("keys", low_halves=keys, **last)}
 {_gemm("values", low_halves=values, **last)}
 {_convert("activations", source=halves - 1, destination=activations - 1)}

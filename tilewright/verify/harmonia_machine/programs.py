@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.sizes import Matrix
 from tilewright.golden.harmonia_machine import layout
-from tilewright.golden.harmonia_machine.isa import Instruction
+from tilewright.golden.harmonia_machine.isa import CACHED, Instruction
 from tilewright.golden.machine.instruction import ONE
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
@@ -122,22 +122,28 @@ class Writer:
     ) -> None:
         """On these parts of the memories."""
         p, choose = self.params, self.choose
-        operand = choose.choice(list(Operand))
+        operand = choose.choice(p.operands)
         groups, tiles, token_tiles = (choose.randint(1, 4) for _ in range(3))
+        if operand is Operand.SHARED:
+            tiles = p.whole_tiles(tiles)
+        taken = (tiles if operand in CACHED else p.whole_tiles(tiles)) * groups
         low_halves = 0
-        if operand is not Operand.WEIGHTS:
+        if operand in CACHED:
             self._configure()
             across = groups if operand is Operand.KEYS else tiles
             low_halves = self.row(Memory.OPERANDS, p.low_slots(operand) * across, operands)
+        block = -p.row_groups if operand is Operand.SHARED else -1
         places = {
             "source": self.row(Memory.MANTISSAS, token_tiles * groups, source),
-            "operands": self.row(Memory.OPERANDS, tiles * groups, operands),
+            "operands": self.row(Memory.OPERANDS, taken, operands) & block,
             "low_halves": low_halves,
-            "metadata": self.row(Memory.OPERAND_SIGNS, tiles * groups, operands),
+            "metadata": self.row(Memory.OPERAND_SIGNS, taken, operands) & block,
             "destination": self.row(Memory.FP16, token_tiles * tiles * p.tile_words, results),
         }
         sizes = {"groups": groups, "tiles": tiles, "token_tiles": token_tiles}
         kept = choose.choice((None, choose.randrange(SCALARS)))
+        if operand is Operand.SHARED:
+            kept = None
         maxima = {"maxima": kept is not None, "register": kept or 0}
         self.b.emit(Opcode.GEMM, operand=operand, **places, **sizes, **maxima)
 
@@ -254,6 +260,8 @@ class Writer:
         self.b.emit(Opcode.CLEAR, low_halves=row, rows=rows, part=part)
 
     def _product(self) -> None:
+        if self.params.row_groups > 1:
+            return  # there is none
         p, choose, rng = self.params, self.choose, self.rng
         tokens, inputs, outputs = (
             choose.randint(1, 3 * size) for size in (p.rows, p.group, p.columns)
@@ -334,18 +342,18 @@ def _conversions(b: Builder, writer: Writer, groups: int) -> None:
 
 def _products(b: Builder, writer: Writer, groups: int) -> None:
     p = b.params
-    for operand in Operand:
-        low_halves, tiles = 0, 2
-        if operand is not Operand.WEIGHTS:
+    for operand in p.operands:
+        low_halves, tiles = 0, p.whole_tiles(2)
+        if operand in CACHED:
             across = groups if operand is Operand.KEYS else tiles
             low_halves = writer.row(Memory.OPERANDS, p.low_slots(operand) * across)
         b.emit(
             Opcode.GEMM,
             operand=operand,
             source=writer.row(Memory.MANTISSAS, groups),
-            operands=writer.row(Memory.OPERANDS, tiles * groups),
+            operands=writer.row(Memory.OPERANDS, tiles * groups) & -p.row_groups,
             low_halves=low_halves,
-            metadata=writer.row(Memory.OPERAND_SIGNS, tiles * groups),
+            metadata=writer.row(Memory.OPERAND_SIGNS, tiles * groups) & -p.row_groups,
             destination=writer.row(Memory.FP16, tiles * p.tile_words),
             groups=groups,
             tiles=tiles,
