@@ -75,6 +75,7 @@ class Accelerator:
     name: str
     rows: int
     columns: int
+    row_groups: int = 1  # that take other outputs where there is one token
     group: int
     start: Callable[[int], float]  # cycles of an instruction (a row of tiles) besides its tiles
     drain: int  # cycles in which a tile's outputs leave, while the next tile is computed
@@ -150,7 +151,8 @@ def _linear(machine: Accelerator, gemm: Gemm) -> GemmTime:
     groups = ceil(gemm.inner / machine.group)
     lines, across = ceil(gemm.rows / machine.rows), ceil(gemm.outer / machine.columns)
     tiles = lines * across
-    compute = tiles * max(groups * machine.cycles(length), machine.drain)
+    shared = machine.row_groups if gemm.rows == 1 else 1  # tiles of a token at once
+    compute = lines * ceil(across / shared) * max(groups * machine.cycles(length), machine.drain)
     compute += lines * machine.start(length)
     shape = TiledShape(
         rows=gemm.rows,
@@ -385,6 +387,7 @@ def harmonia(params: HarmoniaParams = PAPER_HARMONIA) -> Accelerator:
         name="harmonia",
         rows=params.rows,
         columns=params.columns,
+        row_groups=params.row_groups,
         group=params.group,
         start=lambda length: _harmonia_start(params),
         drain=params.columns,  # a column a cycle: tilewright.golden.harmonia.array

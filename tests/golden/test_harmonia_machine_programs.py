@@ -37,6 +37,7 @@ from tilewright.golden.params.harmonia_machine import (
     HarmoniaParams,
     Memory,
     Opcode,
+    Operand,
 )
 from tilewright.golden.params.machine import Error, UnitOfWork
 from tilewright.golden.weights import quantise
@@ -222,9 +223,8 @@ def test_a_shared_gemm_is_a_linear_layer_of_few_tokens(preset):
     memories = Memory.OPERANDS, Memory.SCALES, Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS
     for memory, rows in zip(memories, contents, strict=True):
         b.load(memory, 0, len(rows), b.place(memory, rows))
-    b.write(
-        f"gemm shared, source=0, operands=0, metadata=0, destination=0, groups={groups}, tiles={tiles}"
-    )
+    zeros = dict.fromkeys(("source", "operands", "metadata", "destination"), 0)
+    b.emit(Opcode.GEMM, operand=int(Operand.SHARED), **zeros, groups=groups, tiles=tiles)
     b.halt()
     machine = Machine(params, b.memory)
     assert machine.run(b.program).error is Error.NONE

@@ -56,6 +56,8 @@ def test_units_have_low_halves_as_long_as_a_token_has_eight_bits(preset, operand
             {"rows": 32, "columns": 64, "group": 64, "initial": 64},
             "rows must be at most 16, not 32",
         ),
+        ({"row_groups": 3}, "row_groups must be 1, 2 or 4, at most 4, not 3"),
+        ({"row_groups": 4, "line_bytes": 64}, "row_groups must be 1, 2 or 4, at most 2, not 4"),
         ({"columns": 4}, "columns must be at least 8, the rows and a word, not 4"),
         ({"rows": 2, "columns": 2}, "columns must be at least 4, the rows and a word, not 2"),
         ({"group": 8, "initial": 8, "local": 8}, "group must be at least 16, not 8"),

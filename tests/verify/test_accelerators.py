@@ -211,6 +211,13 @@ def test_preset_for_fpgas(name):
 
 
 @pytest.mark.full
+def test_row_groups():
+    """Every bench of the published machine, with weights in blocks and shared gemms."""
+    result = run_passing("harmonia:small_decode", cases=300)
+    assert names_of(result) == TESTS | OWN_TESTS["harmonia"]
+
+
+@pytest.mark.full
 @MACHINES
 @pytest.mark.parametrize("seed", [2, 3])
 def test_many_programs(name, seed):

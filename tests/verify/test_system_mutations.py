@@ -55,8 +55,8 @@ activations that do not pass again: harmonia_machine.dataflow:SumFeeder random_p
 - Mux(tiles.last_token_tile, gemm.source, next_source)
 + next_source
 results of the next token tile last: harmonia_machine.dataflow:ResultWriter random_programs
-- Mux(gemm.row_major, next_row, down)
-+ Mux(gemm.row_major, next_row, next_row)
+- Mux(gemm.row_major, following, down)
++ Mux(gemm.row_major, following, following)
 weights without their sign: harmonia_machine.operands:OperandColumn random_programs
 - Mux(self.integers, negative, word.signs[lane])
 + word.signs[lane]
@@ -91,6 +91,20 @@ regions that two units have at a time: harmonia_machine.controller:Controller ra
 - return Cat(*regions, scalars)
 + return Cat(Mux(opcode == 0, 1, 0), scalars)
 """,
+    "harmonia:small_decode": """
+weights of the first row group for all: harmonia_machine.operands:OperandColumn random_programs
+- Mux(self.shared, rows[name][k], word[name])
++ word[name]
+results of another row group's token: harmonia_machine.dataflow:ResultWriter random_programs
+- held[bank % p.group_rows]
++ held[bank // p.row_groups % p.group_rows]
+an end before the last row: harmonia_machine.dataflow:ResultWriter random_programs
+- ending.eq(tiles.last & shared)
++ ending.eq(tiles.last)
+a block of tiles that begins too early: harmonia_machine.dataflow:SumFeeder random_programs
+- m.d.comb += next_tile.eq(place + 1)
++ m.d.comb += next_tile.eq(first_place + 1)
+""",
     "anda:small": """
 a compression that reads a second tensor: anda_machine.top:Anda last_rows_are_usable
 - controller.takes_b & ~is_compress
@@ -110,6 +124,7 @@ JOBS = {
     "deca:small": {"cases": 400},
     "deca_axi:small": {"cases": 8},
     "harmonia:small": {"cases": 1200, "stalls": (0.0,)},
+    "harmonia:small_decode": {"cases": 60, "stalls": (0.0,)},
     "anda:small": {"cases": 1200, "stalls": (0.0,)},
     "anda_axi:small": {},
 }

@@ -67,7 +67,7 @@ exponential r{halves // 2}, r{halves // 2}, elements=64 / \
 {_move("fp16", halves // 2, 4, "store", line=20)}
 """
     if p.row_groups > 1:
-        table += f"""
+        table += f"""\
 tiled gemm with row groups     | opcode  | {_tiled_gemm()}
 shared gemm with maxima        | operand | {_gemm("shared", tiles=p.row_groups, maxima=1)}
 shared gemm of part of a block | size    | {_gemm("shared", tiles=p.row_groups + 1)}
@@ -76,7 +76,7 @@ shared gemm of scales between blocks | address | {_gemm("shared", tiles=p.row_gr
 gemm beyond the last block     | address | {_gemm("weights", operands=operands - 1)}
 """
     else:
-        table += f"""
+        table += f"""\
 tiled gemm that keeps nothing  | size    | {_tiled_gemm(keep=0)}
 tiled gemm without groups      | size    | {_tiled_gemm(groups=0)}
 tiled gemm from bad lines      | bus     | {_tiled_gemm(source=LINES)}
