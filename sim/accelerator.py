@@ -75,7 +75,7 @@ class Accelerator:
     name: str
     rows: int
     columns: int
-    row_groups: int = 1  # that take other outputs where there is one token
+    row_groups: int = 1  # that take other outputs where tokens are as few as the rows of one
     group: int
     start: Callable[[int], float]  # cycles of an instruction (a row of tiles) besides its tiles
     drain: int  # cycles in which a tile's outputs leave, while the next tile is computed
@@ -151,7 +151,8 @@ def _linear(machine: Accelerator, gemm: Gemm) -> GemmTime:
     groups = ceil(gemm.inner / machine.group)
     lines, across = ceil(gemm.rows / machine.rows), ceil(gemm.outer / machine.columns)
     tiles = lines * across
-    shared = machine.row_groups if gemm.rows == 1 else 1  # tiles of a token at once
+    few = gemm.rows * machine.row_groups <= machine.rows
+    shared = machine.row_groups if few else 1  # tiles of columns at once
     compute = lines * ceil(across / shared) * max(groups * machine.cycles(length), machine.drain)
     compute += lines * machine.start(length)
     shape = TiledShape(

@@ -52,10 +52,14 @@ def test_a_batch_is_its_sequences_one_by_one(target):
 
 def test_row_groups_change_no_bit():
     """Weights in blocks of tiles serve tokens that are shared out, and prompts that are not."""
-    shared, plain = (TinyMachine(f"harmonia:small_decode{more}") for more in ("", ",row_groups=1"))
+    targets = (f"harmonia:small_decode{more}" for more in ("", ",row_groups=1"))
+    shared, plain = (TinyMachine(target, sequences=2) for target in targets)
     assert digest(shared.feed(TOKENS[:11])) == digest(plain.feed(TOKENS[:11]))
     prompts = len(shared.cycles)
     assert digest(shared.decode(TOKENS[11:], 11)) == digest(plain.decode(TOKENS[11:], 11))
+    pairs = [Step.batch({0: len(TOKENS), 1: 0}), Step.batch({0: len(TOKENS) + 1, 1: 1})]
+    for step in pairs:
+        assert digest(shared.step(step, [7, 8])) == digest(plain.step(step, [7, 8]))
     decoded = [sum(machine.cycles[prompts:]) for machine in (shared, plain)]
     assert decoded[0] < decoded[1]
 

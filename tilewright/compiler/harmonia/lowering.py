@@ -65,7 +65,8 @@ class HarmoniaLowering(Lowering):
         super().__init__(*args)
         p = self.machine.params
         self.all_lanes = (1 << p.rows) - 1
-        self.shared = False  # whether all banks hold the same token, and row groups share it out
+        # Whether few tokens are shared out over row groups: all banks hold one of them.
+        self.shared = False
         self.lanes, self.tokens, self.limit = self.all_lanes, 0, 0
         self._turn = 0
         self.seen = dict(self.step.seen)
@@ -92,15 +93,24 @@ class HarmoniaLowering(Lowering):
         return self.lanes, None, None, None
 
     def banks(self, tile: int) -> int:
-        """The lanes of a tile's tokens; a token that is alone is in all banks."""
-        if self.shared:
+        """The lanes of a tile's tokens."""
+        return sum(self.copies(bank) for bank in self.tiles[tile])
+
+    def copies(self, bank: int) -> int:
+        """The lanes of the token of a bank: where few are shared out, of all in the same place."""
+        if not self.shared:
+            return 1 << bank
+        if len(self.step.tokens) == 1:
             return self.all_lanes
-        return sum(1 << bank for bank in self.tiles[tile])
+        p = self.machine.params
+        return sum(1 << k for k in range(bank, p.rows, p.group_rows))
 
     # Moves.
 
     def enter(self, embeddings: Sequence[tuple[int, int]]) -> None:
-        self.shared = self.machine.params.row_groups > 1 and self.step.kind == "token"
+        p, tokens = self.machine.params, len(self.step.tokens)
+        few = self.step.kind != "prompt" and tokens <= p.group_rows
+        self.shared = p.row_groups > 1 and few
         super().enter(embeddings)
 
     def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
@@ -131,7 +141,9 @@ class HarmoniaLowering(Lowering):
             self.load_tile(into, line)
         else:
             for bank, (at, source) in vectors.items():
-                self.spread(into, at, source, self.all_lanes if bank == first else 1 << bank)
+                self.spread(
+                    into, at, source, self.all_lanes if bank == first else self.copies(bank)
+                )
         held.wrote(tile, part.start, into)
 
     # Products.
@@ -291,7 +303,8 @@ class HarmoniaLowering(Lowering):
             return  # results of all tokens are collected when they are converted
         for k, query in enumerate(queries):
             into = self.attended.write(tile, query * channels, channels)
-            self.spread(into, line, k, 1 << bank if self.step.kind == "batch" else self.banks(tile))
+            batch = self.step.kind == "batch"
+            self.spread(into, line, k, self.copies(bank) if batch else self.banks(tile))
             self.attended.wrote(tile, query * channels, into)
 
     def attended_line(self, tile: int, bank: int, query: int) -> int:
@@ -553,7 +566,7 @@ class HarmoniaLowering(Lowering):
             x = self.tensor(channels)
             for bank in self.tiles[tile]:
                 line = self.attended_line(tile, bank, first)
-                self.spread(x, line, k % rows, 1 << bank)
+                self.spread(x, line, k % rows, self.copies(bank))
             self.convert(x, acts, matrix, query * channels)
             self.release(x)
         return acts
