@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -119,7 +120,7 @@ class OperandColumn(wiring.Component):
             ]
         m.d.comb += [given.b_exponent.eq(word.exponent), given.scale.eq(scale)]
 
-    def _regions(self, m: Module, name: str) -> data.View | None:
+    def _regions(self, m: Module, name: str) -> Any:
         """The regions of one memory; with row groups, the rows of all that a sum reads."""
         p, memory, width = self.params, MEMORIES[name], column_word(self.params)[name].width
         ways, size = p.ways(memory), p.region_rows(memory)

@@ -124,7 +124,7 @@ JOBS = {
     "deca:small": {"cases": 400},
     "deca_axi:small": {"cases": 8},
     "harmonia:small": {"cases": 1200, "stalls": (0.0,)},
-    "harmonia:small_decode": {"cases": 60, "stalls": (0.0,)},
+    "harmonia:small_decode": {"cases": 1200, "stalls": (0.0,)},
     "anda:small": {"cases": 1200, "stalls": (0.0,)},
     "anda_axi:small": {},
 }
