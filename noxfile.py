@@ -130,13 +130,9 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(python="3.12")  # which two of them need
 def peers(session: nox.Session) -> None:
-    """Exports are read by the tools that they are for.
-
-    LLMServingSim is no package; LLMSERVINGSIM names a checkout of it.
-    """
+    """Exports are read by LLMServingSim, of which LLMSERVINGSIM names a checkout."""
     install(session, "test")
-    session.install("zigzag-dse", "pandas")
-    session.install("six")  # ZigZag imports it without saying so
+    session.install("pandas")
     # Warnings of theirs are no errors of ours.
     tests = "tests/studies/test_exports_load.py"
     session.run("pytest", "-W", "default", tests, *session.posargs)

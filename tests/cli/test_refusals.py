@@ -25,15 +25,13 @@ export anda --registers --clock 800 --out out | --clock is of a block that goes 
 export anda --registers --flow orfs --out out | --registers and --flow are two exports
 export anda_apu --flow librelane --tech asap7 --out out | librelane takes sky130hd, not
 export anda_apu --flow orfs --system anda --out out | --system is of a system; --flow
-export anda_apu --out out | 'anda_apu' is none of serving-sim, zigzag; a block
+export anda_apu --out out | 'anda_apu' is not serving-sim; a block goes with --flow
 export popcount --registers --out out | popcount has no registers; anda, harmonia and deca have
 export popcount,width=9 --flow orfs --out out | popcount,width=9 has no synthesis record in as
 export serving-sim --model deepseek-v2-lite --out out | deepseek-v2-lite has latent attention, for w
 export serving-sim --model gpt-oss-20b --out out | gpt-oss-20b is a gpt_oss; of experts LLMServingSi
 export serving-sim --out out | serving-sim needs --model, whose kernels are timed
-export zigzag --clock 800 --out out | --clock is of a block, which goes with --flow
-export zigzag --model opt-125m --out out | --model is of serving-sim, not of zigzag
-export zigzag --out out | zigzag takes accelerators; spr-hbm is a server
+export serving-sim --clock 800 --out out | --clock is of a block, which goes with --flow
 fpga --bitstream no.bit | --bitstream goes with a BLOCK
 fpga --path | --path goes with a BLOCK to place
 fpga --seed 0 | --seed goes with a BLOCK to place

@@ -9,14 +9,12 @@ import pytest
 import yaml
 
 from tests.cli.test_cli import run
-from tilewright.sim.accelerator import anda, baseline, harmonia
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.target import resolve_target
-from tilewright.studies.exports import serving_sim_files, zigzag_files
+from tilewright.studies.exports import serving_sim_files
 
 MODEL = resolve_model("llama-3.2-1b")
-MACHINES = [anda(), harmonia(), baseline("fp-fp")]
 bundle = cache(lambda system: serving_sim_files(resolve_target(system), MODEL))
 
 
@@ -81,27 +79,8 @@ def test_prompts_of_a_bundle_are_those_of_passes():
     assert time == pytest.approx(1e3 * (found["attention"] + found["cache"]) / layers, rel=1e-4)
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_zigzag_has_our_array_and_memories(machine):
-    files = zigzag_files(machine)
-    hardware = yaml.safe_load(files["hardware.yaml"])
-    sizes = hardware["operational_array"]["sizes"]
-    rate = sizes[0] * sizes[1] * sizes[2]
-    assert machine.mac_rate - sizes[0] * sizes[1] < rate <= machine.mac_rate
-    dram = hardware["memories"]["dram"]
-    (port,) = dram["ports"]
-    wide = 8 * machine.bandwidth / machine.clock
-    assert port["bandwidth_max"] == pytest.approx(wide, rel=1e-3)
-    assert dram["r_cost"] == pytest.approx(machine.memory_pj_per_bit * wide, rel=1e-3)
-    mapping = yaml.safe_load(files["mapping.yaml"])
-    assert mapping[0]["spatial_mapping"]["D1"] == [f"K, {machine.columns}"]
-
-
 def test_the_command_writes_files(capsys, tmp_path):
     out = tmp_path / "out"
-    code, text, _ = run(capsys, "export", "zigzag", "--system", "anda", "--out", str(out))
-    assert code == 0
-    assert text.split() == [str(out / "hardware.yaml"), str(out / "mapping.yaml")]
     words = ("export", "serving-sim", "--model", "opt-125m", "--out", str(out), "--json")
     code, text, _ = run(capsys, *words)
     assert (code, len(json.loads(text))) == (0, 4)

@@ -3,7 +3,6 @@
 LLMServingSim is no package: ``LLMSERVINGSIM`` is the folder of a checkout of it.
 """
 
-import logging
 import os
 import shutil
 import sys
@@ -11,18 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.sim.accelerator import anda, baseline, harmonia
-from tilewright.sim.gemm import gemm_result
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
-from tilewright.sim.own_accelerator import read_accelerator
 from tilewright.sim.target import resolve_target
-from tilewright.sim.workload import Gemm
-from tilewright.studies.exports import serving_sim_files, zigzag_files
+from tilewright.studies.exports import serving_sim_files
 
 pytestmark = pytest.mark.full
-OWN = Path(__file__).parents[2] / "examples" / "own_designs" / "mx_accelerator.toml"
-MACHINES = [anda(), harmonia(), baseline("fp-fp"), read_accelerator(OWN)]
 
 
 def written(files, folder):
@@ -31,39 +24,6 @@ def written(files, folder):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return folder
-
-
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_zigzag_counts_about_our_cycles(machine, tmp_path):
-    pytest.importorskip("zigzag", reason="to get it: pip install zigzag-dse six")
-    from zigzag.api import get_hardware_performance_zigzag
-
-    logging.disable(logging.CRITICAL)
-    written(zigzag_files(machine), tmp_path)
-    layer = {
-        "id": 0,
-        "name": "gemm",
-        "operator_type": "Gemm",
-        "equation": "O[b][k]+=W[k][c]*I[b][c]",
-        "dimension_relations": [],
-        "loop_dims": ["B", "K", "C"],
-        "loop_sizes": [512, 1024, 1024],
-        "operand_precision": {"W": 4, "I": 8, "O": 32, "O_final": 8},
-        "operand_source": {"I": 0, "W": 0},
-    }
-    _, cycles, *_ = get_hardware_performance_zigzag(
-        [layer],
-        str(tmp_path / "hardware.yaml"),
-        str(tmp_path / "mapping.yaml"),
-        opt="latency",
-        dump_folder=str(tmp_path / "dump"),
-        pickle_filename=str(tmp_path / "found.pickle"),
-        loma_show_progress_bar=False,
-    )
-    own = str(OWN) if machine.name == OWN.stem else machine.name
-    product = Gemm(name="gemm", module="qkv", rows=512, inner=1024, outer=1024)
-    ours = gemm_result(product, resolve_target(own))
-    assert 1.0 < cycles / (ours.milliseconds * machine.clock / 1e3) < 1.2
 
 
 @pytest.mark.parametrize(

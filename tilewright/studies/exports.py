@@ -1,4 +1,4 @@
-"""Our systems in the forms of other tools: LLMServingSim and ZigZag.
+"""Our systems as LLMServingSim reads them.
 
 LLMServingSim 2 takes a model on a system as a profile bundle, one table for each kind of kernel.
 Times are microseconds of one layer, or of the whole model for the output head. Our model's one time
@@ -8,10 +8,6 @@ none, nor does the sampler. Mixed passes are the sum of their prompt and their t
 
 Experts are a table by tokens and by how many experts these chose, router included. LLMServingSim
 has architectures whose layers all have experts, none shared, and none with latent attention.
-
-ZigZag takes an accelerator as YAML: its array, buffers and memory. Its array has one multiply-add a
-cycle and place, so that a PE which takes ``cycles`` for a group is as many places deep as it has
-multiply-adds a cycle, rounded down. JSON is YAML too.
 """
 
 import csv
@@ -20,11 +16,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import Experts, LlmShape
-from tilewright.sim.accelerator import Accelerator
 from tilewright.sim.llm import LlmResult, answer_passes
 from tilewright.sim.target import Target
 from tilewright.sim.workload import EXPERT, Batch, Pass
@@ -161,83 +155,3 @@ def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     for row in rows:
         writer.writerow([f"{v:.6g}" if isinstance(v, float) else v for v in row])
     return text.getvalue()
-
-
-ACCUMULATOR_BITS = 32
-
-
-def zigzag_files(machine: Accelerator) -> dict[str, str]:
-    """Return the files ``hardware.yaml`` and ``mapping.yaml``."""
-    length = machine.lengths["qkv"]
-    deep, buffer_pj = max(1, int(machine.group / machine.cycles(length))), machine.buffer_pj_per_bit
-    dimensions = {"D1": ("K", machine.columns), "D2": ("B", machine.rows), "D3": ("C", deep)}
-    activations = machine.rows * deep * machine.activation_bits(length)
-    weights = machine.columns * deep * machine.weight_bits
-    beat = 8 * machine.bandwidth / machine.clock
-    sizes = (machine.activation_buffer, machine.weight_buffer, machine.capacity)
-    activation_bits, weight_bits, dram_bits = (8 * size for size in sizes)
-    hardware = {
-        "name": machine.name,
-        "memories": {
-            "accumulator": _memory(ACCUMULATOR_BITS, 0.0, ACCUMULATOR_BITS, ("O",), ["D3"]),
-            "activation_buffer": _memory(activation_bits, buffer_pj, activations, ("I1", "O")),
-            "weight_buffer": _memory(weight_bits, buffer_pj, weights, ("I2",)),
-            "dram": _memory(
-                dram_bits, machine.memory_pj_per_bit, beat, ("I1", "I2", "O"), shared=True
-            ),
-        },
-        "operational_array": {
-            "unit_energy": sum(machine.power.values()) / (machine.mac_rate * machine.clock) * 1e12,
-            "unit_area": 1,
-            "dimensions": list(dimensions),
-            "sizes": [size for _, size in dimensions.values()],
-        },
-    }
-    mapping = {
-        "name": "default",
-        "spatial_mapping": {d: [f"{loop}, {size}"] for d, (loop, size) in dimensions.items()},
-        "memory_operand_links": {"O": "O", "W": "I2", "I": "I1"},
-    }
-    return {
-        "hardware.yaml": json.dumps(hardware, indent=2) + "\n",
-        "mapping.yaml": json.dumps([mapping], indent=2) + "\n",
-    }
-
-
-def _memory(
-    bits: float,
-    pj_per_bit: float,
-    width: float,
-    operands: tuple[str, ...],
-    served: Sequence[str] = ("D1", "D2", "D3"),
-    *,
-    shared: bool = False,
-) -> dict[str, Any]:
-    """One memory; a read or a write is of ``width`` bits, those moved in a cycle."""
-    wide = max(1, round(width))
-    reading, writing = [], []
-    for operand in operands:
-        reading += [f"{operand}, tl"] + ([f"{operand}, th"] if operand == "O" else [])
-        writing += [f"{operand}, fh"] + ([f"{operand}, fl"] if operand == "O" else [])
-    ports = [("rw_port_1", "read_write", reading + writing)]
-    if not shared:
-        ports = [("r_port_1", "read", reading), ("w_port_1", "write", writing)]
-    return {
-        "size": int(bits),
-        "r_cost": pj_per_bit * wide,
-        "w_cost": pj_per_bit * wide,
-        "area": 0,
-        "latency": 1,
-        "operands": list(operands),
-        "ports": [
-            {
-                "name": name,
-                "type": kind,
-                "bandwidth_min": wide,
-                "bandwidth_max": wide,
-                "allocation": allocation,
-            }
-            for name, kind, allocation in ports
-        ],
-        "served_dimensions": list(served),
-    }

@@ -10,7 +10,7 @@ from tilewright.cli.options import adder, refuse
 from tilewright.cli.targets import add_target_arguments, target_of
 
 NAME = "export"
-HELP = "write a system for LLMServingSim or ZigZag, or a block for a chip flow or a driver"
+HELP = "write a system for LLMServingSim, or a block for a chip flow or a driver"
 EXAMPLE = "tilewright export serving-sim --model llama-3.1-8b --system spr-hbm --out perf"
 MORE_EXAMPLES = (
     "tilewright export anda_apu --flow orfs --out build/anda_apu",
@@ -18,17 +18,17 @@ MORE_EXAMPLES = (
     "tilewright export deca --flow orfs --tech asap7 --clock 500 --out build/deca",
     "tilewright export anda_axi:small --registers --out build/driver",
 )
-TOOLS = ("serving-sim", "zigzag")
+TOOL = "serving-sim"
 FLOWS = "orfs|librelane"
 _OF_SYSTEMS = ("system", "set", "engine", "scheme", "block", "latency", "model", "kv")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = adder(parser)
-    add("subject TOOL|BLOCK", f"{', '.join(TOOLS)}; or with --flow, a block")
+    add("subject TOOL|BLOCK", f"{TOOL}; or with --flow, a block")
     add_target_arguments(parser)
-    add("--model MODEL", "for serving-sim: model whose kernels are timed")
-    add("--kv F", "for serving-sim: format of the KV cache")
+    add("--model MODEL", "of a system: model whose kernels are timed")
+    add("--kv F", "of a system: format of the KV cache")
     add("--out DIR", "folder to write to", required=True)
     add(f"--flow {FLOWS}", "flow that takes the block to a layout")
     add("--registers", "SystemRDL, IP-XACT and C headers of registers of anda, harmonia or deca")
@@ -68,24 +68,15 @@ def _export_block(args: argparse.Namespace) -> list[Path]:
 
 
 def _export_system(args: argparse.Namespace) -> list[Path]:
-    if args.subject not in TOOLS:
-        known = ", ".join(TOOLS)
-        raise CommandError(f"{args.subject!r} is none of {known}; a block goes with --flow {FLOWS}")
+    from tilewright.sim.models import resolve_model
+    from tilewright.studies.exports import serving_sim_files
+
+    if args.subject != TOOL:
+        raise CommandError(f"{args.subject!r} is not {TOOL}; a block goes with --flow {FLOWS}")
     refuse(args, ("tech", "clock"), "is of a block, which goes with --flow")
     target = target_of(args)
-    if args.subject == "serving-sim":
-        from tilewright.sim.models import resolve_model
-        from tilewright.studies.exports import serving_sim_files
-
-        if args.model is None:
-            raise CommandError("serving-sim needs --model, whose kernels are timed")
-        model = resolve_model(args.model)
-        files = serving_sim_files(target, model, scheme=args.scheme, kv=args.kv)
-    else:
-        from tilewright.studies.exports import zigzag_files
-
-        refuse(args, ("model", "kv"), "is of serving-sim, not of zigzag")
-        if target.server is not None:
-            raise CommandError(f"zigzag takes accelerators; {target.system} is a server")
-        files = zigzag_files(target.accelerator(args.scheme))
+    if args.model is None:
+        raise CommandError(f"{TOOL} needs --model, whose kernels are timed")
+    model = resolve_model(args.model)
+    files = serving_sim_files(target, model, scheme=args.scheme, kv=args.kv)
     return write_files(args.out, files)
