@@ -1,1 +1,1 @@
-"""Speed of the kernels on this machine: ``python -m benchmarks.kernels layers|model|sharing``."""
+"""Speed of the kernels on this machine: ``python -m benchmarks.kernels layers|model``."""

@@ -1,13 +1,13 @@
 """Speed of the kernels on this machine, as a record.
 
-    python -m benchmarks.kernels layers|model|sharing [-o FILE] [--quick]
+    python -m benchmarks.kernels layers|model [-o FILE] [--quick]
 
-``layers`` measures kernels alone, ``model`` tokens of whole models, stock and packed, and
-``sharing`` the same where processors are few or shared. The record is written after every part.
+``layers`` measures kernels alone, ``model`` tokens of whole models, stock and packed. The record is
+written after every part.
 """
 
 import argparse
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tilewright.kernels.machine import describe_machine
 
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.kernels", description=__doc__)
-    parser.add_argument("what", choices=("layers", "model", "sharing"))
+    parser.add_argument("what", choices=("layers", "model"))
     parser.add_argument("-o", "--output", type=Path, help="the record [out/kernels-WHAT.json]")
     parser.add_argument("--quick", action="store_true", help="toys; says nothing about speed")
     args = parser.parse_args(words)
@@ -29,15 +29,10 @@ def main(words: list[str] | None = None) -> None:
         plan = layers.quick_plan() if args.quick else layers.full_plan()
         parts = layers.run(plan)
     else:
-        from benchmarks.kernels import models, sharing
+        from benchmarks.kernels import models
 
         plan = models.QUICK if args.quick else models.ModelPlan()
-        if args.what == "model":
-            parts = models.run(plan)
-        else:
-            if not args.quick:
-                plan = replace(plan, num_hidden_layers=8, vocab_size=32000, rounds=9)
-            parts = sharing.run(asdict(plan))
+        parts = models.run(plan)
     record = {
         "command": f"python -m benchmarks.kernels {args.what}",
         "began": now(),

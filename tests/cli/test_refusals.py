@@ -22,16 +22,11 @@ compare pe --update-records --block queue | queue is not compared: its bench is 
 compare pe --with x.v | --with needs --top, --macs, --cycles, --format too
 compare pe --x | unknown argument '--x'; see tilewright compare pe --help
 export anda --registers --clock 800 --out out | --clock is of a block that goes to a --flow
-export anda --registers --flow orfs --out out | --registers and --flow are two exports
+export anda --registers --flow orfs --out out | one of --registers and --flow orfs|librelane
 export anda_apu --flow librelane --tech asap7 --out out | librelane takes sky130hd, not
-export anda_apu --flow orfs --system anda --out out | --system is of a system; --flow
-export anda_apu --out out | 'anda_apu' is not serving-sim; a block goes with --flow
+export anda_apu --out out | one of --registers and --flow orfs|librelane says what to export
 export popcount --registers --out out | popcount has no registers; anda, harmonia and deca have
 export popcount,width=9 --flow orfs --out out | popcount,width=9 has no synthesis record in as
-export serving-sim --model deepseek-v2-lite --out out | deepseek-v2-lite has latent attention, for w
-export serving-sim --model gpt-oss-20b --out out | gpt-oss-20b is a gpt_oss; of experts LLMServingSi
-export serving-sim --out out | serving-sim needs --model, whose kernels are timed
-export serving-sim --clock 800 --out out | --clock is of a block, which goes with --flow
 fpga --bitstream no.bit | --bitstream goes with a BLOCK
 fpga --path | --path goes with a BLOCK to place
 fpga --seed 0 | --seed goes with a BLOCK to place

@@ -88,19 +88,6 @@ def long_context() -> Table:
     return Table.of(_record("models")["long_context"], columns)
 
 
-def sharing() -> Table:
-    """Both models where processors are few or shared."""
-    columns: dict[str, Column] = {
-        "Situation": "situation",
-        "Stock, ms": lambda row: 1e3 * row["stock bf16"]["seconds"],
-        "Sparse bf16, ms": lambda row: 1e3 * row["sparse bf16"]["seconds"],
-        "Faster than stock PyTorch, x": lambda row: (
-            row["stock bf16"]["seconds"] / row["sparse bf16"]["seconds"]
-        ),
-    }
-    return Table.of(_record("sharing")["rows"], columns)
-
-
 def rivals() -> Table:
     """Other programs on the same machine, and the packed model of as many bits or fewer."""
     models = _record("models")

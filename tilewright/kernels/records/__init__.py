@@ -14,7 +14,7 @@ Race = dict[str, dict[str, Any]]  # rows of one layer and batch by kernel
 
 
 def load_records(kind: str = "") -> dict[str, dict[str, Any]]:
-    """Every record by its file's name: of layers, or "models", "rivals" or "sharing"."""
+    """Every record by its file's name: of layers, or "models" or "rivals"."""
     files = sorted((FOLDER / kind).glob("*.json"))
     return {path.stem: json.loads(path.read_text()) for path in files}
 
