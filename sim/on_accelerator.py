@@ -58,9 +58,7 @@ def _step(
     if target.built is not None:
         remarks.append(f"memory at the port of {target.built.slug}, as built")
     params, reason = target.programmed, ""
-    if target.formula:
-        reason = "asked for"
-    elif params is None:
+    if params is None:
         reason = "programs are written for anda and harmonia alone"
     elif measured(f"{machine.name}.cycles") != 1.0:
         params, reason = None, "measured cycles are changed"

@@ -44,7 +44,6 @@ class Target:
     settings: tuple[tuple[str, float], ...] = ()  # of an accelerator, in base units
     block: DecaParams | MachineParams | None = None
     latency: int = LATENCY  # of the memory of a block that is an accelerator, in cycles
-    formula: bool = False  # whether an accelerator answers by formula, not by its programs
 
     @property
     def deca(self) -> DecaParams:
@@ -60,7 +59,7 @@ class Target:
     @property
     def programmed(self) -> MachineParams | None:
         """The accelerator of this project that programs run on, the published one by default."""
-        if self.formula or self.own is not None or self.server is not None:
+        if self.own is not None or self.server is not None:
             return None
         return self.built or PUBLISHED.get(self.system)
 

@@ -1,7 +1,5 @@
 """Commands and Python of guides, tutorials and the designs' pages run and give what is shown."""
 
-import runpy
-
 import pytest
 
 from tests.docs.pages import DOCS, ROOT
@@ -24,9 +22,3 @@ def test_guide(guide, tmp_path, monkeypatch, capsys):
     for folder in ("docs", "examples"):  # of the checkout in which a reader types
         (tmp_path / folder).symlink_to(ROOT / folder)
     run_page(guide.read_text(), str(guide), capsys)
-
-
-@pytest.mark.full
-def test_a_tile_through_deca():
-    """The example of the page on DECA's interface; it compares the rows with golden's."""
-    assert len(runpy.run_path(str(DOCS / "examples" / "deca_tile.py"))["rows"]) == 16
