@@ -88,6 +88,46 @@ def full(session: nox.Session) -> None:
     run_pytest(session, "--splitting-algorithm", "least_duration")
 
 
+@nox.session(python="3.12")  # the first that tells coverage.py of each line once
+def coverage(session: nox.Session) -> None:
+    """Lines that the ordinary tests run, in the terminal and in out/coverage."""
+    with_simulators(session)
+    session.install("pytest-cov>=7")
+    session.env["COVERAGE_CORE"] = "sysmon"
+    reports = ("--cov-report=term:skip-covered", "--cov-report=html:out/coverage")
+    run_pytest(session, "-m", "not full", "--cov", *reports)
+
+
+@nox.session
+def torch(session: nox.Session) -> None:
+    """Tests that need PyTorch, which the other sessions do not install."""
+    install(session, "test,torch,gguf")
+    session.install("accelerate")  # Transformers reads GGUF files with it
+    session.install("lm-eval")  # the harness whose likelihoods ours are held against
+    with_language_model(session)
+    session.env["TILEWRIGHT_TORCH_GROUPS"] = "10000000"  # conversions: all that was promised
+    session.run("pytest", *TORCH_TESTS, *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Format, style, types and the emitted Verilog."""
+    install(session, "lint")
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+    session.run("mypy")
+    session.run("tilewright", "doctor", "--install")
+    session.run("pytest", *PARALLEL, "tests/synth/test_lint.py")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Speed of the performance model and of the hosts of simulations, against limits."""
+    install(session, "test")
+    with_language_model(session)
+    session.run("python", "-m", "benchmarks", *session.posargs)
+
+
 @nox.session
 def flows(session: nox.Session) -> None:
     """Blocks handed over to chip flows are read by those flows' own readers."""

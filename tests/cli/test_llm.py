@@ -143,7 +143,7 @@ def test_claims_are_counted_by_class(capsys):
     _, out, _ = run(capsys, "claims", "--paper", "anda", "--classes")
     assert "figures that our hardware decides hold" in out
     classes = {c["name"]: c for c in as_json(capsys, "claims", "--paper", "anda", "--classes")}
-    assert (classes["bound"]["holds"], classes["bound"]["reversed"]) == (0, 2)
+    assert (classes["bound"]["holds"], classes["bound"]["off"]) == (0, 3)
 
 
 def test_claims_begin_with_those_of_the_abstract(capsys):

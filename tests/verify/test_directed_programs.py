@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.machine.stream import program_lines
-from tilewright.golden.params.harmonia_machine import Conversion, Operand
+from tilewright.golden.params.harmonia_machine import Conversion
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
 from tilewright.verify.machine.accelerators import accelerator_of, bench_side
@@ -24,7 +24,7 @@ def sized_instructions(params, system):
             continue
         choices = {
             "memory": [m for m in system.memory if m.stores or opcode.name == "LOAD"],
-            **{"operand": Operand, "conversion": Conversion},
+            **{"operand": getattr(params, "operands", ()), "conversion": Conversion},
             "operation": params.vector.operations,
         }
         chosen = [choices[name] for name in KINDS if name in names]
