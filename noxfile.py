@@ -122,7 +122,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Speed of the performance model and of the hosts of simulations, against limits."""
+    """Speed of the performance model, against limits."""
     install(session, "test")
     with_language_model(session)
     session.run("python", "-m", "benchmarks", *session.posargs)

@@ -15,14 +15,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks.race import Call, Figure, race, seconds
 from tilewright.claims.scoreboard import answer, evaluate, scoreboard_claims
-from tilewright.golden.params.resolve import resolve
 from tilewright.sim.deca_stream import _stream
 from tilewright.sim.roofsurface import Surface
 from tilewright.sim.serving import Question
@@ -54,35 +52,6 @@ def _empty_cache() -> Iterator[None]:
         patch.dict(os.environ, XDG_CACHE_HOME=folder),
     ):
         yield
-
-
-def host() -> Iterator[Figure]:
-    """Cycles a second of a simulated accelerator: its host as a cocotb bench, and the one in C++.
-
-    Both run the accelerator's own program twice, of which the faster run counts, and must leave the
-    same memory and counters. Builds are not part of the time.
-    """
-    from tilewright.studies.runs.program import own_program, simulate_program
-    from tilewright.studies.runs.simulation import DEFAULT
-    from tilewright.verify.native import NativeMemory, build_native, run_native
-
-    block, latency, rounds = "harmonia:paper", 30, 2
-    params: Any = resolve(block)
-    program, memory = own_program(params, 1)
-    runs = [simulate_program(block, program, memory, latency, DEFAULT) for _ in range(rounds)]
-    wanted, numbers = min(runs, key=lambda run: run[1]["seconds"])
-    yield Figure(f"{block}, cocotb", numbers["cycles"] / numbers["seconds"], "1/s")
-    model = build_native(block)
-    rates = []
-    for _ in range(rounds):
-        got = memory.copy()
-        run = run_native(model, [program], got, NativeMemory(latency=latency))
-        assert np.array_equal(got, wanted), "memory differs"
-        assert run.endings[0].counters == numbers["counters"], "counters differ"
-        assert run.cycles == numbers["cycles"], "cycles of the host differ"
-        rates.append(run.cycles / run.seconds)
-    yield Figure(f"{block}, native", max(rates), "1/s")
-    yield Figure(f"{block}, native: seconds to build", model.seconds)
 
 
 def compiled(name: str = "smollm2", tokens: int = 16) -> Iterator[Figure]:
@@ -153,16 +122,12 @@ def model() -> Iterator[Figure]:
         "deepseek-v3, prefill": {"model": "deepseek-v3", "phase": "prefill"},
         "llama-3.1-8b on fp-fp": llama | {"system": "fp-fp"},
     }
-    for system in ("harmonia", "anda"):
-        for phase in ("decode", "prefill"):
-            words = llama | {"system": system, "phase": phase}
-            sweeps[f"llama-3.1-8b, {phase} on {system}"] = words
     for name, words in sweeps.items():
         taken = seconds(lambda words=words: points(**words))  # type: ignore[misc]
         yield Figure(f"10,000 points of {name}", taken, limit=60.0)
 
 
-BENCHES = {"model": model, "host": host, "compiled": compiled}
+BENCHES = {"model": model, "compiled": compiled}
 
 
 def main(words: list[str] | None = None) -> int:
