@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from functools import cache
 
 from tilewright.base.table import Column, Table, code
+from tilewright.golden.params.harmonia import ACTIVATION_BITS
+from tilewright.golden.params.resolve import resolve
 from tilewright.site.html import Markup
 from tilewright.site.plots import bars, scatter
 from tilewright.studies.pe.arrays import compare_arrays
 from tilewright.studies.pe.compare import Comparison, Conclusion, PEComparison, Survival, compare
+from tilewright.studies.pe.energy import PES
 from tilewright.studies.pe.points import AXES, SPACES, load_points, taken_points
 from tilewright.studies.pe.precision import load_precisions, perplexity_loss
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
@@ -41,10 +44,6 @@ ARRAY_COLUMNS: dict[str, Column] = {
 DRAWN_LENGTHS = (4, 6, 8, 11, 13, 16)  # of Anda's array
 LOSSES = {"no loss": 0.5, "loss below 2%": 2.0, "below 10%": 10.0, "more": float("inf")}
 UNKNOWN = "not on record"
-SIGNIFICANDS: dict[str, int | None] = dict.fromkeys(("FP-FP", "FP-FP discrete", "FP-INT"), 0)
-SIGNIFICANDS |= {"DECA lane": None}  # bf16; 0 above: fp16 as it is
-SIGNIFICANDS |= {"iFPU": 24, "FIGNA": 14, "FIGNA-C": 14, "FIGNA-M11": 11, "FIGNA-M8": 8}
-SIGNIFICANDS |= {"Harmonia m8w4": 8} | {f"Anda m{m}": m for m in range(4, 17)}
 
 
 @cache
@@ -101,7 +100,7 @@ def statements() -> Table:
 
 
 def search() -> Table:
-    """What the search over arrangements takes for every PE, and what the PE is by default."""
+    """The arrangement that the search takes for every PE, and the default one."""
     points, rows = {p.spec: p for p in load_points()}, []
     for (pe, inside), best in sorted(taken_points().items()):
         default = points[SPACES[pe].spec(inside, SPACES[pe].defaults(inside))]
@@ -133,8 +132,11 @@ def drawn_arrays() -> Markup:
 def accuracy_frontier() -> Markup:
     """Area and energy of every PE; colours are its loss of perplexity."""
     points: dict[str, list[tuple[str, float, float]]] = {name: [] for name in (*LOSSES, UNKNOWN)}
-    for pe in (pe for pe in _in("asap7").pes if pe.name in SIGNIFICANDS):
-        label, bits = UNKNOWN, SIGNIFICANDS[pe.name]
+    lengths = {name: getattr(resolve(spec), "mantissa_bits", 0) for name, spec in PES.items()}
+    lengths |= {"Harmonia m8w4": ACTIVATION_BITS} | {f"Anda m{m}": m for m in range(4, 17)}
+    del lengths["Anda buffered"]  # the same bits as Anda
+    for pe in (pe for pe in _in("asap7").pes if pe.name in lengths):
+        label, bits = UNKNOWN, lengths[pe.name] if pe.name != "DECA lane" else None  # bf16
         if bits is not None:
             loss = perplexity_loss(bits, 32 if pe.name.startswith("Harmonia") else 64)
             label = next(name for name, most in LOSSES.items() if loss < most)

@@ -97,7 +97,7 @@ def _frontier(args: argparse.Namespace) -> int:
 
 
 def _pes(args: argparse.Namespace) -> int:
-    """What one search over arrangements takes for every PE; with new records, the search again."""
+    """Print the arrangement that one search takes for every PE, made again with new records."""
     from tilewright.studies.pe.points import renew_points, taken_points
 
     refuse(args, ("tech", "out"), f"does not go with --frontier {PES}")

@@ -156,7 +156,7 @@ def renew_points(workers: int | None = None, cluster: str | None = None) -> Foun
 def measuring(
     path: Path, workers: int | None = None, cluster: str | None = None
 ) -> Callable[[Sequence[Wanted]], Mapping[Wanted, Point]]:
-    """What gives the points of a record, in which it writes each that it has to measure.
+    """A function that gives points of a record and writes each that it has to measure into it.
 
     ``workers`` and ``cluster`` are as of :func:`tilewright.studies.sweeps.sweep.run_jobs`.
     """

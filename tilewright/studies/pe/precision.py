@@ -59,7 +59,7 @@ def _wanted(pe: str, spec: str, place: Place) -> Wanted:
 
 
 def load_precisions() -> Iterator[Precision]:
-    """What is on record."""
+    """Read the points that are on record."""
     places = wanted_points()
     for point in load_points(PRECISIONS):
         pe, place = places[point.pe, point.inside, point.spec]
