@@ -1,11 +1,13 @@
 """When instructions are issued and when they end, for programs of all accelerators.
 
 Instructions are issued in program order and run concurrently, each on its unit. An instruction
-waits until its unit is idle and no other unit holds a region of a memory that it touches; a load
-also waits for a store of the same lines, and vice versa. Once issued, it shares nothing, so its
-duration does not depend on other instructions.
+waits until its unit can take it and no other unit holds a region of a memory that it touches; a
+load also waits for a store of the same lines, and vice versa. Once issued, it shares nothing, so
+its duration does not depend on other instructions, but that of a load on the loads before it,
+where several are under way (``MachineParams.loads``): they share the port.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,7 +17,13 @@ from tilewright.golden.machine.extent import Extent
 from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
 from tilewright.golden.machine.loops import Fetch
 from tilewright.golden.machine.machine import Outcome
-from tilewright.golden.machine.moves import load_cycles, store_cycles, takes_beats
+from tilewright.golden.machine.moves import (
+    Move,
+    ReadPort,
+    load_cycles,
+    store_cycles,
+    takes_beats,
+)
 from tilewright.golden.machine.stream import StreamClock
 from tilewright.golden.params.machine import REGIONS, Kind, MachineMemory, MachineParams, UnitOfWork
 from tilewright.golden.params.vector import Operation
@@ -29,7 +37,7 @@ class Work(NamedTuple):
 
     unit: UnitOfWork
     begin: int  # the cycle in which it is issued
-    end: int  # the first cycle in which the unit is idle
+    end: int  # the first cycle in which it is over
     number: int  # of the instruction in the program
     instruction: Any
 
@@ -38,9 +46,11 @@ class Task(NamedTuple):
     """The use that an instruction makes of its unit."""
 
     unit: UnitOfWork
-    cycles: int  # from the one in which it is issued to the first in which the unit is idle
+    cycles: int  # from the one in which it is issued to the first in which it is over, alone
     regions: int  # that it touches: a bit each
     lines: range = _NO_LINES  # of external memory
+    move: Move | None = None  # of a load
+    ahead: int = 0  # of its cycles, about as many are over before those of the next load begin
 
     @classmethod
     def of(
@@ -50,9 +60,10 @@ class Task(NamedTuple):
         cycles: int,
         regions: int,
         lines: range = _NO_LINES,
+        *load: Any,
     ) -> "Task":
         """A task of ``cycles`` from the unit's start on."""
-        return cls(unit, params.start_cycles + cycles, regions, lines)
+        return cls(unit, params.start_cycles + cycles, regions, lines, *load)
 
 
 @dataclass
@@ -63,14 +74,21 @@ class Clock:
     control: int = 0  # cycles spent on fetching, decoding, measuring and checking
     control_cycles: int = 0  # of an instruction
     stream: StreamClock | None = None  # of instructions from external memory
-    idle: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))
-    held: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))  # regions of each unit
-    lines: list[range] = field(default_factory=lambda: [_NO_LINES] * len(UnitOfWork))
+    port: ReadPort | None = None  # where several loads are under way
+    free: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))  # to take a task
+    busy: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))  # cycles of each unit
+    # Of each unit the end, regions and lines of tasks that may be under way; the last ends last.
+    held: list[deque[tuple[int, int, range]]] = field(
+        default_factory=lambda: [deque([(0, 0, _NO_LINES)], 1) for _ in UnitOfWork]
+    )
 
     def follow(self, params: MachineParams, outcome: Outcome, latency: int) -> None:
         """Start the clock of an executed program."""
         self.control_cycles = params.control_cycles
         self.stream = StreamClock(params, latency) if outcome.streamed else None
+        if params.loads > 1:
+            self.port = ReadPort(params, latency)
+            self.held[_LOAD] = deque(self.held[_LOAD] * params.loads, params.loads)
 
     def reach(self, fetch: Fetch) -> None:
         """Advance to the fetch of an instruction; each iteration or end of a loop takes a cycle."""
@@ -83,28 +101,33 @@ class Clock:
 
     def wait(self) -> None:
         """Advance over a wait or a halt."""
-        self._go_on(max(self._checked, *self.idle))
+        self._go_on(max(self._checked, *[held[-1][0] for held in self.held]))
 
     def skip(self) -> None:
         """Advance over an instruction that no unit runs."""
         self._go_on(self._checked)
 
-    def issue(self, task: Task) -> int:
-        """Advance over an instruction that a unit runs; the cycle in which it is issued."""
-        unit, _, regions, lines = task
-        begin = max(self._checked, self.idle[unit])
+    def issue(self, task: Task) -> tuple[int, int]:
+        """Advance over an instruction that a unit runs: when it is issued, and when it is over."""
+        unit, cycles, regions, lines, move, _ = task
+        begin = max(self._checked, self.free[unit], self.held[unit][0][0])
         for other, held in enumerate(self.held):
-            if held & regions and self.idle[other] > begin:
-                begin = self.idle[other]
-        if lines:
-            other = _STORE if unit == _LOAD else _LOAD
-            theirs = self.lines[other]
-            if lines.start < theirs.stop and theirs.start < lines.stop:
-                begin = max(begin, self.idle[other])
-        self.idle[unit] = begin + task.cycles
-        self.held[unit], self.lines[unit] = regions, lines
+            if other == unit:
+                continue
+            for end, theirs, moved in held:
+                if end > begin and (
+                    theirs & regions or (lines.start < moved.stop and moved.start < lines.stop)
+                ):
+                    begin = end
+        if self.port is None or move is None:
+            end = begin + cycles
+        else:
+            end = self.port.load(move, lines.start, begin)
+            self.free[unit] = self.port.asked + 1
+        self.busy[unit] += end - max(begin + 1, self.held[unit][-1][0])
+        self.held[unit].append((end, regions, lines))
         self._go_on(begin)
-        return begin
+        return begin, end
 
     @property
     def _checked(self) -> int:
@@ -143,17 +166,9 @@ def schedule(
         if task is None:
             clock.skip()
             continue
-        begin = clock.issue(task)
-        done.append(Work(task.unit, begin, begin + task.cycles, number, x))
+        begin, end = clock.issue(task)
+        done.append(Work(task.unit, begin, end, number, x))
     return clock, done
-
-
-def busy_cycles(work: Iterable[Work]) -> list[int]:
-    """Cycles in which each unit is busy."""
-    busy = [0] * len(UnitOfWork)
-    for w in work:
-        busy[w.unit] += w.end - w.begin - 1
-    return busy
 
 
 def regions_of(params: MachineParams, touched: Iterable[Extent]) -> int:
@@ -180,9 +195,10 @@ def move_task(
     if x.opcode.name == "STORE":
         cycles = store_cycles(params, memory, x["rows"], latency)
         return Task.of(params, UnitOfWork.STORE, cycles, regions, lines)
-    beats, first = takes_beats(params, memory, x), x["line"] % params.memory_channels
-    cycles = load_cycles(params, memory, x["rows"], latency, beats=beats, first=first)
-    return Task.of(params, UnitOfWork.LOAD, cycles, regions, lines)
+    move = Move(memory, x["rows"], takes_beats(params, memory, x))
+    cycles = load_cycles(params, move, latency, x["line"] % params.memory_channels)
+    ahead = load_cycles(params, move._replace(rows=1), latency) if params.loads > 1 else 0
+    return Task.of(params, UnitOfWork.LOAD, cycles, regions, lines, move, ahead)
 
 
 @lru_cache(maxsize=8)  # programs of a model have the same kinds of moves
@@ -228,8 +244,8 @@ def program_counters(
             waited[name] += cycles
         return own
 
-    clock, work = schedule(params, outcome, latency, task_of)
-    busy = dict(zip(_BUSY, busy_cycles(work), strict=True))
+    clock, _ = schedule(params, outcome, latency, task_of)
+    busy = dict(zip(_BUSY, clock.busy, strict=True))
     return {
         counter.CYCLES: clock.now,
         counter.CONTROL: clock.control,

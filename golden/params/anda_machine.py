@@ -192,6 +192,7 @@ class AndaParams(MachineParams):
     line_bytes: int = 128  # of a channel in a cycle, of which HBM2 brings some 110
     dma_lines: int = 64  # outstanding requests of a channel: 150 ns and more
     address_bits: int = 48
+    loads: int = 1  # under way
     pipelined: bool = False  # for FPGAs: registers in matrix and vector unit, at starts
 
     timing = Untimed("a program's cycles: see tilewright.golden.anda_machine.cycles")

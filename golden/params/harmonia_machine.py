@@ -271,8 +271,9 @@ _FPGA = {
 }
 
 # One token at a time: as many row groups as a beat of the port has rows of operands, so that the
-# array takes weights as fast as the port brings them, and a converter as wide.
-_DECODE = {"row_groups": 4, "converter_width": 4}
+# array takes weights as fast as the port brings them, and a converter as wide; loads follow one
+# another without the latency of each.
+_DECODE = {"row_groups": 4, "converter_width": 4, "loads": 4}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,7 +295,7 @@ class HarmoniaParams(MachineParams):
         "small": _SMALL,
         "fpga": _FPGA,
         "decode": _DECODE,
-        "small_decode": _SMALL | {"rows": 4, "columns": 8, "row_groups": 2},
+        "small_decode": _SMALL | {"rows": 4, "columns": 8, "row_groups": 2, "loads": 4},
     }
 
     rows: int = 8  # of the array: tokens of a tile
@@ -316,6 +317,7 @@ class HarmoniaParams(MachineParams):
     line_bytes: int = 128  # of a channel in a cycle, of which HBM2 brings some 110
     dma_lines: int = 64  # outstanding requests of a channel: 150 ns and more
     address_bits: int = 48
+    loads: int = 1  # under way
     pipelined: bool = False  # for FPGAs: registers in array and vector unit, at starts
 
     timing = Untimed("a program's cycles: see tilewright.golden.harmonia_machine.cycles")

@@ -165,6 +165,9 @@ class MachineParams(BlockParams):
     transfer. Up to ``dma_lines`` requests are outstanding in every channel. Byte addresses have
     ``address_bits`` bits.
 
+    Up to ``loads`` loads are under way: one is issued when all lines of those before have been
+    asked for. Their rows are written in the order of the loads.
+
     Every on-chip memory is divided into ``regions`` with ports of their own; a running instruction
     holds those that it touches.
     """
@@ -182,6 +185,7 @@ class MachineParams(BlockParams):
     line_bytes: Annotated[int, within(16, 1024)]
     dma_lines: Annotated[int, within(2, 64)]
     address_bits: Annotated[int, within(16, 48)]
+    loads: Annotated[int, one_of(1, 2, 4)]
     pipelined: bool
 
     inputs = (
@@ -253,6 +257,7 @@ class MachineParams(BlockParams):
         for name in ("memory_channels", "line_bytes"):
             size = getattr(self, name)
             require(size & (size - 1) == 0, f"{name} must be a power of two, not {size!r}")
+        require(self.loads == 1 or not self.pipelined, "a pipelined accelerator has one load")
         least = 2 * self.line_instructions
         require(
             self.instructions >= least,

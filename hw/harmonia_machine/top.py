@@ -211,7 +211,8 @@ class Harmonia(Accelerator[HarmoniaParams]):
     # Counters.
 
     def _count(self, m: Module) -> None:
-        sums, memory = self.array.i, self.loader.written.memory
+        sums, several = self.array.i, self.params.loads > 1
+        memory = self.loader.asking if several else self.loader.written.memory
         lines_read = transfers(self.loader.mem_request)
         own = {
             Counter.MATRIX_BUSY: sums.valid & sums.ready,

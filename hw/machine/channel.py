@@ -13,7 +13,8 @@ class ReadChannel(wiring.Component):
     """Asks for ``lines`` lines from ``line`` on, one a cycle, and gives them in order.
 
     Answers may arrive in any order; there is room for as many as requests are outstanding.
-    ``start`` is raised only when all lines of the start before have been asked for.
+    ``start`` is raised only when all lines of the start before have been asked for, no more
+    ``asks``.
 
     Timing: the first request is on offer the cycle after ``start``; a line is on offer three
     cycles after it arrived.
@@ -29,6 +30,7 @@ class ReadChannel(wiring.Component):
                 "line": In(params.line_address_bits - params.channel_bits),
                 "lines": In(count_bits),
                 "o": Out(stream.Signature(line_layout(params.line_bits))),
+                **({"asks": Out(1)} if params.loads > 1 else {}),
                 "mem_request": Out(stream.Signature(ports[request])),
                 "mem_response": In(stream.Signature(ports[response])),
             }
@@ -47,6 +49,8 @@ class ReadChannel(wiring.Component):
             queue.port.reserve.eq(request.valid & request.ready),
             *queue.takes(response),
         ]
+        if p.loads > 1:
+            m.d.comb += self.asks.eq(left.any())
         with m.If(queue.port.reserve):
             m.d.sync += [left.eq(left - 1), line.eq(line + 1)]
         with m.If(self.start):

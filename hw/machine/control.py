@@ -11,9 +11,15 @@ from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import connect, flipped
 
-from tilewright.golden.params.machine import COUNTER_BITS, MachineMemory, MachineParams
+from tilewright.golden.params.machine import (
+    COUNTER_BITS,
+    MachineMemory,
+    MachineParams,
+    UnitOfWork,
+)
 from tilewright.hw.machine.fetcher import Fetcher
 from tilewright.hw.machine.loader import Loader
+from tilewright.hw.machine.move import under_way
 from tilewright.hw.machine.registers import Registers
 from tilewright.hw.machine.sequencer import Sequencer
 from tilewright.hw.machine.storer import Storer
@@ -78,6 +84,11 @@ class Accelerator(Unit[A]):
                 getattr(controller, f"busy_{name}").eq(unit.busy),
                 getattr(controller, f"failed_{name}").eq(unit.failed),
             ]
+        if p.loads > 1:
+            names = ("full", "count", "ends")
+            m.d.comb += [
+                getattr(controller, f"load_{n}").eq(getattr(self.loader, n)) for n in names
+            ]
 
     def connect_control(self, m: Module, saturated: Value, works: Value) -> None:
         """Programs' starts, fetches and states; ``saturated`` is an event.
@@ -141,7 +152,13 @@ class Accelerator(Unit[A]):
         return start
 
     def held(self, m: Module, name: str, issue: Value, given: Any) -> Any:
-        """``given`` as of the last ``issue``, from the cycle in which the unit starts."""
+        """``given`` as of the last ``issue``, from the cycle in which the unit starts.
+
+        Where several loads are under way: of the one that writes rows.
+        """
+        if self.params.loads > 1 and issue is self.controller.issue(UnitOfWork.LOAD):
+            own = self.loader
+            return under_way(m, name, self.params.loads, given, issue, own.ends, own.count)[0]
         kept = Signal.like(given, name=name)
         with m.If(issue):
             m.d.sync += kept.eq(given)

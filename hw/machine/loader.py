@@ -1,17 +1,19 @@
 """Load unit: lines of external memory to rows of the buffers."""
 
+from collections.abc import Callable
+
 from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD, MachineMemory, MachineParams
 from tilewright.hw.machine.channel import ReadChannel
-from tilewright.hw.machine.move import lines_of, move_layout
+from tilewright.hw.machine.move import lines_of, move_layout, under_way
 from tilewright.hw.unit import payload_layout
 
 
 class Loader(wiring.Component):
-    """One load at a time.
+    """One load at a time, or several of which one writes rows (``MachineParams.loads``).
 
     It asks every channel for its lines, which may arrive in any order. Where line and row begin a
     beat and the memory takes beats (``MachineParams.beat_rows``), a line of every channel is taken
@@ -22,8 +24,14 @@ class Loader(wiring.Component):
     ``start`` takes the ``command`` when the unit is not ``busy``. ``failed``: a line of the last
     command was answered with an error; the next command, or ``forgive``, ends it.
 
+    Of several loads, ``start`` takes one when the unit is not ``full``: one is there already that
+    has lines to ask for, or as many as can be. Only ``forgive`` ends ``failed``.
+
     Members
     -------
+    count, ends, asking : Out
+        Of several loads: those under way, the end of the oldest one in this cycle, and the memory
+        of the newest.
     written : Out
         Rows of ``memory`` to write: the one at ``row``, in the lowest bits of ``data``; or, of a
         ``beat``, those in its first ``ways`` bits that are set.
@@ -32,6 +40,12 @@ class Loader(wiring.Component):
     def __init__(self, params: MachineParams, memories: type[MachineMemory]):
         self.params, self.memories = params, memories
         self.widest = max(params.row_bits(memory) for memory in memories)
+        several = {
+            "full": Out(1),
+            "count": Out(range(params.loads + 1)),
+            "ends": Out(1),
+            "asking": Out(memories),
+        }
         ports = {p.name: payload_layout(p) for p in (*params.inputs, *params.outputs)}
 
         def port(name: str) -> stream.Signature:
@@ -45,6 +59,7 @@ class Loader(wiring.Component):
                 "failed": Out(1),
                 "forgive": In(1),
                 "written": Out(written_layout(params, memories)),
+                **(several if params.loads > 1 else {}),
                 "mem_request": Out(port("request")).array(params.memory_channels),
                 "mem_response": In(port("response")).array(params.memory_channels),
             }
@@ -55,21 +70,54 @@ class Loader(wiring.Component):
         move = Signal(move_layout(self.memories))
         rows_left = Signal(SIZE_FIELD)
         row = Signal(ROW_FIELD)
-        with m.If(self.start):
-            m.d.sync += [
-                move.eq(self.command),
-                rows_left.eq(self.command.rows),
-                row.eq(self.command.row),
-            ]
-        with m.If(self.start | self.forgive):
+        # The load that writes rows, which is the one that asks for lines where there is only one.
+        self.lines = Signal(SIZE_FIELD + (self.widest // self.params.line_bits).bit_length())
+        self.begin, self.next, self.next_lines = self.start, self.command, self.lines
+        self.writes = self.busy
+        several = self.params.loads > 1
+        if several:
+            self._follow(m)
+
+        def first() -> list:
+            return [move.eq(self.next), rows_left.eq(self.next.rows), row.eq(self.next.row)]
+
+        if not several:
+            with m.If(self.begin):
+                m.d.sync += first()
+        with m.If(self.forgive if several else self.start | self.forgive):
             m.d.sync += self.failed.eq(0)
-        self._load(m, move, rows_left, row)
+        own = self._load(m, move, rows_left, row)
+        if several:  # may be the cycle in which the one before ends
+            with m.If(self.begin):
+                m.d.sync += [*first(), *own()]
         return m
 
-    def _load(self, m: Module, move: data.View, rows_left: Value, row: Value) -> None:
+    def _follow(self, m: Module) -> None:
+        """Loads under way: which begins to write rows, and when."""
+        layout = {"move": move_layout(self.memories), "lines": len(self.lines)}
+        given = Signal(data.StructLayout(layout))
+        oldest, second, *_ = under_way(
+            m, "load", self.params.loads, given, self.start, self.ends, self.count
+        )
+        following = Signal.like(given, name="following")
+        self.begin, self.writes = Signal(name="begin"), Signal(name="writes")
+        self.next, self.next_lines = following.move, following.lines
+        m.d.sync += self.count.eq(self.count + self.start - self.ends)
+        with m.If(self.start):
+            m.d.sync += self.asking.eq(self.command.memory)
+        m.d.comb += [
+            given.move.eq(self.command),
+            given.lines.eq(self.lines),
+            following.eq(Mux(self.writes, second, oldest)),
+            self.begin.eq(Mux(self.writes, self.ends & (self.count > 1), self.count.any())),
+            self.busy.eq(self.count.any()),
+        ]
+
+    def _load(self, m: Module, move: data.View, rows_left: Value, row: Value) -> Callable[[], list]:
+        """The datapath, and what is set when a load begins."""
         p = self.params
-        start, loading, beats = self.start, self.busy, Signal()
-        lines = Signal(SIZE_FIELD + (self.widest // p.line_bits).bit_length())  # of the command
+        loading, lines = self.writes, self.lines
+        beats = Signal()
         lines_left = Signal.like(lines)  # to be taken
         beat_rows = Signal(range(p.beat_bits // 8 + 1))  # of the memory
         with m.Switch(self.command.memory):
@@ -80,10 +128,16 @@ class Loader(wiring.Component):
             for memory in self.memories:
                 with m.Case(memory):
                     m.d.comb += beat_rows.eq(p.beat_rows(memory))
-        with m.If(start):
-            m.d.sync += [loading.eq(1), lines_left.eq(lines), beats.eq(self._begins_a_beat(m))]
-        channels = self._ask(m, start, lines)
-        row_taken = self._take_lines(m, channels, start, loading & ~beats, move, row)
+
+        def first() -> list:
+            begins = self._begins_a_beat(m)
+            return [loading.eq(1), lines_left.eq(self.next_lines), beats.eq(begins)]
+
+        if p.loads == 1:
+            with m.If(self.begin):
+                m.d.sync += first()
+        channels = self._ask(m, self.start, lines)
+        row_taken = self._take_lines(m, channels, loading & ~beats, lines_left, move)
 
         # A beat: a line of every channel that has one.
         beat = Signal()
@@ -114,15 +168,20 @@ class Loader(wiring.Component):
             ]
         with m.If(row_taken):
             m.d.sync += [row.eq(row + move.stride), rows_left.eq(rows_left - 1)]
-        with m.If(last & (beat | row_taken)):
+        ends = last & (beat | row_taken)
+        with m.If(ends):
             m.d.sync += loading.eq(0)
+        if p.loads > 1:
+            asks = Cat(channel.asks for channel in channels).any()
+            m.d.comb += [self.ends.eq(ends), self.full.eq(asks | (self.count == p.loads))]
         wrong = [channel.o.valid & channel.o.ready & channel.o.p.error for channel in channels]
         with m.If(Cat(wrong).any()):
             m.d.sync += self.failed.eq(1)
+        return first
 
     def _begins_a_beat(self, m: Module) -> Value:
         """Whether the command's rows and lines begin at a beat, of a memory that takes beats."""
-        p, x, begins = self.params, self.command, Signal()
+        p, x, begins = self.params, self.next, Signal()
         with m.Switch(x.memory):
             for memory in self.memories:
                 count = p.beat_rows(memory)
@@ -155,10 +214,9 @@ class Loader(wiring.Component):
         self,
         m: Module,
         channels: list[ReadChannel],
-        start: Value,
         active: Value,
+        lines_left: Value,
         move: data.View,
-        row: Value,
     ) -> Value:
         """Lines to rows, one by one; whether a row is written."""
         p = self.params
@@ -168,11 +226,16 @@ class Loader(wiring.Component):
         turn = Signal(range(max(2, p.memory_channels)))  # the channel whose line is next
         take, emit = Signal(), Signal()
         came = Signal(p.line_bits)
+        takes = active
+        if p.loads > 1:  # lines of the next load may be there
+            takes = active & lines_left.any()
+            with m.If(take):
+                m.d.sync += lines_left.eq(lines_left - 1)
         for c, channel in enumerate(channels):
             with m.If(turn == c):
                 m.d.comb += [
                     came.eq(channel.o.p.data),
-                    channel.o.ready.eq(active & (ready_rows <= 1)),
+                    channel.o.ready.eq(takes & (ready_rows <= 1)),
                     take.eq(channel.o.valid & channel.o.ready),
                 ]
         m.d.comb += [
@@ -201,8 +264,8 @@ class Loader(wiring.Component):
                                 part.eq(Mux(last, 0, part + 1)),
                                 ready_rows.eq(last),
                             ]
-        with m.If(start):
-            first = self.command.line[: p.channel_bits]
+        with m.If(self.begin):
+            first = self.next.line[: p.channel_bits]
             m.d.sync += [ready_rows.eq(0), part.eq(0), turn.eq(first)]
         return emit
 

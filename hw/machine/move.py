@@ -1,8 +1,10 @@
-"""Common to loads and stores: their command, and the lines of their rows."""
+"""Common to loads and stores: their command, the lines of their rows, loads under way."""
 
 from enum import IntEnum
+from itertools import pairwise
+from typing import Any
 
-from amaranth import Value
+from amaranth import Module, Signal, Value
 from amaranth.lib import data
 
 from tilewright.golden.params.machine import (
@@ -28,3 +30,19 @@ def lines_of(params: MachineParams, memory: IntEnum, rows: Value) -> Value:
         return rows * (bits // params.line_bits)
     each = params.line_bits // bits  # a power of two
     return (rows + (each - 1)) >> (each.bit_length() - 1)
+
+
+def under_way(
+    m: Module, name: str, loads: int, given: Any, push: Value, pop: Value, count: Value
+) -> list[Any]:
+    """``given`` at every ``push``, of the ``count`` loads under way, the oldest first.
+
+    ``pop``: the oldest one ends in this cycle.
+    """
+    found = [Signal.like(given, name=f"{name}{k}") for k in range(loads)]
+    with m.If(pop):
+        m.d.sync += [older.eq(newer) for older, newer in pairwise(found)]
+    for k, slot in enumerate(found):
+        with m.If(push & (count - pop == k)):
+            m.d.sync += slot.eq(given)
+    return found

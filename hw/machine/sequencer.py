@@ -28,7 +28,7 @@ from tilewright.golden.params.machine import (
 )
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.machine.loops import LOOP, Loops, add_indices
-from tilewright.hw.machine.move import lines_of, move_layout
+from tilewright.hw.machine.move import lines_of, move_layout, under_way
 from tilewright.hw.unit import UNNAMED, field_shape
 
 STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
@@ -97,6 +97,8 @@ class Sequencer(wiring.Component):
         of a vector instruction.
     start_load, busy_load : Out, In
         And likewise of every unit: it takes the instruction now; it works on one.
+    load_full, load_count, load_ends : In
+        Where several loads are under way: none is taken now; how many they are; the oldest ends.
     issue_load : Out
         Where units start a cycle later (``MachineParams.start_cycles``), and likewise of every
         unit: its instruction is issued now. ``word`` and the rest hold for the next cycle.
@@ -125,6 +127,15 @@ class Sequencer(wiring.Component):
                     for name in pulses
                 },
                 **{f"busy_{_name(unit)}": In(1) for unit in instructions.units},
+                **(
+                    {
+                        "load_full": In(1),
+                        "load_count": In(range(params.loads + 1)),
+                        "load_ends": In(1),
+                    }
+                    if params.loads > 1
+                    else {}
+                ),
                 "failed_load": In(1),
                 "failed_store": In(1),
                 "word": Out(INSTRUCTION_BITS),
@@ -341,6 +352,15 @@ class Sequencer(wiring.Component):
         busy = Signal()
         taken = []
         for unit, own in self.instructions.units.items():
+            if self.several(unit):  # they write their rows one after the other
+                with m.If(is_one_of(opcode, own)):
+                    m.d.comb += busy.eq(self.load_full)
+                loads = enumerate(self._loads(m, "held_load", needs))
+                taken += [
+                    Mux((self.load_count > k) & ~is_one_of(opcode, own), held, 0)
+                    for k, held in loads
+                ]
+                continue
             held = Signal(len(needs), name=f"held_{_name(unit)}")
             with m.If(self.issue(unit)):
                 m.d.sync += held.eq(needs)
@@ -362,25 +382,53 @@ class Sequencer(wiring.Component):
         same = []
         for unit, other in ((LOAD, STORE), (STORE, LOAD)):
             name = _name(unit)
+            is_other = opcode == self.instructions.opcodes[other.name]
+            if self.several(unit):
+                given = Signal(data.StructLayout({"first": LINE_FIELD, "end": len(end)}))
+                m.d.comb += [given.first.eq(self.move.line), given.end.eq(end)]
+                for k, held in enumerate(self._loads(m, "load_lines", given)):
+                    meets = (self.move.line < held.end) & (held.first < end)
+                    same.append(is_other & (self.load_count > k) & meets)
+                continue
             first_held = Signal(LINE_FIELD, name=f"{name}_line")
             end_held = Signal.like(end, name=f"{name}_line_end")
             with m.If(self.issue(unit)):
                 m.d.sync += [first_held.eq(self.move.line), end_held.eq(end)]
             meets = (self.move.line < end_held) & (first_held < end)
-            is_other = opcode == self.instructions.opcodes[other.name]
             same.append(is_other & self.works(unit) & meets)
         return Cat(same).any()
 
     def _numbers(self, m: Module, number: Value) -> Value:
         """The number of the load or store that fails or waits; the earlier one if both do."""
         load, store, load_is_later = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal()
-        with m.If(self.issue(LOAD)):
-            m.d.sync += [load.eq(number), load_is_later.eq(1)]
+        if self.several(LOAD):
+            given = Signal(data.StructLayout({"number": NUMBER_BITS, "is_later": 1}))
+            m.d.comb += [given.number.eq(number), given.is_later.eq(1)]
+            loads = self._loads(m, "load_number", given)
+            with m.If(~self.failed_load):  # a load that fails may end in the same cycle
+                is_later = loads[0].is_later & ~self.issue(STORE)
+                m.d.sync += [load.eq(loads[0].number), load_is_later.eq(is_later)]
+            with m.If(self.issue(STORE)):
+                m.d.sync += [held.is_later.eq(0) for held in loads]
+        else:
+            with m.If(self.issue(LOAD)):
+                m.d.sync += [load.eq(number), load_is_later.eq(1)]
         with m.If(self.issue(STORE)):
-            m.d.sync += [store.eq(number), load_is_later.eq(0)]
+            m.d.sync += store.eq(number)
+            if not self.several(LOAD):
+                m.d.sync += load_is_later.eq(0)
         of_load = Mux(self.failed_load | self.failed_store, self.failed_load, self.busy_load)
         of_store = Mux(self.failed_load | self.failed_store, self.failed_store, self.busy_store)
         return wire(m, "moving", Mux(of_load & ~(of_store & load_is_later), load, store))
+
+    def several(self, unit: UnitOfWork) -> bool:
+        """Whether several instructions of the unit are under way."""
+        return unit is LOAD and self.params.loads > 1
+
+    def _loads(self, m: Module, name: str, given: Any) -> list[Any]:
+        """``given`` of the loads under way, the oldest first."""
+        issue, ends, count = self.issue(LOAD), self.load_ends, self.load_count
+        return under_way(m, name, self.params.loads, given, issue, ends, count)
 
     def sized(self, m: Module, name: str, value: Value) -> Value:
         """A part of a size, or a product, computed a cycle before everything that depends on it.

@@ -15,7 +15,7 @@ from tilewright.golden.params.machine import UnitOfWork
 class Machine:
     """Instructions are (unit, cycles, reads, writes), rows of one memory in regions of 8."""
 
-    control_cycles = 4
+    control_cycles, loads = 4, 1
 
     def accesses(self, item):
         _, _, reads, writes = item.instruction

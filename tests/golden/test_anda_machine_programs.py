@@ -21,7 +21,7 @@ from tilewright.golden.anda_machine.layout import (
 from tilewright.golden.bfp import encode
 from tilewright.golden.machine.assembly import AssemblyError
 from tilewright.golden.machine.layout import from_bytes, to_bytes
-from tilewright.golden.machine.moves import load_cycles, store_cycles
+from tilewright.golden.machine.moves import Move, ReadPort, load_cycles, store_cycles
 from tilewright.golden.params.anda_machine import AndaParams, Counter, Memory, Opcode
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
@@ -167,15 +167,17 @@ def test_loads_hide_behind_other_work():
 
 def test_moves_in_closed_form():
     """One line: asked, answered, queued, its rows one a cycle; a store: a cycle a row."""
-    assert load_cycles(SMALL, Memory.ACTIVATIONS, 16, latency=7) == 1 + 7 + 3 + 16 + 1
-    assert load_cycles(PAPER, Memory.ACTIVATIONS, 1, latency=7) == 1 + 7 + 3 + 1 + 1
+    assert load_cycles(SMALL, Move(Memory.ACTIVATIONS, 16), 7) == 1 + 7 + 3 + 16 + 1
+    assert load_cycles(PAPER, Move(Memory.ACTIVATIONS, 1), 7) == 1 + 7 + 3 + 1 + 1
     # Beats: one a cycle, or as many as requests are outstanding in their time.
-    assert load_cycles(PAPER, Memory.WEIGHTS, 400, latency=7) == 1 + 7 + 3 + 100
-    assert load_cycles(PAPER, Memory.WEIGHTS, 400, latency=7, beats=False) == 1 + 7 + 3 + 800 + 1
-    many = load_cycles(PAPER, Memory.WEIGHTS, 4096, 200) - load_cycles(
-        PAPER, Memory.WEIGHTS, 2048, 200
-    )
-    assert many == 2048 // 4 // PAPER.dma_lines * (200 + 3)
+    assert load_cycles(PAPER, Move(Memory.WEIGHTS, 400), 7) == 1 + 7 + 3 + 100
+    assert load_cycles(PAPER, Move(Memory.WEIGHTS, 400, beats=False), 7) == 1 + 7 + 3 + 800 + 1
+    few, many = (load_cycles(PAPER, Move(Memory.WEIGHTS, rows), 200) for rows in (2048, 4096))
+    assert many - few == 2048 // 4 // PAPER.dma_lines * (200 + 3)
+    # The next load asks a cycle after the last line of this one was asked for, and waits no more.
+    port = ReadPort(PAPER, 40)
+    ends = [port.load(Move(Memory.WEIGHTS, 400), 0, begin) for begin in (0, 101, 202)]
+    assert port.asked == 302 and ends == [1 + 40 + 3 + 100 + 101 * k for k in range(3)]
     assert store_cycles(SMALL, Memory.ACTIVATIONS, 17, latency=7) == 17 + 2 + 7 + 2
     assert store_cycles(PAPER, Memory.ACTIVATIONS, 5, latency=7) == 5 + 1 + 7 + 2
 

@@ -104,6 +104,15 @@ an end before the last row: harmonia_machine.dataflow:ResultWriter random_progra
 a block of tiles that begins too early: harmonia_machine.dataflow:SumFeeder random_programs
 - m.d.comb += next_tile.eq(place + 1)
 + m.d.comb += next_tile.eq(first_place + 1)
+lines of the next load in rows of this one: machine.loader:Loader random_programs
+- takes = active & lines_left.any()
++ takes = active
+rows of the second load that are not held: machine.sequencer:Sequencer random_programs
+- (self.load_count > k) & ~is_one_of(opcode, own)
++ (self.load_count > 2 * k) & ~is_one_of(opcode, own)
+lanes of the load before: machine.control:Accelerator random_programs
+- issue, own.ends, own.count)[0]
++ issue, own.ends, own.count)[-1]
 """,
     "anda:small": """
 a compression that reads a second tensor: anda_machine.top:Anda last_rows_are_usable

@@ -166,10 +166,10 @@ def operation_times(
         clock.reach(fetch)
         task, sums, kind = task_of(x, settings, number, loops)
         if task is not None:
-            unit, cycles, _, lines = task
-            begin = clock.issue(task)
-            end = begin + cycles
-            counted.busy[unit] += cycles - 1
+            unit, lines = task.unit, task.lines
+            worked = clock.busy[unit]
+            begin, end = clock.issue(task)
+            counted.busy[unit] += clock.busy[unit] - worked
             if end > frontier:
                 counted.cycles += end - frontier
                 frontier = end
@@ -230,7 +230,7 @@ def _tasks(machine: Machine, program: Program, latency: Any) -> Callable[..., _K
         if task is None or not task.lines:
             return found
         moved = range(line, line + len(task.lines))
-        return Task(task.unit, task.cycles, task.regions, moved), None, found[2]
+        return task._replace(lines=moved), None, found[2]
 
     return task_of
 

@@ -51,6 +51,7 @@ class Machine(ABC):
         self.params, self.formats = params, formats
         self.rows: int = params.rows  # tokens of a tile
         self.control_cycles: int = params.control_cycles
+        self.loads: int = params.loads  # under way
         self._tasks: dict[Any, dict[tuple, Task]] = {}  # by latency
         self._accesses: dict[tuple, tuple[list[Access], list[Access], int, bool]] = {}
         self._lines: dict[tuple[Any, int], int] = {}

@@ -25,7 +25,7 @@ from tilewright.compiler.program import at_line
 from tilewright.compiler.rows import NoRoomError, Place, Rows
 from tilewright.compiler.schedule import Item, schedule, written
 from tilewright.compiler.sizes import Matrix, Step
-from tilewright.golden.machine.moves import load_cycles
+from tilewright.golden.machine.moves import Move, load_cycles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 
@@ -117,7 +117,8 @@ class Product:
 
     def _load_cycles(self, loads: list[dict[str, int]]) -> int:
         p = self.machine.params
-        return sum(load_cycles(p, self.machine.memory(x["memory"]), x["rows"], 1) for x in loads)
+        moves = (Move(self.machine.memory(x["memory"]), x["rows"]) for x in loads)
+        return sum(load_cycles(p, move, 1) for move in moves)
 
     def _most_spans(self) -> int:
         """Spans whose activations fit, with their results where these share the memory."""

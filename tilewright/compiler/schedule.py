@@ -10,7 +10,7 @@ buffering follows from where the allocator puts things; nothing here knows about
 """
 
 from bisect import bisect_left, insort
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -39,6 +39,9 @@ class Schedulable(Protocol):
 
     @property
     def control_cycles(self) -> int: ...
+
+    @property
+    def loads(self) -> int: ...
 
     def accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
         """Ranges that an instruction reads, and those that it writes."""
@@ -139,7 +142,7 @@ def schedule(
     waits = [len(earlier) for earlier in before]
     longest = chain if counts_itself else rest
     ready = sorted((-longest[number], number) for number, count in enumerate(waits) if not count)
-    issue, order = _Issue(machine.control_cycles), list[int]()
+    issue, order = _Issue(machine.control_cycles, machine.loads), list[int]()
     while ready:
         number = issue.next_of(ready, items, tasks)
         order.append(number)
@@ -153,10 +156,11 @@ def schedule(
 class _Issue:
     """The accelerator's issue logic, as far as one order is better than another."""
 
-    def __init__(self, control_cycles: int):
+    def __init__(self, control_cycles: int, loads: int):
         self.control, self.now = control_cycles, 0
-        self.idle = [0] * len(UnitOfWork)
-        self.held = [0] * len(UnitOfWork)
+        self.free = [0] * len(UnitOfWork)  # to take an instruction
+        self.held: list[deque[tuple[int, int]]] = [deque([(0, 0)], 1) for _ in UnitOfWork]
+        self.held[UnitOfWork.LOAD] = deque([(0, 0)] * loads, loads)
         self.settings: tuple = ()
 
     def next_of(
@@ -164,9 +168,7 @@ class _Issue:
     ) -> int:
         """Issue the first ready instruction of those that begin first; it is not ready any more."""
         now, starts = self.now + self.control - 1, dict[tuple, int]()
-        busy = [
-            (u, i, h) for u, (i, h) in enumerate(zip(self.idle, self.held, strict=True)) if i > now
-        ]
+        busy = [(u, i, h) for u, held in enumerate(self.held) for i, h in held if i > now]
         first, best = -1, 0
         for place, (_, number) in enumerate(ready):
             needs = items[number].needs
@@ -174,18 +176,22 @@ class _Issue:
             if begin is None:
                 begin = now if met(self.settings, needs) else now + self.control
                 starts[needs] = begin
-            own, _, regions, _ = tasks[number]
+            own, _, regions, *_ = tasks[number]
+            if self.free[own] > begin:
+                begin = self.free[own]
             for unit, idle, held in busy:
-                if idle > begin and (unit == own or held & regions):
+                if idle > begin and held & regions and unit != own:
                     begin = idle
             if begin < first or first < 0:
                 first, best = begin, place
                 if begin == now:
                     break
         _, number = ready.pop(best)
-        task = tasks[number]
-        self.idle[task.unit] = first + task.cycles
-        self.held[task.unit] = task.regions
+        unit, cycles, regions, *_, ahead = tasks[number]
+        held = self.held[unit]
+        end = max(first + cycles, held[-1][0] + cycles - ahead)
+        held.append((end, regions))
+        self.free[unit] = max(end - ahead, held[0][0])
         self.settings = merged(self.settings, items[number].needs)
         self.now = first + 1
         return number
