@@ -121,14 +121,6 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
-def bench(session: nox.Session) -> None:
-    """Speed of the performance model, against limits."""
-    install(session, "test")
-    with_language_model(session)
-    session.run("python", "-m", "benchmarks", *session.posargs)
-
-
-@nox.session
 def flows(session: nox.Session) -> None:
     """Blocks handed over to chip flows are read by those flows' own readers."""
     install(session, "test")

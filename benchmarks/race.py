@@ -106,24 +106,6 @@ def _lap(times: list[float]) -> Lap:
     return Lap(middle, (third - first) / middle, min(times))
 
 
-@dataclass(frozen=True)
-class Figure:
-    name: str
-    value: float
-    unit: str = "s"
-    limit: float | None = None
-
-    @property
-    def good(self) -> bool:
-        return self.limit is None or self.value <= self.limit
-
-    def __str__(self) -> str:
-        limit = "" if self.limit is None else f"  (at most {self.limit:.4g})"
-        return (
-            f"{self.value:10.4g} {self.unit:4} {self.name}{limit}{'' if self.good else '  MISSED'}"
-        )
-
-
 def now() -> str:
     return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime())
 

@@ -1,7 +1,6 @@
 """``tilewright fpga``: a block placed and routed on an FPGA, and what the records say."""
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,13 +55,6 @@ def run(args: argparse.Namespace) -> int:
         return _place(args) if args.block else _show(args)
     except MissingNextpnrError as error:
         raise CommandError(str(error)) from error
-
-
-def _refuse(args: argparse.Namespace, options: Iterable[str], why: str) -> None:
-    for option in options:
-        value = getattr(args, option)
-        if value is not None and value is not False:  # a seed may be 0
-            raise CommandError(f"--{option.replace('_', '-')} {why}")
 
 
 def _place(args: argparse.Namespace) -> int:
