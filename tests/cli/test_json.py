@@ -26,19 +26,20 @@ from tilewright.golden.params.formats import FLOAT_FORMATS
 from tilewright.golden.params.resolve import BLOCKS
 from tilewright.synth.technology import TECHNOLOGIES
 
-INSTEAD = {  # examples that would take long -> the same command on less
-    "compare": ["tilewright compare llm smollm2-135m"],
-    "completion": [],  # a script
-    "kv": ["tilewright kv tiny-llama --tokens 64 --window 64 --steps 0 --lengths 4"],
-    "report": [],  # test_report
-    "sweep": ["tilewright sweep popcount --vary width=3 --tech asap7"],
-    "simulate": ["tilewright simulate float_mul:fp16 --cases 20"],
+INSTEAD = {  # examples that take long -> the same command on less; the example is a long test
+    "compare": None,
+    "compare llm": "tilewright compare llm smollm2-135m",
+    "kv": "tilewright kv tiny-llama --tokens 64 --window 64 --steps 0 --lengths 4",
+    "report": None,
+    "simulate": "tilewright simulate float_mul:fp16 --cases 20",
+    "sweep": "tilewright sweep popcount --vary width=3 --tech asap7",
 }
+LONG = ("simulate anda", "simulate deca", "simulate harmonia", "simulate machine")  # built first
+NO_DATA = ("completion", "report")  # a script; test_report
 FURTHER = [
     "tilewright claims --classes",
     "tilewright claims --paper sparamx --off",
     "tilewright claims --residuals",
-    "tilewright compare pe --tech asap7",
     "tilewright list",
     "tilewright list deca",
     "tilewright list models",
@@ -50,36 +51,34 @@ FURTHER = [
     "tilewright roofsurface --explore",
     "tilewright sweep --frontier prefix_sum",
 ]
-LONG = [  # accelerators are compiled first
-    "tilewright simulate anda --block anda:small --latency 10",
-    "tilewright simulate deca.cycles --block deca:small --cases 70",
-    "tilewright simulate deca.gemm --block deca:small --m 40 --k 200 --n 5",
-    "tilewright simulate harmonia --block harmonia:small --latency 10",
-]
 CHECK_FAILED = {"doctor"}  # commands whose exit code may be 1, as it depends on the machine
 
 
-def command_lines() -> list[str]:
-    lines = []
-    for name in cli.command_names():
-        lines += INSTEAD.get(name, [cli.load_command(name).EXAMPLE])
-    return [*lines, *FURTHER]
+def command_lines() -> Iterator[Any]:
+    """Every example of a help text, and others, each with what it needs."""
+    for words in cli.all_commands():
+        command, name = cli.load_command(*words), " ".join(words)
+        needs = getattr(command, "EXAMPLE_NEEDS", "")
+        is_long = name in INSTEAD or name.startswith(LONG)
+        marks = [pytest.mark.full] if is_long else []
+        yield pytest.param(needs, command.EXAMPLE, marks=marks, id=command.EXAMPLE)
+        if line := INSTEAD.get(name):
+            yield pytest.param("", line, id=line)
+    yield from (pytest.param("", line, id=line) for line in FURTHER)
 
 
-@pytest.mark.parametrize(
-    "line", [*command_lines(), *(pytest.param(line, marks=pytest.mark.full) for line in LONG)]
-)
-def test_json_of_every_command(line, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("needs", "line"), list(command_lines()))
+def test_every_command_prints_text_and_json(needs, line, tmp_path, monkeypatch, capsys):
     torch_or_skip(line)
     monkeypatch.chdir(tmp_path)
-    name = line.split()[1]
-    needs = getattr(cli.load_command(name), "EXAMPLE_NEEDS", None)
-    if needs is not None:
+    name, words = line.split()[1], shlex.split(line)[1:]
+    good = (0, 1) if name in CHECK_FAILED else (0,)
+    if needs:
         assert cli.main(shlex.split(needs)[1:]) == 0
-        capsys.readouterr()
-    code = cli.main([*shlex.split(line)[1:], "--json"])
-    assert code == 0 or (code == 1 and name in CHECK_FAILED)
-    assert violations(json.loads(capsys.readouterr().out, parse_constant=_refuse)) == []
+    assert cli.main(words) in good and capsys.readouterr().out
+    if name not in NO_DATA:
+        assert cli.main([*words, "--json"]) in good
+        assert violations(json.loads(capsys.readouterr().out, parse_constant=_refuse)) == []
 
 
 def test_report(tmp_path, monkeypatch, capsys):

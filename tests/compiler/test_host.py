@@ -336,6 +336,11 @@ def test_refused_runs(small, words, message, capsys):
 # On the Verilog.
 
 
+@pytest.mark.parametrize(
+    "small",
+    ["harmonia:small", pytest.param("anda:small", marks=pytest.mark.full)],  # another build
+    indirect=True,
+)
 def test_two_prompts_on_rtl(small):
     """Every program on the Verilog: memory, counters and cycles are golden's."""
     from tilewright.studies.rtl_token import RtlRunner

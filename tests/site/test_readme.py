@@ -44,20 +44,6 @@ def test_examples_of_the_tour(examples, tmp_path, monkeypatch, capsys):
     run_examples(examples, capsys)
 
 
-@pytest.mark.parametrize(
-    ("command", "needs"),
-    [
-        case(command.EXAMPLE, command.EXAMPLE, getattr(command, "EXAMPLE_NEEDS", ""))
-        for command in (cli.load_command(*words) for words in cli.all_commands())
-    ],
-)
-def test_examples_of_the_help_texts(command, needs, tmp_path, monkeypatch):
-    torch_or_skip(command)
-    monkeypatch.chdir(tmp_path)
-    for line in filter(None, (needs, command)):
-        assert cli.main(shlex.split(line)[1:]) == 0
-
-
 def test_counts_of_the_readme():
     """And of docs/model-accuracy.md, where the other kinds are too."""
     first, *others = counts(evaluate(), "subject")

@@ -28,7 +28,8 @@ MEASURED = {run["name"]: run for run in load_measured(RECORD)["runs"]}
     [
         # Prompts: tests/verify/test_decoder_layer.py.
         ("harmonia:small", Step.batch({0: 20, 1: 9, 2: 0})),
-        ("anda:small", Step.batch({0: 9, 1: 3, 2: 0})),
+        # Another build.
+        pytest.param("anda:small", Step.batch({0: 9, 1: 3, 2: 0}), marks=pytest.mark.full),
     ],
 )
 def test_a_layer_on_a_small_block(block, step):
@@ -38,7 +39,7 @@ def test_a_layer_on_a_small_block(block, step):
     assert found.counters["cycles"] == found.golden_cycles
 
 
-@pytest.mark.parametrize("block", ["harmonia", "anda"])
+@pytest.mark.parametrize("block", ["harmonia", pytest.param("anda", marks=pytest.mark.full)])
 def test_a_stream_from_hbm2_on_a_small_block(block):
     case = CASES[f"{block}: a stream of weights"]
     found = run_case("small", replace(case, block=f"{block}:small"))

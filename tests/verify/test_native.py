@@ -18,7 +18,8 @@ from tilewright.verify.native.share import share_modules
 from tilewright.verify.simulators import find
 from tilewright.verify.simulators.verilator import left_out
 
-BLOCKS = ["anda:small", "harmonia:small"]
+# The host knows an accelerator by a header alone; a second one takes a minute to build.
+BLOCKS = ["harmonia:small", pytest.param("anda:small", marks=pytest.mark.full)]
 
 
 def golden_of(block, latency=30, bad_lines=frozenset()):
