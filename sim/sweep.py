@@ -5,7 +5,7 @@ computed as columns of arrays.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import groupby, product
 from math import prod
 from typing import Any
@@ -114,3 +114,23 @@ def sweep(
         for point in part:
             tick(" ".join(f"{name}={value}" for name, value in point.items()))
     return found
+
+
+def row_of(found: LlmResult | GenerationResult) -> dict[str, str | int | float | None]:
+    """Return an answer as one row of a table: its plain fields, and those of memory."""
+    plain = {
+        field.name: getattr(found, field.name)
+        for field in fields(found)
+        if isinstance(getattr(found, field.name), str | int | float | None)
+    }
+    groups = ",".join(f"{sequences}x{tokens}" for sequences, tokens in found.contexts)
+    memory = found.memory_bytes
+    return {
+        **plain,
+        **found.settings,
+        "contexts": groups,
+        "weight_bytes": memory.weights,
+        "cache_bytes": memory.cache,
+        "capacity_bytes": memory.capacity,
+        "fits": memory.fits,
+    }

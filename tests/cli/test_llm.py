@@ -1,5 +1,6 @@
 """The commands of the performance model as a user meets them."""
 
+import csv
 import json
 import re
 
@@ -186,6 +187,14 @@ def test_a_prompt_with_its_answer(capsys):
     assert code == 0 and "first token" in out and "new tokens/s" in out
 
 
+def test_sweeps_are_drawn(capsys, tmp_path):
+    words = ("llm", "opt-125m", "--sweep", "batch=1..4", "--sweep", "bandwidth=100GB/s,200GB/s")
+    plot = tmp_path / "x.svg"
+    code, out, _ = run(capsys, *words, "--plot", str(plot))
+    assert (code, out.split()[2]) == (0, "BANDWIDTH")
+    assert plot.read_text().startswith("<svg")
+
+
 def test_contexts_of_several_lengths(capsys):
     found = as_json(capsys, "llm", "opt-125m", "--context", "3x64,1x512")
     assert (found["batch"], found["context"], found["contexts"]) == (4, 512, [[3, 64], [1, 512]])
@@ -200,15 +209,21 @@ def test_the_largest_batch_within_a_time(capsys):
     assert "decode, batch " in out
 
 
-def test_a_sweep_is_a_table_or_json(capsys):
+def test_a_sweep_is_a_table_json_or_csv(capsys):
     words = ("llm", "opt-125m", "--sweep", "batch=1..4*2", "--sweep", "kv=bf16,int8")
     rows = as_json(capsys, *words)
     assert [(row["batch"], row["kv_format"]) for row in rows] == [
         (batch, kv) for batch in (1, 2, 4) for kv in ("bf16", "int8")
     ]
-    code, out, err = run(capsys, *words)
+    code, out, err = run(capsys, *words, "--csv")
+    table = list(csv.DictReader(out.splitlines()))
+    assert code == 0
+    assert [float(row["latency_ms"]) for row in table] == [row["latency_ms"] for row in rows]
+    assert (
+        "energy of the package is its design power by activity" in err
+    )  # beside the table, not in it
+    code, out, _ = run(capsys, *words)
     assert (code, len(out.splitlines())) == (0, 7)
-    assert "energy of the package is its design power by activity" in err
 
 
 def test_a_config_that_is_not_understood_is_one_line(capsys, tmp_path):

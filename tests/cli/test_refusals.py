@@ -70,8 +70,10 @@ llm opt-125m --context 0 | context must be 1..16777216 tokens, not 0
 llm opt-125m --context 2x | contexts are SEQUENCESxTOKENS,..., such as
 llm opt-125m --context 2x8 --batch 2 | a context like 8x128,2x4096 says how many sequences there are
 llm opt-125m --context y | --context takes tokens, or 8x128,2x4096, not 'y'
+llm opt-125m --csv --json | --csv does not go with --json
 llm opt-125m --engine avx | unknown engine 'avx'; did you mean more-avx
 llm opt-125m --phase train | unknown phase 'train'; known: decode, prefill
+llm opt-125m --plot x.svg | --plot goes with --sweep
 llm opt-125m --prompt 9 --tokens 9 --context 9 | context does not go with prompt and tokens
 llm opt-125m --prompt 9 | a prompt comes with tokens that follow it
 llm opt-125m --scheme mxfp5 | unknown scheme 'mxfp5'; did you mean mxfp4
@@ -81,6 +83,7 @@ llm opt-125m --set clock=2.0GB | unknown unit of clock 'GB'; known: Hz,
 llm opt-125m --set coers=3 | unknown field of a server 'coers'; did you
 llm opt-125m --set cores=1.5 | cores must be a whole number, not 1.5
 llm opt-125m --sweep batch=1 --batch 2 | batch is both given and swept; give it once
+llm opt-125m --sweep batch=1 --plot x.gif | a plot is a file ending in .svg, not 'x.gif'
 llm opt-125m --sweep batch=1 --sweep batch=2 | --sweep names batch more than once
 llm opt-125m --system anda --engine deca | anda has no engines; engines belong to servers
 llm opt-125m --system anda --kv int8 | anda keeps keys and values in fp16; leave 'int8' out

@@ -11,7 +11,7 @@ from tilewright.sim.llm import answer, answer_passes, step_of
 from tilewright.sim.models import resolve_model
 from tilewright.sim.server import _met
 from tilewright.sim.serving import GenerationResult, Question, ask
-from tilewright.sim.sweep import parse_axis, points_of, question_at, sweep
+from tilewright.sim.sweep import parse_axis, points_of, question_at, row_of, sweep
 from tilewright.sim.target import resolve_target
 from tilewright.sim.workload import Batch
 
@@ -233,6 +233,11 @@ def test_a_sweep_has_every_combination():
     ]
     assert done[1] == "batch=1 scheme=mxfp4"
     assert found[1].latency_ms == latency(scheme="mxfp4")
+    row = row_of(found[1])
+    assert (row["latency_ms"], row["fits"], row["contexts"]) == (
+        *(found[1].latency_ms, True),
+        "1x1024",
+    )
 
 
 def test_a_sweep_over_fields_of_the_system():
@@ -247,6 +252,7 @@ def test_a_sweep_over_fields_of_the_system():
     ]
     want = latency(system="spr-ddr", settings={"bandwidth": "200GB/s", "cores": "56"})
     assert found[1].latency_ms == want > found[3].latency_ms
+    assert row_of(found[1])["bandwidth"] == "200GB/s"
     with pytest.raises(ValueError, match=r"^capacity is both given and swept; give it once$"):
         sweep(question, {"capacity": ("1TB",)})
 

@@ -85,6 +85,17 @@ def test_roofsurface_has_accelerators_beside_kernels(capsys):
     assert "ACCELERATOR" in text and "mx_accelerator" in text
 
 
+def test_accelerators_are_drawn_beside_the_regions(capsys, tmp_path):
+    """A roofline each, ours and the user's, among the kernels of the server."""
+    plot = tmp_path / "surface.svg"
+    words = ("--with", "anda", "--with", OWN[0], "--rows", "70", "--plot", str(plot))
+    code, text, _ = run(capsys, "roofsurface", *words)
+    drawn = plot.read_text()
+    assert code == 0 and "ACCELERATOR" in text
+    for name in ("anda", "mx_accelerator", "bf8_30%", "multiply-adds per byte of weights"):
+        assert f">{name}<" in drawn
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -1,9 +1,13 @@
-"""Whole models and bounds: trends of the model, and the regions that the papers draw."""
+"""Whole models and bounds: trends of the model, the regions that the papers draw, sweeps."""
 
 import pytest
 
+from tilewright.base.errors import CommandError
 from tilewright.sim.roofsurface import Kernel, Surface
+from tilewright.sim.serving import Question
+from tilewright.sim.sweep import points_of, sweep
 from tilewright.site import servers
+from tilewright.site.llm_plot import best, plot_sweep
 from tilewright.site.surfaces import region_diagram
 
 
@@ -42,3 +46,37 @@ def test_drawings_name_their_points():
     points = [Kernel("here", 0.01, 1.0), Kernel("there", 0.2, 0.1)]
     found = region_diagram("regions", surface.borders, [(p, surface.bound(p)) for p in points])
     assert "here" in found and "var(--series-0)" in found
+
+
+# Sweeps.
+
+QUESTION = Question(model="opt-125m")
+
+
+def test_best_is_what_no_other_beats_in_both():
+    found = sweep(QUESTION, {"batch": (1, 8, 64), "engine": ("deca", "software")})
+    front = best(found)
+    assert [answer.batch for answer in front] == [1, 8, 64]
+    assert all(
+        any(
+            b.latency_ms <= a.latency_ms and b.tokens_per_second >= a.tokens_per_second
+            for b in front
+        )
+        for a in found
+    )
+
+
+@pytest.mark.parametrize(
+    "axes", [{"context": (64, 128), "batch": (1, 2, 4)}, {"engine": ("deca", "software")}], ids=str
+)
+def test_plots_are_equal_for_equal_sweeps(tmp_path, axes):
+    found, points = sweep(QUESTION, axes), points_of(QUESTION, axes)
+    drawn, path = [], tmp_path / "plot.svg"
+    for _ in range(2):
+        plot_sweep(found, points, path)
+        drawn.append(path.read_text())
+    assert drawn[0] == drawn[1]
+    for words in ("tokens/s", next(iter(axes)) if "batch" not in axes else "context"):
+        assert words in drawn[0]
+    with pytest.raises(CommandError, match=r"^a plot is a file ending in .svg, not 'x\.gif'$"):
+        plot_sweep(found, points, tmp_path / "x.gif")

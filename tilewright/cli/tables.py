@@ -1,5 +1,7 @@
 """Tables of results: a row for each record, or for each answer about a language model."""
 
+import csv
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -60,6 +62,16 @@ def _differing(found: Sequence["Answer"]) -> list[str]:
     """Names of settings whose values are not the same in all answers."""
     names = dict.fromkeys(name for row in found for name in row.settings)
     return [name for name in names if len({row.settings.get(name) for row in found}) > 1]
+
+
+def print_csv(found: Sequence["Answer"]) -> None:
+    """Print a table of comma-separated values with every plain field of each answer."""
+    from tilewright.sim.sweep import row_of
+
+    rows = [row_of(answer) for answer in found]
+    writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
 
 
 def show_remarks(found: Sequence["Answer"]) -> None:

@@ -5,8 +5,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from tilewright.base.errors import CommandError
+from tilewright.base.files import write_atomic
 from tilewright.site.html import Markup, figure
 
 if TYPE_CHECKING:
@@ -165,3 +168,15 @@ def standalone(markup: str) -> str:
         f'<rect width="{width}" height="{height}" fill="white"/>'
     )
     return opening + svg[svg.index(">") + 1 :] + "\n"
+
+
+def check_plot(path: Path) -> None:
+    """Refuse a kind of file that cannot be drawn, before anything is computed."""
+    if path.suffix != ".svg":
+        raise CommandError(f"a plot is a file ending in .svg, not {path.name!r}")
+
+
+def write_plot(path: Path, markup: str) -> None:
+    """Write a figure as a file."""
+    check_plot(path)
+    write_atomic(path, standalone(markup))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.base.console import print_json, progress, show
 from tilewright.base.errors import CommandError
 from tilewright.cli.options import adder
-from tilewright.cli.tables import print_answers, show_remarks
+from tilewright.cli.tables import print_answers, print_csv, show_remarks
 from tilewright.cli.targets import add_target_arguments, block_of, settings_of, system_of
 
 if TYPE_CHECKING:
@@ -29,17 +29,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " scheme, kv, phase, ... or of a field of --set, such as batch=1..64 or 1..64*2 or 1,8 or"
         " bandwidth=400GB/s,800GB/s",
     )
+    add("--plot FILE", "draw the sweep as SVG")
+    add("--csv", "print comma-separated values")
 
 
 def run(args: argparse.Namespace) -> int:
     from tilewright.sim.serving import ask
 
+    if args.csv and args.json:
+        raise CommandError("--csv does not go with --json")
     question = _question_of(args)
     axes = _axes(args)
     if not question.model and "model" not in axes:
         raise CommandError("give a MODEL; tilewright list models names those that are known")
-    found = [ask(question)] if not axes else _sweep(question, axes)
-    if args.json:
+    found = [ask(question)] if not axes else _sweep(args, question, axes)
+    if args.csv:
+        print_csv(found)
+        show_remarks(found)
+    elif args.json:
         print_json(found if axes else found[0])
     elif axes:
         print_answers(found)
@@ -57,16 +64,24 @@ def _axes(args: argparse.Namespace) -> dict[str, tuple[int | str, ...]]:
         if name in axes:
             raise CommandError(f"--sweep names {name} more than once")
         axes[name] = values
+    if not axes and args.plot is not None:
+        raise CommandError("--plot goes with --sweep")
     return axes
 
 
 def _sweep(
-    question: "Question", axes: dict[str, tuple[int | str, ...]]
+    args: argparse.Namespace, question: "Question", axes: dict[str, tuple[int | str, ...]]
 ) -> "list[LlmResult | GenerationResult]":
-    from tilewright.sim.sweep import sweep
+    from tilewright.sim.sweep import points_of, sweep
+    from tilewright.site.llm_plot import check_plot, plot_sweep
 
+    if args.plot is not None:
+        check_plot(args.plot)
     with progress("sweep", prod(map(len, axes.values()))) as tick:
-        return sweep(question, axes, tick)
+        found = sweep(question, axes, tick)
+    if args.plot is not None:
+        plot_sweep(found, points_of(question, axes), args.plot)
+    return found
 
 
 def _add_question_arguments(parser: argparse.ArgumentParser) -> None:

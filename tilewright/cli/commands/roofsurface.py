@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--vectors X", "scale the vector units by X [1]", type=float)
     add("--scheme X...", "weight format, or FILE.py:CLASS for your own [the paper's twelve]")
     add("--with S...", "compare with an accelerator, by name or as a TOML file", dest="beside")
+    add("--plot FILE", "draw the regions as SVG")
     add("--explore", "sweep DECA sizes; report the smallest sufficient one")
 
 
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     schemes = [resolve_weight_scheme(name) for name in args.scheme or PAPER_SCHEMES]
     if args.explore:
         why = "does not go with --explore, which takes every size"
-        refuse(args, ("block", "rows", "vectors"), why)
+        refuse(args, ("block", "rows", "vectors", "plot"), why)
         if args.beside:
             raise CommandError("--with does not go with --explore, which is about sizes of a DECA")
         designs = explore(machine, schemes)
@@ -57,6 +58,10 @@ def run(args: argparse.Namespace) -> int:
         params=_deca(args.block),
         beside=[_accelerator(name) for name in args.beside],
     )
+    if args.plot is not None:
+        from tilewright.site.surfaces import plot_regions
+
+        plot_regions(found, args.plot)
     (print_json if args.json else _print_kernels)(found)
     return 0
 
