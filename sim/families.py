@@ -11,7 +11,14 @@ from reprlib import repr as shorten
 from typing import Any
 
 from tilewright.golden.params.block import require
-from tilewright.golden.params.llm import LARGEST, MOST_LAYERS, Experts, LatentAttention, LlmShape
+from tilewright.golden.params.llm import (
+    LARGEST,
+    MOST_LAYERS,
+    DeltaAttention,
+    Experts,
+    LatentAttention,
+    LlmShape,
+)
 
 # Fields that change neither the number of parameters nor the work of a token: bookkeeping;
 # activations, dropout and training; positions and scaling of scores; how experts are chosen.
@@ -137,7 +144,7 @@ ALIASES = {
 }
 # Models that are refused whatever their sizes, and why.
 REFUSED = {
-    **dict.fromkeys(("qwen3_next", "kimi_linear", "minimax", "rwkv"), "linear attention"),
+    **dict.fromkeys(("kimi_linear", "minimax", "rwkv"), "linear attention"),
     **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "zamba2"), "state-space layers"),
     **dict.fromkeys(("bart", "bert", "mllama", "roberta", "t5", "whisper"), "an encoder's layers"),
     **dict.fromkeys(("bloom", "mpt"), "positions as slopes of scores"),
@@ -293,6 +300,21 @@ def _qwen_experts(fields: Fields, **more: Any) -> Experts:
 def _qwen2_experts(fields: Fields) -> Experts:
     shared = fields.number("shared_expert_intermediate_size")
     return _qwen_experts(fields, shared_width=shared, shared_gate=True)
+
+
+def _qwen3_next(fields: Fields) -> Read:
+    """Gated DeltaNet in all layers but every fourth, or in those that ``layer_types`` names."""
+    layers, kinds = fields.number("num_hidden_layers"), fields.items("layer_types", str)
+    every = fields.number("full_attention_interval", default=4)
+    if kinds is None:
+        kinds = ["linear_attention" if (k + 1) % every else "" for k in range(layers)]
+    elif len(kinds) != layers or not {"linear_attention", "full_attention"}.issuperset(kinds):
+        raise fields.refuse("layer_types must name each layer linear_attention or full_attention")
+    names = {"taps": "conv_kernel_dim", "key_heads": "num_key_heads", "key_dim": "key_head_dim"}
+    names |= {"value_heads": "num_value_heads", "value_dim": "value_head_dim"}
+    sizes = {name: fields.number(f"linear_{key}") for name, key in names.items()}
+    count = kinds.count("linear_attention")
+    return {"delta": DeltaAttention(layers=count, **sizes) if count else None}
 
 
 def _gemma3_window(fields: Fields) -> Read:
@@ -459,6 +481,12 @@ FAMILIES: dict[str, Family] = {
     "qwen3": Family(fixed={"query_norm": "head"}, flags=BIASES, windows=_qwen_window),
     "qwen3_moe": Family(
         fixed={"query_norm": "head"}, flags=BIASES, windows=_qwen_window, experts=_qwen_experts
+    ),
+    "qwen3_next": Family(
+        fixed={"query_norm": "head", "query_gate": True},
+        only=NO_BIAS,
+        experts=_qwen2_experts,
+        more=_qwen3_next,
     ),
     "smollm3": Family(defaults={"tied": 1}, flags=LLAMA, windows=_qwen_window),
     "starcoder2": Family(

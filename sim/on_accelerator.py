@@ -29,6 +29,10 @@ def steps_on_accelerator(
     known: dict[Gemm, acc.GemmTime] = {}
 
     def step(model: LlmShape, part: Pass) -> Step:
+        require(
+            model.delta is None,
+            f"{model.name}: linear attention is modelled on servers, not on {target.system}",
+        )
         times = []
         for product in work(model, part):
             if product not in known:

@@ -54,7 +54,7 @@ def steps_on_server(
         resource: np.array([p.busy[resource] for p in time.projections]) / time.seconds
         for resource in xeon.RESOURCES
     }
-    energy = _package_energy(machine, engine, time, share, _bytes_read(time, weights))
+    energy = _package_energy(machine, engine, time, share, _bytes_moved(time, weights))
     notes = [""] * len(works)
     if engine == "deca":
         joules, notes = _deca_energy(target, weights, share["vector"], time.seconds)
@@ -99,7 +99,7 @@ def _at(columns: Mapping[str, Column], step: int) -> dict[str, float]:
     return {name: float(column[step]) for name, column in columns.items()}
 
 
-def _bytes_read(time: ServerSteps, weights: WeightScheme) -> Column:
+def _bytes_moved(time: ServerSteps, weights: WeightScheme) -> Column:
     """Experts count if a token of the step chose them."""
 
     def count(parts: Sequence[xeon.GemmTime]) -> float:
@@ -107,11 +107,11 @@ def _bytes_read(time: ServerSteps, weights: WeightScheme) -> Column:
 
     packed = np.array([weights.bytes_of(count(p.products)) for p in time.projections])
     plain = np.array([count(p.plain) * xeon.ACTIVATION_BYTES for p in time.projections])
-    return packed + time.cache_bytes + plain
+    return packed + time.cache_moved + plain
 
 
 def _package_energy(
-    machine: Server, engine: str, time: ServerSteps, share: Mapping[str, Column], read: Column
+    machine: Server, engine: str, time: ServerSteps, share: Mapping[str, Column], moved: Column
 ) -> dict[str, Column]:
     """Return the joules of each step: idle, cores at work, their busy units, bits from memory.
 
@@ -127,7 +127,7 @@ def _package_energy(
         "matrix units": machine.matrix_power * share["matrix"],
     }
     found = {name: part * machine.design_power * time.seconds for name, part in watts.items()}
-    memory = 8 * read * machine.memory_energy * 1e-12
+    memory = 8 * moved * machine.memory_energy * 1e-12
     if machine.memory_in_package:  # the design power has it
         memory = np.minimum(memory, machine.design_power * time.seconds - sum(found.values()))
     return found | {"memory": memory}
@@ -186,6 +186,8 @@ def _fitted_remarks(
         )
     if model.latent is not None:
         yield "no published figure holds latent attention, which is matrix products here"
+    if model.delta is not None:
+        yield "no published figure holds linear attention: its states are read and written in fp32"
 
 
 def _deca_energy(

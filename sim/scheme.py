@@ -127,7 +127,7 @@ def cache_bytes(model: LlmShape, batch: Batch, bits: KvBits) -> float:
     """Return the bytes of the cache of ``batch`` if a head's keys and values take ``bits``.
 
     Layers with a window keep no more than it. One vector for all heads (MLA) takes as much as the
-    keys of one head with as many channels.
+    keys of one head with as many channels. States of linear attention are part of it.
     """
 
     def of_layer(tokens: int) -> float:
@@ -135,7 +135,7 @@ def cache_bytes(model: LlmShape, batch: Batch, bits: KvBits) -> float:
             return bits(tokens, model.cached_per_token) / 2
         return model.num_key_value_heads * bits(tokens, model.head_dim)
 
-    return sum(
+    return batch.sequences * (model.delta.state_bytes if model.delta else 0) + sum(
         sequences * layers * of_layer(seen) / 8
         for sequences, tokens in batch.groups
         for layers, seen in model.visible(tokens)

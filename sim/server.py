@@ -45,8 +45,9 @@ class ServerSteps:
     projections: tuple[Projections, ...]
     kernels: NDArray[np.float64]  # small ones between the GEMMs: a constant per layer and per token
     attention: NDArray[np.float64]  # scores, softmax and weighted values
-    cache: NDArray[np.float64]  # every cached key and value passes once
+    cache: NDArray[np.float64]  # every cached key and value passes once, every state twice
     cache_bytes: NDArray[np.float64]
+    cache_moved: NDArray[np.float64]  # bytes of it that pass
     product_seconds: NDArray[np.float64]  # of the compressed projections
     rest: NDArray[np.float64]  # of everything that is no GEMM with weights
     seconds: NDArray[np.float64]  # of everything
@@ -74,7 +75,9 @@ def run_steps(
     kernels = model.num_hidden_layers * (machine.layer_us * 1e-6 + rows * per_row)
     attending = _attention(machine, model, steps)
     drawn = min(machine.bandwidth * machine.rate("stream"), machine.cores * machine.core_bandwidth)
-    cache = stored / drawn
+    state = model.delta.state_bytes if model.delta else 0
+    moved = stored + [step.batch.sequences * state for step in steps]
+    cache = moved / drawn
     parts = [
         projections(machine, engine, scheme, model, step.rows, step.heads, params) for step in steps
     ]
@@ -86,6 +89,7 @@ def run_steps(
         attention=attending,
         cache=cache,
         cache_bytes=stored,
+        cache_moved=moved,
         product_seconds=products,
         rest=rest,
         seconds=products + np.array([part.plain_seconds for part in parts]) + rest,
@@ -166,7 +170,7 @@ def _token_attention(
     )
     number, sequences, queries, tokens = groups.T
     near = model.sliding_layers if model.sliding_window is not None else 0
-    keys = (model.num_hidden_layers - near) * tokens
+    keys = (model.attention_layers - near) * tokens
     if near and model.sliding_window is not None:
         keys = keys + near * np.minimum(tokens, model.sliding_window)
     width = model.num_attention_heads * model.head_dim
@@ -187,7 +191,8 @@ def _matrix_attention(machine: Server, model: LlmShape, step: Pass) -> float:
         queries = step.queries(tokens)
         for part in attention(model, sequences, queries, tokens):
             seen = part.outer if part.name == "scores" else part.inner
-            share = _met(queries, tokens, seen) if queries > 1 else 1.0
+            causal = queries > 1 and part.name != "state"
+            share = _met(queries, tokens, seen) if causal else 1.0
             total += share * _matrix_seconds(machine, part)
     return total
 

@@ -164,7 +164,9 @@ def linear(model: LlmShape, rows: int) -> list[Gemm]:
             module = MODULE_OF.get(name, "qkv")
             yield Gemm(prefix + name, module, rows, inner, outer, count)
 
-    found = [*of(model.attention_projections, "", rows, model.num_hidden_layers)]
+    found = [*of(model.attention_projections, "", rows, model.attention_layers)]
+    if d := model.delta:
+        found += of(d.projections(model.hidden_size), "delta ", rows, d.layers)
     if model.dense_layers:
         dense = model.feed_forward(model.intermediate_size)
         found += of(dense, "", rows, model.dense_layers)
@@ -218,6 +220,9 @@ def attention(model: LlmShape, sequences: int, tokens: int, keys: int) -> list[G
         count = layers * heads * sequences
         for name, inner, outer in (("scores", key_width, seen), ("values", seen, value_width)):
             found.append(Gemm(name, "attention", rows, inner, outer, count))
+    if d := model.delta:  # a token's key reads a head's matrix and changes it, its query reads it
+        count = 3 * d.layers * d.value_heads * sequences
+        found.append(Gemm("state", "attention", tokens, d.key_dim, d.value_dim, count))
     return found
 
 

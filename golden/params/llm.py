@@ -17,8 +17,8 @@ MODEL_TYPES = (
     *("cohere", "cohere2", "deepseek_v2", "deepseek_v3", "falcon", "gemma", "gemma2"),
     *("gemma3_text", "glm", "glm4", "gpt2", "gpt_neox", "gpt_oss", "granite", "llama"),
     *("llama4_text", "minicpm", "minicpm3", "mistral", "mixtral", "olmo", "olmo2", "olmo3"),
-    *("olmoe", "opt", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"),
-    "starcoder2",
+    *("olmoe", "opt", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next"),
+    *("smollm3", "starcoder2"),
 )
 LARGEST = 1 << 24  # no size is beyond it: a slip of the keyboard
 MOST_LAYERS = 1 << 12
@@ -35,6 +35,7 @@ def _size(least: int) -> Limit:
 
 
 Size = Annotated[int, _size(1)]
+Count = Annotated[int, _size(0)]
 OptionalSize = Annotated[int | None, _size(1)]
 
 
@@ -46,7 +47,7 @@ class Experts(Limited):
     count: Size  # experts of one layer that the router chooses from
     per_token: Size  # experts that it chooses for a token
     width: Size  # inner width of one expert
-    shared_width: Annotated[int, _size(0)] = 0  # inner width of those that every token uses
+    shared_width: Count = 0  # inner width of those that every token uses
     shared_gate: bool = False  # one more output of the router weighs the shared ones (Qwen)
     router_bias: bool = False  # a value for each expert besides the router's weights
     bias: bool = False  # the experts' projections have biases
@@ -82,6 +83,45 @@ class LatentAttention(Limited):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeltaAttention(Limited):
+    """Linear attention by the gated delta rule, after a short convolution (Gated DeltaNet).
+
+    Instead of a cache each value head has a matrix, which a token decays, reads and changes.
+    """
+
+    layers: Size  # that have it; the others attend to a cache
+    key_heads: Size
+    value_heads: Size
+    key_dim: Size  # channels of a head's query and key
+    value_dim: Size
+    taps: Size  # tokens that the convolution over queries, keys and values sees
+
+    @property
+    def value_width(self) -> int:
+        return self.value_heads * self.value_dim
+
+    @property
+    def channels(self) -> int:
+        """Queries, keys and values of a token."""
+        return 2 * self.key_heads * self.key_dim + self.value_width
+
+    @property
+    def state_bytes(self) -> int:
+        """Of all layers of a sequence: matrices in fp32, the convolution's tokens in bf16."""
+        return self.layers * (4 * self.key_dim * self.value_width + 2 * self.taps * self.channels)
+
+    def projections(self, hidden: int) -> dict[str, tuple[int, int]]:
+        """Return the weight matrices of one layer by name; the first gives the gates too."""
+        gates = self.value_width + 2 * self.value_heads
+        return {"qkvz": (hidden, self.channels + gates), "o": (self.value_width, hidden)}
+
+    @property
+    def others(self) -> int:
+        """Parameters of one layer that are not of its projections."""
+        return self.channels * self.taps + 2 * self.value_heads + self.value_dim
+
+
+@dataclass(frozen=True, kw_only=True)
 class LlmShape(Limited):
     """Sizes of one decoder-only transformer; everything else follows from them.
 
@@ -112,6 +152,7 @@ class LlmShape(Limited):
     head_bias: bool = False  # of the output projection
     query_norm: str = ""  # queries and keys are normalised: by "head", or over their "width"
     query_bias: bool = False  # of queries, keys and values
+    query_gate: bool = False  # as many outputs as queries gate what attention gives
     output_bias: bool = False  # of attention's output
     feed_forward_bias: bool = False
     attention_sinks: bool = False  # one learned score for each head besides those of the keys
@@ -119,6 +160,7 @@ class LlmShape(Limited):
     sliding_layers: int = 0  # layers with that window; the others see the whole context
     experts: Experts | None = None
     latent: LatentAttention | None = None
+    delta: DeltaAttention | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -145,9 +187,11 @@ class LlmShape(Limited):
         )
         windowed = self.num_hidden_layers if self.sliding_window is not None else 0
         expert_layers = 0 if self.experts is None else self.experts.layers
+        delta_layers = 0 if self.delta is None else self.delta.layers
         for what, count, most in (
             ("sliding_layers", self.sliding_layers, windowed),
             ("layers with experts", expert_layers, self.num_hidden_layers),
+            ("layers of linear attention", delta_layers, self.num_hidden_layers),
         ):
             require(0 <= count <= most, f"{what} must be 0..{most}, not {count!r}")
 
@@ -181,12 +225,17 @@ class LlmShape(Limited):
         return self.num_hidden_layers - (0 if self.experts is None else self.experts.layers)
 
     @property
+    def attention_layers(self) -> int:
+        """Layers whose attention has a cache."""
+        return self.num_hidden_layers - (0 if self.delta is None else self.delta.layers)
+
+    @property
     def attention_projections(self) -> dict[str, tuple[int, int]]:
         """The weight matrices of one layer's attention by name: their inputs and outputs."""
         hidden, heads = self.hidden_size, self.num_attention_heads
         if self.latent is None:
             return {
-                "q": (hidden, self.query_width),
+                "q": (hidden, self.query_width * (1 + self.query_gate)),
                 "k": (hidden, self.kv_width),
                 "v": (hidden, self.kv_width),
                 "o": (self.query_width, hidden),
@@ -209,7 +258,9 @@ class LlmShape(Limited):
     @property
     def linear_weights(self) -> int:
         """Weights of the projections of all layers, which compression schemes apply to."""
-        attention = self.num_hidden_layers * _weights(self.attention_projections)
+        attention = self.attention_layers * _weights(self.attention_projections)
+        if self.delta is not None:
+            attention += self.delta.layers * _weights(self.delta.projections(self.hidden_size))
         total = attention + self.dense_layers * _weights(self.feed_forward(self.intermediate_size))
         if self.experts is not None:
             e = self.experts
@@ -233,7 +284,10 @@ class LlmShape(Limited):
     def parameters(self) -> int:
         """Every number of a checkpoint."""
         total = self.linear_weights + self.router_weights
-        total += self.num_hidden_layers * (self._norms_of_a_layer + self._attention_extras)
+        total += self.num_hidden_layers * self.norm_weights * self.layer_norms * self._norm_values
+        total += self.attention_layers * (self._attention_norms + self._attention_extras)
+        if self.delta is not None:
+            total += self.delta.layers * self.delta.others
         if self.norm_weights and self.do_layer_norm_before:
             total += self._norm_values
         if self.biased or self.feed_forward_bias:
@@ -265,10 +319,9 @@ class LlmShape(Limited):
         return self.hidden_size * (2 if self.biased or self.norm_bias else 1)
 
     @property
-    def _norms_of_a_layer(self) -> int:
-        if not self.norm_weights:
-            return 0
-        total = self.layer_norms * self._norm_values
+    def _attention_norms(self) -> int:
+        """Values of the norms inside one layer's attention."""
+        total = 0
         if self.query_norm == "head":
             total += 2 * self.head_dim
         elif self.query_norm == "width":
@@ -299,8 +352,8 @@ class LlmShape(Limited):
     def visible(self, tokens: int) -> list[tuple[int, int]]:
         """Return how many layers see how many of the last ``tokens`` tokens: (layers, tokens)."""
         if self.sliding_window is None or self.sliding_layers == 0 or tokens <= self.sliding_window:
-            return [(self.num_hidden_layers, tokens)]
-        whole = self.num_hidden_layers - self.sliding_layers
+            return [(self.attention_layers, tokens)]
+        whole = self.attention_layers - self.sliding_layers
         windowed = (self.sliding_layers, self.sliding_window)
         return [(whole, tokens), windowed] if whole else [windowed]
 

@@ -73,6 +73,28 @@ def test_latent_attention_caches_one_vector_for_all_heads():
     assert model.kv_elements(7) == 7 * 60 * 576
 
 
+# Sizes that no two fields share; Transformers 5.23 counts 1,342,992 parameters.
+DELTA = {
+    **{"model_type": "qwen3_next", "hidden_size": 96, "intermediate_size": 80, "vocab_size": 1000},
+    **{"num_hidden_layers": 6, "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 32},
+    **{"linear_num_key_heads": 3, "linear_num_value_heads": 6, "linear_key_head_dim": 24},
+    **{"linear_value_head_dim": 40, "linear_conv_kernel_dim": 3, "num_experts": 8},
+    **{"num_experts_per_tok": 3, "moe_intermediate_size": 48, "mlp_only_layers": [1]},
+    **{"shared_expert_intermediate_size": 56, "full_attention_interval": 3},
+    "max_position_embeddings": 512,
+}
+
+
+def test_linear_attention_keeps_a_state_and_no_cache(tmp_path):
+    model = written(tmp_path, DELTA)
+    assert model.parameters == 1_342_992
+    assert (model.delta.layers, model.visible(100)) == (4, [(2, 100)])
+    # fp32 for each head, channel of its key and of its value; bf16 for three tokens of q, k, v.
+    assert model.delta.state_bytes == 4 * (4 * 6 * 24 * 40 + 2 * 3 * (2 * 3 * 24 + 6 * 40))
+    kinds = ["full_attention", *["linear_attention"] * 4, "full_attention"]
+    assert written(tmp_path, DELTA | {"layer_types": kinds}) == model
+
+
 def test_windows_bound_what_a_layer_keeps():
     alternating = resolve_model("gemma-2-9b")  # 21 of 42 layers look back 4096 tokens
     assert alternating.visible(4096) == [(42, 4096)]
@@ -239,7 +261,12 @@ def test_names_are_taken_in_any_case():
         ({"model_type": "opt", "ffn_dim": 1, "word_embed_proj_dim": 0}, "must be a positive"),
         ({"model_type": ["llama"]}, r"unknown model_type \['llama'\]; known: cohere, cohere2, "),
         ({"model_type": "xyz"}, "unknown model_type 'xyz'; known: cohere, cohere2, deepseek_v2"),
-        ({"model_type": "qwen3_next"}, "linear attention of model_type qwen3_next"),
+        (
+            DELTA | {"layer_types": ["linear_attention"] * 5},
+            "must name each layer linear_attention",
+        ),
+        (DELTA | {"linear_num_key_heads": 0}, "linear_num_key_heads must be a positive number"),
+        ({"model_type": "kimi_linear"}, "linear attention of model_type kimi_linear"),
         ({"model_type": "mamba"}, "state-space layers of model_type mamba are not modelled"),
     ],
 )

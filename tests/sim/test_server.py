@@ -142,6 +142,20 @@ def test_the_cache_of_latent_attention_and_of_windows():
     assert cache_bytes(window, Batch(((1, 4096),)), BF16) == (4 * 4096 + 22 * 512) * 512 * 2
 
 
+def test_a_state_passes_twice_whatever_the_context():
+    model = resolve_model("qwen3-next-80b-a3b")
+    short, long = (Batch(((4, tokens),)) for tokens in (1, 1001))
+    keys = 4 * 12 * 2 * 2 * 256 * 2  # bytes of a token in the 12 layers with a cache
+    state = 4 * model.delta.state_bytes
+    assert cache_bytes(model, short, BF16) == state + keys
+    assert cache_bytes(model, long, KV_FORMATS["int8"]) > state
+    time = run_steps(HBM, "deca", MXFP4, model, [Pass(short), Pass(long)])
+    assert time.cache_moved.tolist() == [2 * state + keys, 2 * state + 1001 * keys]
+    assert time.cache[1] - time.cache[0] == pytest.approx(
+        1000 * keys / (HBM.bandwidth * HBM.rate("stream"))
+    )
+
+
 def test_an_unknown_format_is_refused():
     with pytest.raises(ValueError, match=r"^unknown KV format 'int9'; did you mean int"):
         resolve_kv_format("int9")

@@ -77,6 +77,17 @@ def test_a_layer_of_deepseek_v3():
     }
 
 
+def test_a_layer_of_linear_attention():
+    model = resolve_model("qwen3-next-80b-a3b")
+    shapes = {p.name: (p.inner, p.outer, p.count) for p in linear(model, 1)}
+    assert shapes["q"] == (2048, 2 * 16 * 256, 12)  # with the gates of what attention gives
+    assert shapes["delta qkvz"] == (2048, 2 * 16 * 128 + 2 * 32 * 128 + 2 * 32, 36)
+    assert shapes["delta o"] == (32 * 128, 2048, 36)
+    (state,) = (p for p in attention(model, 3, 5, 100) if p.name == "state")
+    # Of each token: its key reads and changes 32 matrices of 128 by 128, its query reads them.
+    assert state.macs == 3 * 5 * 36 * 3 * 32 * 128 * 128
+
+
 def test_latent_attention_of_a_token_and_of_a_prompt():
     model = resolve_model("deepseek-v3")
     scores, values = attention(model, 3, 1, 1000)  # all heads meet the cached vectors
