@@ -118,7 +118,8 @@ def _times(
         parts = {name: time.scaled(times) for name, time in counted.items()}
         if heads:
             tiles = tuple(head_tiles(machine, step))
-            head = _head(machine, model, context, _sequences(step), tiles, timing)
+            few = machine.few(step)
+            head = _head(machine, model, context, _sequences(step), tiles, few, timing)
             parts["head"] = head.times(heads)
         for name, time in parts.items():
             found[name] = found.get(name, ProgramTime()) + time
@@ -194,9 +195,10 @@ def _head(
     context: int,
     sequences: int,
     tiles: tuple[int, ...],
+    few: bool,
     timing: Timing,
 ) -> ProgramTime:
-    return head_time(_plan(machine, model, context, sequences), tiles, timing)
+    return head_time(_plan(machine, model, context, sequences), tiles, timing, few=few)
 
 
 def attention_time(params: MachineParams, model: LlmShape, tokens: int) -> ProgramTime:

@@ -69,7 +69,7 @@ class Runner:
         self.outcome: Outcome | None = None  # of the last program
         self.choices: dict[int, int] = {}  # likeliest next token by sequence
         self.listen: Callable[[ProgramRun, Program], None] = lambda run, program: None
-        self._heads: dict[int, tuple[Program, Bytes]] = {}
+        self._heads: dict[tuple[int, bool], tuple[Program, Bytes]] = {}
         self._known: dict[int, tuple[dict, tuple]] = {}  # counts of heads, which no data change
 
     @property
@@ -160,11 +160,12 @@ class Runner:
     def _head(self, step: Step, tile: int, wanted: Iterable[Token]) -> dict[int, Logits]:
         """Logits of some tokens of a tile, by sequence."""
         banks, wanted = self.machine.tiles(step)[tile], set(wanted)
-        if tile not in self._heads:  # the same for every step
-            made = head_program(self.lines, tile, latency=self.latency)
+        few = self.machine.few(step)
+        if (tile, few) not in self._heads:  # the same for every step
+            made = head_program(self.lines, tile, latency=self.latency, few=few)
             data = program_lines(self.machine.params, made.instructions)
-            self._heads[tile] = made, data
-        program, data = self._heads[tile]
+            self._heads[tile, few] = made, data
+        program, data = self._heads[tile, few]
         self._write(program, data)
         chosen = {bank: token for bank, token in banks.items() if token in wanted}
         about = Step(tuple((chosen or banks).values()))

@@ -117,6 +117,8 @@ class Lowering(ABC):
     of products, 3 nor do the activations of the last product while others are needed.
     """
 
+    shared = False  # whether few tokens are shared out over the array's rows
+
     def __init__(
         self, machine: Machine, plan: Plan, lines: Lines, step: Step, together: int, spill: int
     ):

@@ -256,6 +256,10 @@ class Machine(ABC):
         """
         return _package(self.name).Lowering(self, plan, lines, step, together, spill)
 
+    def few(self, step: Step) -> bool:
+        """Whether a step's tokens are shared out over the array's rows."""
+        return False
+
     def bank(self, token: Token, index: int, step: Step) -> int:
         """The bank of the step's token of this index, within its tile."""
         return index % self.rows

@@ -191,18 +191,24 @@ def _taken(low: Lowering) -> list[Item]:
 
 
 @lru_cache(maxsize=64)
-def _lowered_head(lines: Lines, tile: int, parts: int | None) -> _Straight:
+def _lowered_head(lines: Lines, tile: int, parts: int | None, few: bool) -> _Straight:
     """No position of a token matters: one stands for all."""
     machine = lines.plan.machine
     low = machine.lowering(lines.plan, lines, Step.prompt(0, 1), 1, 2)
+    low.shared = few
     lower_head(low, tile, parts)
     return _Straight.of(machine, _taken(low))
 
 
-def head_program(lines: Lines, tile: int = 0, *, latency: int, parts: int | None = None) -> Program:
-    """Logits and choices of a token tile that has left the last layer."""
+def head_program(
+    lines: Lines, tile: int = 0, *, latency: int, parts: int | None = None, few: bool = False
+) -> Program:
+    """Logits and choices of a token tile that has left the last layer.
+
+    ``few``: after a step whose tokens are shared out (:meth:`Machine.few`).
+    """
     machine = lines.plan.machine
-    ordered = _lowered_head(lines, tile, parts).ordered(machine, latency)
+    ordered = _lowered_head(lines, tile, parts, few).ordered(machine, latency)
     instructions, operations = written(machine, ordered, machine.defaults)
     halt = machine.instruction(machine.opcode["HALT"], {})
     return Program([*instructions, halt], [*operations, ""], range(0), 1, False)

@@ -65,8 +65,6 @@ class HarmoniaLowering(Lowering):
         super().__init__(*args)
         p = self.machine.params
         self.all_lanes = (1 << p.rows) - 1
-        # Whether few tokens are shared out over row groups: all banks hold one of them.
-        self.shared = False
         self.lanes, self.tokens, self.limit = self.all_lanes, 0, 0
         self._turn = 0
         self.seen = dict(self.step.seen)
@@ -108,9 +106,7 @@ class HarmoniaLowering(Lowering):
     # Moves.
 
     def enter(self, embeddings: Sequence[tuple[int, int]]) -> None:
-        p, tokens = self.machine.params, len(self.step.tokens)
-        few = self.step.kind != "prompt" and tokens <= p.group_rows
-        self.shared = p.row_groups > 1 and few
+        self.shared = self.machine.few(self.step)
         super().enter(embeddings)
 
     def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
@@ -150,7 +146,7 @@ class HarmoniaLowering(Lowering):
 
     def take_chunk(self, matrix: Matrix, part: int, k: int) -> Chunk:
         weights, scales = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
-        own = range(self.weights.regions - 1) or range(1)
+        own = range(self.weights.regions - (not self.shared)) or range(1)
         with self.weights.within(*own):
             place = self.weights.take(max(weights, scales), align=max(self.beats))
         return place, place

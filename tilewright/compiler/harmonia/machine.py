@@ -265,6 +265,10 @@ class HarmoniaMachine(Machine):
             count += across * sum(p.has_low(operand, unit, tokens) for unit in range(units))
         return ACTIVATION_BITS, count * x["token_tiles"]
 
+    def few(self, step: Step) -> bool:
+        p = self.params
+        return p.row_groups > 1 and step.kind != "prompt" and len(step.tokens) <= p.group_rows
+
     def bank(self, token: Token, index: int, step: Step) -> int:
         return index % self.rows if step.kind == "batch" else token.position % self.rows
 

@@ -84,7 +84,8 @@ class ModelWork:
 
     def head(self, step: Step, tile: int = 0) -> ModelCase:
         """The vocabulary head of a token tile that a step has left."""
-        program = head_program(self.lines, tile, latency=self.latency)
+        few = self.machine.few(step)
+        program = head_program(self.lines, tile, latency=self.latency, few=few)
         return self._run(f"head after a {step.kind}", program)
 
     def _run(self, name: str, program: Program) -> ModelCase:
