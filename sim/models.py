@@ -54,7 +54,7 @@ def resolve_model(text: str) -> LlmShape:
     if text and (Path(text) / CONFIG).is_file():
         return _read_config(Path(text) / CONFIG)
     path, listed = "or the path of a config.json", "see tilewright list models"
-    # Of another family a name is near by its size alone: mpt-7b is no opt-6.7b, llava no llama.
+    # Names of other families are near by their size alone: mpt-7b is no opt-6.7b, llava no llama.
     near = [n for n in _table() if SequenceMatcher(None, _family(n), _family(name)).ratio() > 0.8]
     raise ValueError(unknown("model", text, near, path, listed))
 

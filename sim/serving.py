@@ -95,7 +95,7 @@ class Question:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What all steps of an answer have in common."""
+    """The part that all steps of an answer share."""
 
     question: Question
     target: Target

@@ -29,7 +29,7 @@ from tilewright.sim.xeon import PAPER_DECA
 DEFAULT_SYSTEM = "spr-hbm"
 DEFAULT_ENGINE = "deca"
 BLOCKS = ("anda", "deca", "harmonia")
-LONGEST_LATENCY = 1 << 20  # cycles; a longer one is a slip of the keyboard
+LONGEST_LATENCY = 1 << 20  # cycles; a longer one is a typing error
 LENGTHS = re.compile(r"\d+(?:/\d+){0,3}")
 
 

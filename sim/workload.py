@@ -13,7 +13,7 @@ from reprlib import repr as shorten
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 
-# Beyond these a number is a slip of the keyboard.
+# A larger number is a typing error.
 LARGEST = 1 << 31  # of a dimension of a GEMM
 LARGEST_MATRIX = 1 << 42  # values of a matrix; the largest models have some 2^41 in all
 LARGEST_GEMM = 1 << 62  # multiply-adds
@@ -271,7 +271,7 @@ class Step:
     kv_format: str
     seconds: float
     formula_seconds: float | None = None  # of an accelerator: the bound beside ``seconds``
-    # Of an accelerator ``seconds`` are those of "programs" or of a "formula"; of a server they are
+    # On an accelerator ``seconds`` are those of "programs" or of a "formula"; on a server they are
     # "predicted" by a model of its resources with fitted constants.
     kind: str = "predicted"
     pass_batch: int | None = None  # sequences of a pass, where they take turns

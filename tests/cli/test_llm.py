@@ -42,7 +42,7 @@ def test_llm_gives_latency_rate_bounds_energy_and_memory(capsys):
 
 
 def test_energy_of_deca_without_a_run_of_the_scheme_is_the_mean(capsys):
-    """Of bf8 at 30% the record has none."""
+    """The record has no run of bf8 at 30%."""
     found = as_json(capsys, "llm", "llama-2-70b", "--scheme", "bf8_30%")
     same = as_json(capsys, "llm", "llama-2-70b", "--scheme", "q8_30%")
     assert found["joules_by_part"]["deca"] == same["joules_by_part"]["deca"]
@@ -78,15 +78,6 @@ def test_anda_takes_mantissa_lengths(capsys):
     )
     assert short["scheme"] == "4/4/4/4"
     assert short["ms_by_part"]["q"] < long["ms_by_part"]["q"]
-
-
-@pytest.mark.parametrize("phase", ["decode", "prefill"])
-@pytest.mark.parametrize("system", ["spr-ddr", "spr-hbm", "anda", "harmonia", "fp-fp", "figna-m8"])
-def test_every_system_runs_both_phases(capsys, system, phase):
-    words = ("llm", "smollm2-135m", "--context", "64", "--system", system, "--phase", phase)
-    found = as_json(capsys, *words)
-    assert found["latency_ms"] > 0
-    assert found["bound"] in (*found["utilisation"], "attention and small kernels")
 
 
 def test_a_deca_of_another_size_is_beside_the_cores(capsys):
@@ -226,25 +217,6 @@ def test_a_sweep_is_a_table_json_or_csv(capsys):
     assert (code, len(out.splitlines())) == (0, 7)
 
 
-def test_a_config_that_is_not_understood_is_one_line(capsys, tmp_path):
-    """Faults that were: tracebacks, and experts that were left out without a word."""
-    path = tmp_path / "config.json"
-    names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
-    llama = {"model_type": "llama", **dict.fromkeys(names, 64), "max_position_embeddings": 64}
-    for config, message in (
-        (None, "is not JSON"),
-        (llama, "intermediate_size is missing"),
-        (llama | {"intermediate_size": 64, "num_local_experts": 8}, "field num_local_experts is"),
-        (llama | {"model_type": "opt", "ffn_dim": 9, "word_embed_proj_dim": "big"}, "not 'big'"),
-        ({"model_type": {"deep": [[]]}}, "unknown model_type {'deep': [[]]}; known: "),
-    ):
-        text = "[" * 100_000 if config is None else json.dumps(config)
-        path.write_text(text)
-        code, out, err = run(capsys, "llm", str(path))
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert message in err
-
-
 def test_list_has_models_and_systems(capsys):
     models = {row["name"]: row for row in as_json(capsys, "list", "models")}
     assert models["mixtral-8x7b"]["experts"]["count"] == 8
@@ -264,7 +236,7 @@ def test_a_bound_that_one_sequence_exceeds_says_what_it_takes(capsys):
 
 
 def test_llm_needs_no_hardware_description():
-    """What keeps it under a second."""
+    """So that it takes less than a second."""
     loaded = modules_after("llm", "opt-125m")
     assert "numpy" in loaded
     assert not loaded & {"amaranth", "pyosys", "matplotlib", "rich", "tilewright.claims.scoreboard"}

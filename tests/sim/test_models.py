@@ -282,7 +282,7 @@ WRONG = (None, "x", -1, 0, 1.5, True, [], {"a": {}}, ["x"], [1, "a"], 10**30, fl
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_any_value_of_any_field_is_understood_or_refused_in_one_line(family):
-    """No other error, no traceback, and no loop over as many layers as a slip of the keyboard."""
+    """No other error, no traceback, and no loop over as many layers as a typing error asks for."""
     name = next(n for n in model_names() if resolve_model(n).model_type == family)
     config = table()[name]
     fields = {field for entry in table().values() for field in entry}

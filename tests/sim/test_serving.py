@@ -158,7 +158,7 @@ def test_formats_of_the_cache_change_its_time_and_size():
     assert packed.ms_by_part["cache"] == pytest.approx(ratio * plain.ms_by_part["cache"])
 
 
-@pytest.mark.parametrize("system", ["spr-ddr", "anda", "harmonia"])
+@pytest.mark.parametrize("system", ["spr-ddr", "anda", "harmonia", "figna-m8"])
 @pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v2-lite", "gemma-2-2b", "gpt-oss-20b"])
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
 def test_every_kind_of_model_runs_on_every_kind_of_system(system, name, phase):
@@ -174,6 +174,7 @@ def test_every_kind_of_model_runs_on_every_kind_of_system(system, name, phase):
     assert sizes == sorted(sizes)
     for step in steps:
         assert sum(step.ms_by_part.values()) == pytest.approx(step.latency_ms)
+        assert step.bound in (*step.utilisation, "attention and small kernels")
 
 
 @pytest.mark.parametrize(

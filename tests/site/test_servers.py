@@ -11,13 +11,6 @@ from tilewright.site.llm_plot import best, plot_sweep
 from tilewright.site.surfaces import region_diagram
 
 
-def test_regions_are_those_of_the_paper():
-    on_ddr, large, small = map(servers.bounds, ("DDR", "W=32, L=8", "W=8, L=4"))
-    assert {s for s, bound in on_ddr.items() if bound == "VEC"} == {"bf8_10%", "bf8_5%"}
-    assert "VEC" not in large.values()
-    assert list(small.values()).count("VEC") == 11
-
-
 @pytest.mark.parametrize("series", [servers.batches, servers.contexts])
 def test_latency_never_falls_as_batch_or_context_grow(series):
     for line in series().values():

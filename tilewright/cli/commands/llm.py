@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 NAME = "llm"
 HELP = "latency, tokens a second, bounds, energy and memory of a model on a system"
+_AS_THEY_ARE = (  # options that are fields of a question
+    *("model", "engine", "scheme", "latency", "kv", "batch", "phase", "tokens", "chunk"),
+    *("draft", "guesses", "acceptance"),
+)
 EXAMPLE = "tilewright llm llama-2-70b --on spr-hbm --scheme mxfp4 --batch 1 --context 1024"
 
 
@@ -107,23 +111,12 @@ def _question_of(args: argparse.Namespace) -> "Question":
     from tilewright.sim.serving import Question
 
     return Question(
-        model=args.model,
+        **{name: getattr(args, name) for name in _AS_THEY_ARE},
         system=system_of(args),
-        engine=args.engine,
-        scheme=args.scheme,
         block=block_of(args),
-        latency=args.latency,
         settings=settings_of(args),
-        kv=args.kv,
-        batch=args.batch,
         context=_tokens("--context", args.context),
-        phase=args.phase,
         prompt=_tokens("--prompt", args.prompt),
-        tokens=args.tokens,
-        chunk=args.chunk,
-        draft=args.draft,
-        guesses=args.guesses,
-        acceptance=args.acceptance,
         within_ms=args.within,
     )
 
