@@ -1,16 +1,12 @@
 """The race of every benchmark: contestants take turns, so that a busy moment hits all of them."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from statistics import quantiles
 from time import gmtime, perf_counter, sleep, strftime
 from typing import Any
-
-from tilewright.base.files import write_atomic
 
 Call = Callable[[], object]
 CALM = 0.15  # scatter of a race that need not be run again
@@ -117,14 +113,3 @@ def rounded(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [rounded(value) for value in data]
     return float(f"{data:.5g}") if isinstance(data, float) else data
-
-
-def write(path: Path, record: dict[str, Any]) -> None:
-    """Write a record, one row of its tables a line."""
-    parts = []
-    for name, value in rounded(record).items():
-        text = json.dumps(value)
-        if isinstance(value, list):
-            text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
-        parts.append(f"{json.dumps(name)}: {text}")
-    write_atomic(path, "{\n " + ",\n ".join(parts) + "\n}\n")

@@ -16,7 +16,6 @@ netlist is refused.
 
 import json
 import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,15 +24,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import pyosys
-
 from tilewright.base.cache import get_or_make, source_of
 from tilewright.base.code import code_of
 from tilewright.synth.function import parse_function, truth_table
 from tilewright.synth.memory import find_macros, macro_port_module
 from tilewright.synth.netlist import Instance, Net, Netlist, gate_of_each
 from tilewright.synth.technology import State
-from tilewright.synth.yosys import run_yosys
+from tilewright.synth.yosys import run_abc, run_yosys
 
 
 class Verdict(Enum):
@@ -127,12 +124,7 @@ def _check(
 
 
 def _compare(folder: Path, seconds: int) -> Verdict:
-    abc = str(Path(pyosys.__file__).with_name("yosys-abc"))
-    # Processor time: a busy machine proves the same.
-    limited = f'ulimit -t {seconds}; exec "$0" -c "cec rtl.blif netlist.blif"'
-    done = subprocess.run(
-        ["sh", "-c", limited, abc], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = run_abc("cec rtl.blif netlist.blif", folder, seconds)
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return Verdict.UNDECIDED
     if "Networks are equivalent" in done.stdout:

@@ -102,6 +102,15 @@ def yosys_files(
     return get_or_make((f"Yosys {version('pyosys')}", *commands, *names, *given), make)
 
 
+def run_abc(command: str, folder: Path, seconds: int) -> "subprocess.CompletedProcess[str]":
+    """Run ABC in ``folder`` with so much processor time: a busy machine proves the same."""
+    program = f"{_packages()}/pyosys/yosys-abc"
+    limited = f'ulimit -t {seconds}; exec "$0" -c "{command}"'
+    return subprocess.run(
+        ["sh", "-c", limited, program], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
 def without_banner(verilog: str) -> str:
     """Verilog as Yosys writes it, less the comment that names its compiler."""
     return re.sub(r"\A/\*.*?\*/\s*", "", verilog, flags=re.DOTALL)

@@ -11,7 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.race import now, write
+from benchmarks.race import now, rounded
+from tilewright.base.records import write_record
 from tilewright.kernels.machine import describe_machine
 
 
@@ -42,7 +43,7 @@ def main(words: list[str] | None = None) -> None:
     for name, part in parts:
         record |= part
         print(name, flush=True)
-        write(output, record)
+        write_record(output, rounded(record))
     print(f"record: {output}")
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter
 
-from benchmarks.race import now, write
+from benchmarks.race import now, rounded
+from tilewright.base.records import write_record
 from tilewright.kernels.machine import describe_machine
 
 TYPES = {
@@ -131,7 +132,7 @@ def main() -> None:
         row = {"program": program, "type": kind, "batch": batch, "part": part, **found}
         record["rows"].append(row)
         print(json.dumps(row), flush=True)
-        write(options.output, record)
+        write_record(options.output, rounded(record))
 
     build = options.work / "build"
     if not (build / "llama_decode").exists():

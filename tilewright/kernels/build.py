@@ -1,16 +1,17 @@
 """Compiles ``src`` once per content, compiler and set of flags, into the user's cache folder."""
 
-import fcntl
-import hashlib
 import os
 import platform
 import shutil
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
-SOURCES = Path(__file__).parent / "src"
+from tilewright.base.cache import get_or_make_folder
+
+SOURCES, LIBRARY = Path(__file__).parent / "src", "kernels.so"
 # No fused operation that the source does not ask for: every path has the same bits.
 COMMON_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-pthread", "-ffp-contract=off")
 VECTOR_FLAGS = (
@@ -58,12 +59,6 @@ def compiler() -> str:
     )
 
 
-def cache_folder() -> Path:
-    """Folder of the compiled libraries: ``$XDG_CACHE_HOME`` or ``~/.cache``, tilewright/kernels."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tilewright" / "kernels"
-
-
 def build(*extra_flags: str) -> Path:
     """The compiled library; a compiler that does not know AMX gives one without it."""
     program = compiler()
@@ -76,37 +71,25 @@ def build(*extra_flags: str) -> Path:
 
 
 def _cached(program: str, files: dict[str, tuple[str, ...]], extra: tuple[str, ...]) -> Path:
-    version = _run([program, "--version"])
-    parts = [version, platform.machine(), repr(files), repr((*COMMON_FLAGS, *extra))]
-    parts += [p.read_text() for p in sorted(SOURCES.iterdir())]
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    library = cache_folder() / f"{digest}.so"
-    if not library.exists():
-        library.parent.mkdir(parents=True, exist_ok=True)
-        with library.parent.joinpath("lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file closes, also by a crash
-            if not library.exists():  # another process may have made it meanwhile
-                with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
-                    made = _compile(program, files, extra, Path(scratch))
-                    os.replace(made, library)  # complete or not at all
-    return library
+    """The library of these files, compiled once for each compiler and processor."""
+    flags = *COMMON_FLAGS, *extra
 
-
-def _compile(
-    program: str, files: dict[str, tuple[str, ...]], extra: tuple[str, ...], scratch: Path
-) -> Path:
-    def compiled(file: tuple[str, tuple[str, ...]]) -> str:
-        name, flags = file
-        target = str(scratch / f"{name}.o")
-        source = str(SOURCES / name)
-        _run([program, *COMMON_FLAGS, *flags, *extra, "-c", source, "-o", target])
+    def compiled(scratch: str, file: tuple[str, tuple[str, ...]]) -> str:
+        name, own = file
+        target = f"{scratch}/{name}.o"
+        _run([program, *COMMON_FLAGS, *own, *extra, "-c", str(SOURCES / name), "-o", target])
         return target
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:  # each waits for a compiler of its own
-        objects = list(threads.map(compiled, files.items()))
-    library = scratch / "kernels.so"
-    _run([program, "-shared", "-pthread", *extra, *objects, "-ldl", "-o", str(library)])
-    return library
+    def make(folder: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            with ThreadPoolExecutor(os.cpu_count()) as threads:  # each waits for its own compiler
+                objects = list(threads.map(partial(compiled, scratch), files.items()))
+            linked = ("-ldl", "-o", str(folder / LIBRARY))
+            _run([program, "-shared", "-pthread", *extra, *objects, *linked])
+
+    ingredients = [_run([program, "--version"]), platform.machine(), repr(files), repr(flags)]
+    ingredients += [path.read_text() for path in sorted(SOURCES.iterdir())]
+    return get_or_make_folder("kernels", ingredients, make) / LIBRARY
 
 
 def _run(command: list[str]) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path as FilePath
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.base.cores import available_cores
 from tilewright.kernels.build import build
 
 MAX_THREADS = 1000  # kMaxThreads in src/kernels.h
@@ -206,16 +207,12 @@ def default_threads() -> int:
 @cache
 def processors() -> int:
     """Processors that the process may run on and, in a control group, that it may keep busy."""
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-    count = len(allowed) or os.cpu_count() or 1
-    return max(1, min(count, *(int(quota) for quota in _quotas())))
+    return max(1, min(available_cores(), *(int(quota) for quota in _quotas())))
 
 
 def has_room(threads: int) -> bool:
     """Whether each of these threads has a processor that the process may use now."""
-    if threads > processors():
-        return False
-    return not hasattr(os, "sched_getaffinity") or threads <= len(os.sched_getaffinity(0))
+    return threads <= min(processors(), available_cores())
 
 
 def _quotas() -> list[float]:

@@ -3,7 +3,8 @@
 from collections import deque
 from typing import Any
 
-from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor, pack_word, unpack_word
+from tilewright.golden.params.block import pack_fields, unpack_fields
+from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 
 
 class Host:
@@ -39,7 +40,7 @@ class Host:
                 word = monitor.words.pop()
                 monitor.given.pop()
                 if name == "mmio_response":
-                    self.answers.append(unpack_word(self.ports[name], word))
+                    self.answers.append(unpack_fields(self.ports[name].fields, word))
                 else:
                     self._came(name, word)
                 self._moved(name)
@@ -72,7 +73,7 @@ class Host:
     def request(self, address: int, value: int | None) -> None:
         """Ask for a register access; ``answers`` has its response when it is done."""
         fields = {"address": address, "write": int(value is not None), "data": value or 0}
-        self.drivers["mmio_request"].send([pack_word(self.ports["mmio_request"], fields)])
+        self.drivers["mmio_request"].send([pack_fields(self.ports["mmio_request"].fields, fields)])
 
     async def access(self, address: int, value: int | None = None) -> tuple[int, bool]:
         """Write (or read, without a value) a register: data and whether it was refused."""

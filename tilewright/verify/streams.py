@@ -9,8 +9,6 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from tilewright.golden.params.block import Port
-
 PERIOD_NS = 10
 RESET_CYCLES = 2
 
@@ -32,24 +30,6 @@ def read(signal: Any, cycle: int) -> int:
         return int(value)
     except ValueError:
         raise AssertionError(f"cycle {cycle}: {signal._name} is undefined: {value}") from None
-
-
-def pack_word(port: Port, fields: dict[str, int]) -> int:
-    """Scalar fields as they travel on the wires of ``port``."""
-    word = shift = 0
-    for field in port.fields:
-        word |= fields[field.name] << shift
-        shift += field.bits
-    return word
-
-
-def unpack_word(port: Port, word: int) -> dict[str, int]:
-    """Inverse of :func:`pack_word`; bits above the last field are ignored."""
-    fields, shift = {}, 0
-    for field in port.fields:
-        fields[field.name] = word >> shift & ((1 << field.bits) - 1)
-        shift += field.bits
-    return fields
 
 
 class StreamDriver:

@@ -12,14 +12,11 @@ is the same for any inputs is the same in the block, and small circuits have qui
 """
 
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pyosys
-
-from tilewright.synth.yosys import run_yosys
+from tilewright.synth.yosys import run_abc, run_yosys
 
 SECONDS = 300  # of processor time for each of ABC's methods
 MEMORY_BITS = 4096  # largest memory that is not cut out
@@ -91,18 +88,10 @@ def _is_proved(gold: str, gate: str, top: str, cut: Iterable[str], around: str =
             written = f"write_aiger -zinit -symbols {side}.aig"
             run_yosys([f"read_rtlil {side}.il", *commands, written], folder)
         for method in _METHODS:
-            answer = _abc(method, folder)
+            answer = run_abc(method, folder, SECONDS).stdout
             if _PROVED.search(answer) or _REFUTED.search(answer):
                 return bool(_PROVED.search(answer))
         return False
-
-
-def _abc(command: str, folder: Path) -> str:
-    abc = str(Path(pyosys.__file__).with_name("yosys-abc"))
-    limited = f'ulimit -t {SECONDS}; exec "$0" -c "{command}"'
-    return subprocess.run(
-        ["sh", "-c", limited, abc], cwd=folder, capture_output=True, text=True, check=False
-    ).stdout
 
 
 def _around(text: str, top: str) -> str:

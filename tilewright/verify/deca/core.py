@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from tilewright.golden.params.block import pack_fields
 from tilewright.golden.params.deca import LUT_ENTRIES, TILE_ROWS, DecaParams, Register, TileError
 from tilewright.verify import host
 from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import Squash, TileJob, stall_name
-from tilewright.verify.streams import Harness, pack_word, read
+from tilewright.verify.streams import Harness, read
 
 Row = tuple[int, int, TileJob | None]  # TOut, row, its tile; None: it must be empty
 # A core that waits for its tiles moves words on these ports alone, and fewer than so many: tiles
@@ -220,7 +221,7 @@ class Core(Host):
     def give(self, k: int, job: TileJob) -> None:
         """Command a tile to loader ``k`` with the configuration now in force."""
         self.waiting[k].append(job)
-        self.drivers[f"command{k}"].send([pack_word(self.ports["command0"], job.fields)])
+        self.drivers[f"command{k}"].send([pack_fields(self.ports["command0"].fields, job.fields)])
 
     async def room(self, k: int, ahead: int = 2) -> None:
         """Wait until loader ``k`` has fewer than so many tiles."""

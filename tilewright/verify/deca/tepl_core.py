@@ -5,6 +5,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from tilewright.golden.params.block import pack_fields, unpack_fields
 from tilewright.golden.params.deca import (
     TEPL_ID_BITS,
     TILE_ROWS,
@@ -14,7 +15,6 @@ from tilewright.golden.params.deca import (
 from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.core import Host
 from tilewright.verify.deca.workload import TileJob, stall_name
-from tilewright.verify.streams import pack_word, unpack_word
 
 ASLEEP = 0.5
 MOST_IN_FLIGHT = (1 << TEPL_ID_BITS) // 2 - 1  # so that of two ids the older one is known
@@ -173,7 +173,7 @@ class TeplCore(Host):
 
     def _send(self, port: str, tepl: Tepl, fields: dict[str, int]) -> None:
         about = {"id": tepl.id, "register": tepl.register, "ready": int(tepl.awake)}
-        self.drivers[port].send([pack_word(self.ports[port], about | fields)])
+        self.drivers[port].send([pack_fields(self.ports[port].fields, about | fields)])
 
     def _went(self, name: str) -> None:
         if name == "dispatch":
@@ -210,9 +210,9 @@ class TeplCore(Host):
 
     def _came(self, name: str, word: int) -> None:
         if name == "tile_write":
-            self._wrote(**unpack_word(self.ports[name], word))
+            self._wrote(**unpack_fields(self.ports[name].fields, word))
         elif name == "complete":
-            self._completed(**unpack_word(self.ports[name], word))
+            self._completed(**unpack_fields(self.ports[name].fields, word))
         else:
             super()._came(name, word)
 

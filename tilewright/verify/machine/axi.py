@@ -21,7 +21,7 @@ from cocotbext.axi import (
     MemoryInterface,
 )
 
-from tilewright.golden.params.block import Port
+from tilewright.golden.params.block import pack_fields, unpack_fields
 from tilewright.golden.params.machine import (
     CONTROL_FIELDS,
     INSTRUCTION_BASE,
@@ -36,7 +36,7 @@ from tilewright.verify.interrupt import DONE, ERROR
 from tilewright.verify.machine.accelerators import accelerator_of, bench_side
 from tilewright.verify.machine.check import require_memory
 from tilewright.verify.machine.workload import gemm_of
-from tilewright.verify.streams import PERIOD_NS, pack_word, unpack_word
+from tilewright.verify.streams import PERIOD_NS
 
 JOB = job.load()
 PARAMS: Any = JOB.params  # of an accelerator behind AXI
@@ -110,14 +110,14 @@ class Host(AxiHost):
         enabled = self.random.choice((DONE, DONE | ERROR, events & ERROR))
         await self.enable(Register.INTERRUPT_ENABLE, enabled)
         self.interrupt.begins(error is not Error.NONE)
-        await self.write(Register.CONTROL, pack_word(Port("control", CONTROL_FIELDS), fields))
+        await self.write(Register.CONTROL, pack_fields(CONTROL_FIELDS, fields))
         if not enabled:  # the bit is set all the same, and raises irq as soon as it may
             while not (await self.read(Register.INTERRUPT))[0]:
                 pass
             await self.enable(Register.INTERRUPT_ENABLE, DONE)
         await self.interrupted()
         value, _ = await self.read(Register.STATUS)
-        status = unpack_word(Port("status", STATUS_FIELDS), value)
+        status = unpack_fields(STATUS_FIELDS, value)
         assert status["done"] and status["error"] == error, status
         self.interrupt.ended(error is not Error.NONE)
         await self._acknowledge(events)

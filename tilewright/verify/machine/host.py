@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.machine.instruction import BaseInstruction
-from tilewright.golden.params.block import Port
+from tilewright.golden.params.block import pack_fields, unpack_fields
 from tilewright.golden.params.machine import (
     CONTROL_FIELDS,
     INSTRUCTION_BASE,
@@ -21,7 +21,7 @@ from tilewright.golden.params.machine import (
 )
 from tilewright.verify import host
 from tilewright.verify.machine.accelerators import accelerator_of
-from tilewright.verify.streams import Harness, pack_word, unpack_word
+from tilewright.verify.streams import Harness
 
 CODE = -1  # stands for a channel: the port of instructions
 
@@ -91,7 +91,7 @@ class Host(host.Host):
             entry = self._due(waiting, now)
             if entry is not None:
                 self.drivers[name].send([entry])
-                fields = unpack_word(self.ports[name], entry)
+                fields = unpack_fields(self.ports[name].fields, entry)
                 if "tag" in fields:
                     self.tags[self.channel[name]].remove(fields["tag"])
 
@@ -107,7 +107,7 @@ class Host(host.Host):
         return entry[1]
 
     def _came(self, name: str, word: int) -> None:
-        fields, channel = unpack_word(self.ports[name], word), self.channel[name]
+        fields, channel = unpack_fields(self.ports[name].fields, word), self.channel[name]
         of_code = channel == CODE
         line = fields["line"]
         if not of_code:
@@ -126,7 +126,7 @@ class Host(host.Host):
             data = 0 if bad else int.from_bytes(self.external[line].tobytes(), "little")
             answer = {"tag": fields["tag"], "error": int(bad), "data": data}
             port = "code_response" if of_code else self.params.memory_port("response", channel)
-            self.due[port].append((due, pack_word(self.ports[port], answer)))
+            self.due[port].append((due, pack_fields(self.ports[port].fields, answer)))
         else:
             if not bad:
                 content = fields["data"].to_bytes(self.params.line_bytes, "little")
@@ -158,7 +158,7 @@ class Host(host.Host):
     ) -> Status:
         """Start a program with one write and wait for its end."""
         fields = {"start": 1, "stream": stream, "reserved": 0, "line": line}
-        await self.write(Register.CONTROL, pack_word(Port("control", CONTROL_FIELDS), fields))
+        await self.write(Register.CONTROL, pack_fields(CONTROL_FIELDS, fields))
         end = self.now + limit
         while True:
             status = await self.status()
@@ -170,8 +170,7 @@ class Host(host.Host):
             await self.clock.run(lambda: self.now >= pause, patience=limit)  # noqa: B023
 
     async def status(self) -> Status:
-        port = Port("status", STATUS_FIELDS)
-        fields = unpack_word(port, await self.read(Register.STATUS))
+        fields = unpack_fields(STATUS_FIELDS, await self.read(Register.STATUS))
         return Status(
             bool(fields["busy"]),
             bool(fields["done"]),
