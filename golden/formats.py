@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.bits import decode as decode_float
 from tilewright.golden.bits import encode as encode_float
+from tilewright.golden.lowbit import integer, mx_float
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BF16, E2M1, E4M3, E5M2, FP16, FloatFormat
 from tilewright.golden.params.names import unknown
@@ -39,8 +40,6 @@ NEEDED = ("bits", "encode", "decode")
 OPERATIONS = "vector_operations"
 MOST_BITS = 64
 OWN = re.compile(r"(?P<place>.+\.py|[A-Za-z_][\w.]*(?=:[A-Z_])):(?P<kind>[A-Za-z_]\w*)")
-MX_BLOCK = 32  # values that share a scale in the OCP Microscaling formats
-MX_BIAS = 127
 
 
 class Format(Protocol):
@@ -107,7 +106,7 @@ class NumberFormat:
     def encode(self, values: NDArray) -> tuple[NDArray, NDArray]:
         """Return codes and scales, which are empty where the format has none."""
         found = self.own.encode(values)
-        codes, scales = found if isinstance(found, tuple) else (found, np.zeros(0, np.int64))
+        codes, scales, *_ = found if isinstance(found, tuple) else (found, np.zeros(0, np.int64))
         self._check("codes", codes, self.bits, values.shape)
         if self.scale_bits:
             groups = (*values.shape[:-1], values.shape[-1] // self.group)
@@ -160,63 +159,6 @@ class PlainFloat:
         return decode_float(self.fmt, codes)
 
 
-@dataclass(frozen=True)
-class Microscaling:
-    """Blocks of 32 small floats with a power of two (OCP Microscaling formats)."""
-
-    name: str
-    fmt: FloatFormat
-    scale_bits: int = 8
-    group: int = MX_BLOCK
-
-    @property
-    def bits(self) -> int:
-        return self.fmt.bits
-
-    def encode(self, values: NDArray) -> tuple[NDArray, NDArray]:
-        """Scale each block so that its largest magnitude has the format's largest exponent."""
-        blocks = _blocks(values, self.group)
-        largest = np.abs(blocks).max(-1)
-        exponent = np.floor(np.log2(np.where(largest > 0, largest, 1.0))) - self.fmt.max_exponent
-        exponent = np.clip(exponent, -MX_BIAS, MX_BIAS)
-        scaled = blocks / 2.0 ** exponent[..., None]
-        most = float(decode_float(self.fmt, np.array([self.fmt.max_finite_bits]))[0])
-        codes = encode_float(self.fmt, np.clip(scaled, -most, most))
-        return codes.reshape(values.shape).astype(np.int64), (exponent + MX_BIAS).astype(np.int64)
-
-    def decode(self, codes: NDArray, scales: NDArray) -> NDArray:
-        power = 2.0 ** (np.repeat(scales, self.group, axis=-1) - MX_BIAS)
-        return decode_float(self.fmt, codes) * power
-
-
-@dataclass(frozen=True)
-class Integer:
-    """Two's complement with an fp16 scale for a group, zero in the middle."""
-
-    name: str
-    bits: int
-    scale_bits: int = 16
-    group: int = 128
-
-    def encode(self, values: NDArray) -> tuple[NDArray, NDArray]:
-        """Scale each group so that its largest magnitude is the largest positive number."""
-        blocks = _blocks(values, self.group)
-        most = (1 << (self.bits - 1)) - 1
-        scales = encode_float(FP16, np.abs(blocks).max(-1) / most).astype(np.int64)
-        steps = np.maximum(decode_float(FP16, scales), 2.0**-24)[..., None]
-        numbers = np.clip(np.rint(blocks / steps), -most - 1, most).astype(np.int64)
-        return numbers.reshape(values.shape) & ((1 << self.bits) - 1), scales
-
-    def decode(self, codes: NDArray, scales: NDArray) -> NDArray:
-        half = 1 << (self.bits - 1)
-        steps = np.repeat(decode_float(FP16, scales), self.group, axis=-1)
-        return ((codes ^ half) - half) * steps
-
-
-def _blocks(values: NDArray, group: int) -> NDArray:
-    return values.reshape(*values.shape[:-1], -1, group)
-
-
 def is_own(name: str) -> bool:
     """Whether this names a class: presets of blocks are in small letters after their colon."""
     return OWN.fullmatch(name) is not None
@@ -234,13 +176,8 @@ def resolve_format(name: str, folder: Path = Path()) -> NumberFormat:
         require(name in FORMATS, unknown("format", name, FORMATS, "or FILE.py:CLASS of your own"))
         return FORMATS[name]
     place, kind = found["place"], found["kind"]
-    path = folder / place
-    if place.endswith(".py"):
-        require(
-            path.is_file(), f"a format of your own is FILE.py:CLASS; there is no file {place!r}"
-        )
     try:
-        module = _module(path) if place.endswith(".py") else importlib.import_module(place)
+        module = module_of(place, folder)
         require(hasattr(module, kind), f"{place} has no class {kind}")
         file = getattr(module, "__file__", None)
         return _made(getattr(module, kind)(), kind, name, Path(file) if file else None)
@@ -251,7 +188,12 @@ def resolve_format(name: str, folder: Path = Path()) -> NumberFormat:
         raise ValueError(f"{name} cannot be used: {type(error).__name__}: {error}") from None
 
 
-def _module(path: Path) -> Any:
+def module_of(place: str, folder: Path = Path(), what: str = "a format of your own is") -> Any:
+    """Return the module of a file, looked for in ``folder``, or of a name."""
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    path = folder / place
+    require(path.is_file(), f"{what} FILE.py:CLASS; there is no file {place!r}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -267,12 +209,11 @@ def _made(own: Any, kind: str, named: str, source: Path | None = None) -> Number
     return NumberFormat(name=name, bits=own.bits, **given, own=own, source=source)
 
 
-FORMATS = {
+FORMATS: dict[str, NumberFormat] = {
     form.name: _made(form, "", form.name)
     for form in (
         *(PlainFloat(FP16), PlainFloat(BF16)),
-        *(Integer("int8", 8), Integer("int6", 6), Integer("int4", 4)),
-        *(Microscaling("mxfp8_e4m3", E4M3), Microscaling("mxfp8_e5m2", E5M2)),
-        Microscaling("mxfp4", E2M1),
+        *(integer(f"int{k}", k, FP16, 128, "this project") for k in (8, 6, 4)),
+        *(mx_float(E4M3, "mxfp8_e4m3"), mx_float(E5M2, "mxfp8_e5m2"), mx_float(E2M1, "mxfp4")),
     )
 }

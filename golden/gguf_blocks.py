@@ -117,8 +117,9 @@ def _block(
     quotient: str = "reciprocal",
 ) -> LowBit:
     chosen = {"rounding": rounding, "divisor": "unrounded", "quotient": quotient}
-    fmt = book(name, numbers, FP16, group, "llama.cpp, ggml-quants.c", rule, **chosen)
-    fmt = replace(fmt, block_bytes=size, unpack=unpack, pack=pack)
+    fmt = book(name, numbers, FP16, group, "llama.cpp, ggml-quants.c", (rule,))
+    rules = {**fmt.rules, **chosen}
+    fmt = replace(fmt, rules=rules, block_bytes=size, unpack=unpack, pack=pack)
     return fmt if pack else replace(fmt, rules={}, axes={})
 
 
@@ -145,13 +146,16 @@ GGUF = (
         *("tq2_0", np.arange(4) - 1, 256, 66, partial(_simple, *_PAIRS)),
         partial(_pack, *_PAIRS, 2),
     ),
-    # Ties go to the number that stands first in ggml's table: toward zero, and to +0.
+    # Ties go to the number that stands first in ggml's table: toward zero.
     replace(
         _mx,
         source="llama.cpp, ggml-quants.c",
         block_bytes=17,
         unpack=_mxfp4,
         pack=partial(_pack, *_NIBBLES, 1),
-        rules={**_mx.rules, "rounding": "nearest-zero", "zero": "positive"},
+        numbers=_mx.numbers + 0.0,  # its table has 0 in the place of -0
+        rules={name: rule for name, rule in _mx.rules.items() if name != "zero"}
+        | {"rounding": "nearest-zero"},
+        axes={name: rules for name, rules in _mx.axes.items() if name != "zero"},
     ),
 )

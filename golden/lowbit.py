@@ -46,6 +46,8 @@ POWERS = (
 )
 OVERFLOWS = ("special", "saturate", "saturate-infinity")
 QUOTIENTS = ("exact", "float32", "reciprocal", "reciprocal-offset")
+# What a block is divided by whose scale is the least one, 2^-127, which is subnormal in float32.
+LEAST = ("stored", "normal", "one")
 DIVISORS = ("stored", "unrounded")
 Rules = Mapping[str, str]
 _SATURATE = FloatRules(overflow=Overflow.SATURATE)
@@ -53,11 +55,11 @@ _E5 = ScaleFormat(name="e5", bits=5)  # the exponent field of fp16
 
 
 class Encoded(NamedTuple):
-    """Codes, a scale for each group, and the float32 scale of the tensor: 1 where there is none."""
+    """Codes, a scale for each group, and the tensor's, a float32 number; 1 where there is none."""
 
     codes: NDArray[np.int64]
     scales: NDArray[np.int64]
-    tensor: np.float32 = np.float32(1)
+    tensor: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,12 +120,17 @@ class LowBit:
         if self.scale is None:
             return Encoded(self.nearest(x, rules), np.zeros(0, np.int64))
         blocks = x.reshape(*x.shape[:-1], -1, self.group)
-        tensor = np.float32(1)
+        tensor = 1.0
         if self.tensor_reach:
-            largest = float(np.abs(x).max(initial=0))
-            tensor = np.float32(np.float32(largest) / np.float32(self.tensor_reach)) or tensor
-        scales, steps = self._scales(blocks, float(tensor), rules)
-        quotients = _divide(blocks, steps[..., np.newaxis], rules.get("quotient", "exact"))
+            largest = np.float32(np.abs(x).max(initial=0))
+            tensor = float(largest / np.float32(self.tensor_reach)) or tensor
+        scales, steps = self._scales(blocks, tensor, rules)
+        how = rules.get("quotient", "exact")
+        if how == "reciprocal-tensor":
+            factors = (1 / np.float32(tensor)) / (steps / tensor).astype(np.float32)
+            quotients = (blocks.astype(np.float32) * factors[..., np.newaxis]).astype(np.float64)
+        else:
+            quotients = _divide(blocks, steps[..., np.newaxis], how)
         if rules.get("quotient") == "reciprocal-offset":  # the half is added before it is cut off
             half = 0.5 - self._order[0][0]
             quotients = (quotients + half).astype(np.float32) - half
@@ -177,7 +184,8 @@ class LowBit:
             found = np.where(np.abs(value) < self.normal, codes[numbers == 0][0], found)
         negative = np.flatnonzero((self.numbers == 0) & np.signbit(self.numbers))
         if len(negative) and rules.get("zero") != "positive":
-            found = np.where((self.numbers[found] == 0) & np.signbit(x), negative[0], found)
+            minus = x <= 0 if rules.get("zero") == "negative" else np.signbit(x)
+            found = np.where((self.numbers[found] == 0) & minus, negative[0], found)
         if rules.get("low") == "symmetric":
             found = np.where(self.numbers[found] < -self.reach, codes[1], found)
         return self._special(x, found, rules, numbers, cut)
@@ -208,7 +216,11 @@ class LowBit:
             power = shared_exponent(largest, self.reach, self.fraction, rules["scale"])
             lowest = -self.scale.bias + (self.scale is _E5)  # fp16's field of subnormals is 1
             power = np.clip(power, lowest, self.scale.nan_bits - 1 - self.scale.bias)
-            return power + self.scale.bias, np.ldexp(1.0, power)
+            steps = np.ldexp(1.0, power)
+            if rules.get("least", "stored") != "stored":
+                least = 1.0 if rules["least"] == "one" else 2.0**FP32.min_exponent
+                steps = np.where(power == lowest, least, steps)
+            return power + self.scale.bias, steps
         assert self.scale is not None
         what, over = rules["scale"].split("/")
         if what == "max":  # with its sign
@@ -217,8 +229,11 @@ class LowBit:
         elif what == "range":
             largest = np.maximum(blocks.max(-1), 0) - np.minimum(blocks.min(-1), 0)
         how = rules.get("quotient", "exact")
-        how = "float32" if how.startswith("reciprocal") else how
-        exact = _divide(largest, np.array(float(over) * tensor), how)
+        if how == "exact":
+            exact = _divide(largest, np.array(float(over) * tensor), how)
+        else:
+            exact = _divide(largest, np.array(float(over)), "float32")
+            exact = _divide(exact, np.array(tensor), "float32")
         patterns = encode(self.scale, exact, _SATURATE).astype(np.int64)
         if rules.get("least") == "normal":
             patterns = np.maximum(patterns, 1 << self.scale.mantissa_bits)
@@ -284,8 +299,8 @@ NF4_VALUES = (
     *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
     *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
 )
-_FLOAT_AXES = {"subnormals": ("keep", "flush"), "zero": ("signed", "positive")}
-_FLOAT = {"rounding": "nearest-even", "subnormals": "keep", "zero": "signed"}
+_FLOAT_AXES = {"subnormals": ("keep", "flush"), "zero": ("signed", "positive", "negative")}
+_NO_AXES: Mapping[str, tuple[str, ...]] = {}
 
 
 def float_numbers(fmt: FloatFormat) -> NDArray[np.float64]:
@@ -309,8 +324,16 @@ def int_numbers(bits: int, fraction: int = 0) -> NDArray[np.float64]:
     return np.ldexp(decode_int(IntFormat(bits=bits), np.arange(1 << bits)), -fraction)
 
 
+def _first(axes: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    return {name: choices[0] for name, choices in axes.items()}
+
+
 def plain_float(name: str, fmt: FloatFormat, source: str, *, fnuz: bool = False) -> LowBit:
-    has_specials = fmt.specials is not Specials.NONE
+    axes = {"rounding": ROUNDINGS, **_FLOAT_AXES}
+    if fnuz:
+        del axes["zero"]
+    if fmt.specials is not Specials.NONE:
+        axes["overflow"] = OVERFLOWS
     return LowBit(
         name=name,
         source=source,
@@ -318,101 +341,82 @@ def plain_float(name: str, fmt: FloatFormat, source: str, *, fnuz: bool = False)
         bits=fmt.bits,
         fraction=fmt.mantissa_bits,
         normal=ldexp(1.0, fmt.min_exponent - fnuz),
-        rules={**_FLOAT, "overflow": "special" if has_specials else "saturate-infinity"},
-        axes={
-            "rounding": ROUNDINGS,
-            **(_FLOAT_AXES if not fnuz else {"subnormals": ("keep", "flush")}),
-            **({"overflow": OVERFLOWS} if has_specials else {}),
-        },
+        rules=_first(axes),
+        axes=axes,
     )
 
 
 def mx_float(fmt: FloatFormat, name: str) -> LowBit:
     """Blocks of 32 small floats with a power of two; beyond the largest they saturate."""
     plain = plain_float(name, fmt, "OCP Microscaling 1.0")
-    return replace(
-        plain,
-        group=32,
-        scale=E8M0,
-        rules={**_FLOAT, "overflow": "saturate", "scale": "floor"},
-        axes={**plain.axes, "scale": POWERS},
-    )
+    axes = {**plain.axes, "scale": POWERS, "least": LEAST}
+    saturate = {"overflow": "saturate"} if "overflow" in axes else {}
+    return replace(plain, group=32, scale=E8M0, rules=_first(axes) | saturate, axes=axes)
 
 
 def mx_int(bits: int) -> LowBit:
     """Integers over 2^(bits - 2), so that the largest power of two is 1."""
-    official = bits == 8
+    axes = {"rounding": ROUNDINGS, "scale": POWERS, "low": ("full", "symmetric"), "least": LEAST}
     return LowBit(
         name=f"mxint{bits}",
-        source="OCP Microscaling 1.0" if official else "MXINT8's rule with fewer bits",
+        source="OCP Microscaling 1.0" if bits == 8 else "MXINT8's rule with fewer bits",
         numbers=int_numbers(bits, bits - 2),
         bits=bits,
         group=32,
         scale=E8M0,
         fraction=bits - 2,
-        rules={"rounding": "nearest-even", "scale": "floor", "low": "full"},
-        axes={"rounding": ROUNDINGS, "scale": POWERS, "low": ("full", "symmetric")},
-    )
-
-
-def integer(
-    name: str, bits: int, scale: FloatFormat, group: int, source: str, *, zero: bool = False
-) -> LowBit:
-    """Integers with a scale per group; with a zero point, codes without a sign."""
-    most = (1 << bits) - 1 if zero else (1 << (bits - 1)) - 1
-    choices = (f"range/{most}",) if zero else tuple(f"amax/{most + k}" for k in (0, 1, 0.5))
-    return LowBit(
-        name=name,
-        source=source,
-        numbers=np.arange(1 << bits, dtype=np.float64) if zero else int_numbers(bits),
-        bits=bits,
-        group=group,
-        scale=scale,
-        zero_bits=bits if zero else 0,
-        rules={
-            **{"rounding": "nearest-even", "scale": choices[0], "divisor": "stored"},
-            **{"quotient": "exact", "low": "full"},
-        },
-        axes={
-            **{"rounding": ROUNDINGS, "scale": choices, "divisor": DIVISORS},
-            **{"quotient": QUOTIENTS} | ({} if zero else {"low": ("full", "symmetric")}),
-        },
+        rules=_first(axes),
+        axes=axes,
     )
 
 
 def book(
     name: str,
-    values: ArrayLike,
+    numbers: ArrayLike,
     scale: FloatFormat,
     group: int,
     source: str,
-    rule: str = "amax/1",
-    **rules: str,
+    scales: tuple[str, ...] = ("amax/1",),
+    zero_bits: int = 0,
+    further: Mapping[str, tuple[str, ...]] = _NO_AXES,
 ) -> LowBit:
-    """Any numbers with a scale per group."""
-    numbers = np.asarray(values, np.float64)
+    """Any numbers with a scale per group, ``scales`` being the rules for it."""
+    values = np.asarray(numbers, np.float64)
+    axes = {
+        **{"rounding": ROUNDINGS, "scale": scales, "divisor": DIVISORS, "quotient": QUOTIENTS},
+        **further,
+    }
     return LowBit(
         name=name,
         source=source,
-        numbers=numbers,
-        bits=(len(numbers) - 1).bit_length(),
+        numbers=values,
+        bits=(len(values) - 1).bit_length(),
         group=group,
         scale=scale,
-        rules={
-            **{"rounding": "nearest-even", "scale": rule, "divisor": "stored"},
-            **{"quotient": "exact"},
-            **rules,
-        },
-        axes={
-            **{"rounding": ROUNDINGS, "scale": (rule,), "divisor": DIVISORS},
-            "quotient": QUOTIENTS,
-        },
+        zero_bits=zero_bits,
+        rules=_first(axes),
+        axes=axes,
     )
+
+
+def integer(name: str, bits: int, scale: FloatFormat, group: int, source: str) -> LowBit:
+    """Integers of two's complement with a scale per group."""
+    most = (1 << (bits - 1)) - 1
+    scales = tuple(f"amax/{most + more}" for more in (0, 1, 0.5))
+    further = {"low": ("full", "symmetric")}
+    return book(name, int_numbers(bits), scale, group, source, scales, further=further)
+
+
+def unsigned(name: str, bits: int, scale: FloatFormat, group: int, source: str) -> LowBit:
+    """Integers without a sign, with a scale and a zero point per group."""
+    scales = (f"range/{(1 << bits) - 1}",)
+    return book(name, np.arange(1 << bits), scale, group, source, scales, zero_bits=bits)
 
 
 def shared_exponent_blocks(group: int, mantissa_bits: int) -> LowBit:
     """Anda's and Harmonia's: sign and magnitude, cut toward zero, with fp16's exponent field."""
     magnitude = np.ldexp(np.arange(1 << mantissa_bits, dtype=np.float64), 1 - mantissa_bits)
+    axes = {"rounding": ROUNDINGS, "scale": POWERS, "zero": _FLOAT_AXES["zero"]}
     return LowBit(
         name=f"bfp{mantissa_bits}g{group}",
         source="Anda and Harmonia",
@@ -422,23 +426,19 @@ def shared_exponent_blocks(group: int, mantissa_bits: int) -> LowBit:
         scale=_E5,
         fraction=mantissa_bits - 1,
         inputs=FP16,
-        rules={"rounding": "toward-zero", "scale": "floor", "zero": "signed"},
-        axes={"rounding": ROUNDINGS, "scale": POWERS, "zero": ("signed", "positive")},
+        rules=_first(axes) | {"rounding": "toward-zero"},
+        axes=axes,
     )
 
 
 def nvfp4() -> LowBit:
+    further = {
+        **{"quotient": (*QUOTIENTS[:3], "reciprocal-tensor")},
+        **{**_FLOAT_AXES, "least": ("stored", "normal")},
+    }
     return replace(
-        book("nvfp4", float_numbers(E2M1), E4M3, 16, "NVIDIA", "amax/6"),
+        book("nvfp4", float_numbers(E2M1), E4M3, 16, "NVIDIA", ("amax/6",), further=further),
         tensor_reach=6.0 * 448.0,
         fraction=E2M1.mantissa_bits,
         normal=1.0,
-        rules={
-            **{**_FLOAT, "scale": "amax/6", "divisor": "stored", "quotient": "exact"},
-            "least": "subnormal",
-        },
-        axes={
-            **{"rounding": ROUNDINGS, **_FLOAT_AXES, "scale": ("amax/6",)},
-            **{"divisor": DIVISORS, "quotient": QUOTIENTS, "least": ("subnormal", "normal")},
-        },
     )

@@ -13,6 +13,7 @@ from tilewright.golden.lowbit import (
     nvfp4,
     plain_float,
     shared_exponent_blocks,
+    unsigned,
 )
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import E2M1, E2M3, E3M2, E4M3, E5M2, FP16, FP32
@@ -31,10 +32,7 @@ def _lowbit() -> dict[str, LowBit]:
         *(mx_int(8), mx_int(4), mx_int(2), nvfp4()),
         book("nf4", NF4_VALUES, FP32, 64, "QLoRA"),
         *(integer(f"int{k}", k, FP16, 128, "as GPTQ and AWQ store it") for k in (8, 4)),
-        *(
-            integer(f"int{k}_zero", k, FP16, 128, "as GPTQ and AWQ store it", zero=True)
-            for k in (8, 4)
-        ),
+        *(unsigned(f"int{k}_zero", k, FP16, 128, "as GPTQ and AWQ store it") for k in (8, 4)),
         integer("int8_row", 8, FP32, 32, "as torchao and compressed-tensors scale it"),
         *(shared_exponent_blocks(64, 7), shared_exponent_blocks(32, 8)),
         *GGUF,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.bits import decode, decode_int, encode
 from tilewright.golden.formats import is_own
+from tilewright.golden.lowbit import NF4_VALUES
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import LUT_ENTRIES, ScaleKind, TileConfig
 from tilewright.golden.params.describe import parse
@@ -27,15 +28,6 @@ from tilewright.golden.params.formats import (
     IntFormat,
 )
 from tilewright.golden.params.names import unknown
-
-# NormalFloat4: quantiles of a normal distribution, of magnitude at most 1, with an exact zero
-# (Dettmers et al., QLoRA, 2023, appendix E); stored here rounded to bf16.
-NF4_VALUES = (
-    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
-    *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
-    *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
-    *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
-)
 
 
 @dataclass(frozen=True, kw_only=True)

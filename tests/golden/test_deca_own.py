@@ -11,7 +11,7 @@ from tilewright.golden.params.deca import ScaleKind
 
 FORMATS = """
 import numpy as np
-from tilewright.golden.formats import Microscaling
+from tilewright.golden.lowbit import mx_float
 from tilewright.golden.params.formats import E2M1, E4M3
 
 class Clipped:  # as docs/how-to/your-format.md has it
@@ -58,13 +58,11 @@ class Ternary:
     def decode(self, codes):
         return codes - 1.0
 
-class Mx4(Microscaling):
-    def __init__(self):
-        super().__init__("mx4", E2M1)
+def Mx4():
+    return mx_float(E2M1, "mx4")
 
-class Mx8(Microscaling):
-    def __init__(self):
-        super().__init__("mx8", E4M3)
+def Mx8():
+    return mx_float(E4M3, "mx8")
 """
 
 

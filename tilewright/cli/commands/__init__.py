@@ -27,5 +27,5 @@ GROUPS = {
     "Ask for performance": ("llm", "gemm", "roofsurface", "compare"),
     "Measure what formats cost": ("search", "kv"),
     "Pack weights": ("pack", "unpack", "kernels"),
-    "Check": ("claims", "report", "doctor", "completion"),
+    "Check": ("conform", "claims", "report", "doctor", "completion"),
 }
