@@ -209,11 +209,9 @@ def _made(own: Any, kind: str, named: str, source: Path | None = None) -> Number
     return NumberFormat(name=name, bits=own.bits, **given, own=own, source=source)
 
 
-FORMATS: dict[str, NumberFormat] = {
-    form.name: _made(form, "", form.name)
-    for form in (
-        *(PlainFloat(FP16), PlainFloat(BF16)),
-        *(integer(f"int{k}", k, FP16, 128, "this project") for k in (8, 6, 4)),
-        *(mx_float(E4M3, "mxfp8_e4m3"), mx_float(E5M2, "mxfp8_e5m2"), mx_float(E2M1, "mxfp4")),
-    )
-}
+_OURS: tuple[Any, ...] = (
+    *(PlainFloat(FP16), PlainFloat(BF16)),
+    *(integer(f"int{k}", k, FP16, 128, "this project") for k in (8, 6, 4)),
+    *(mx_float(E4M3, "mxfp8_e4m3"), mx_float(E5M2, "mxfp8_e5m2"), mx_float(E2M1, "mxfp4")),
+)
+FORMATS = {form.name: _made(form, "", form.name) for form in _OURS}

@@ -41,12 +41,14 @@ ROUNDINGS = (
     "toward-zero",
 )
 POWERS = (
-    *("floor", "ceil", "nearest", "even", "rceil", "rceil-float32"),
+    *("floor", "ceil", "nearest", "even", "even-1bit", "rceil", "rceil-float32"),
     *("floor-log2f", "ceil-log2f", "nearest-log2f", "rceil-log2f"),
 )
 OVERFLOWS = ("special", "saturate", "saturate-infinity")
 QUOTIENTS = ("exact", "float32", "reciprocal", "reciprocal-offset")
 # What a block is divided by whose scale is the least one, 2^-127, which is subnormal in float32.
+# Scales that are no powers: the least one is the least normal one, or the least one above 0; or
+# instead of 0 stands the format's epsilon.
 LEAST = ("stored", "normal", "one")
 DIVISORS = ("stored", "unrounded")
 Rules = Mapping[str, str]
@@ -96,6 +98,10 @@ class LowBit:
     def reach(self) -> float:
         """The largest finite number."""
         return float(self.numbers[np.isfinite(self.numbers)].max())
+
+    @cached_property
+    def signed_zero(self) -> bool:
+        return bool(np.signbit(self.numbers[self.numbers == 0]).any())
 
     @cached_property
     def _order(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -165,7 +171,10 @@ class LowBit:
         numbers, codes = self._order
         low = np.clip(np.searchsorted(numbers, x, "right") - 1, 0, len(numbers) - 1)
         high = np.minimum(low + 1, len(numbers) - 1)
+        rounding = rules["rounding"].removesuffix("-float32")  # whose borders are float32 numbers
         middle = (numbers[low] + numbers[high]) / 2
+        if rounding != rules["rounding"]:
+            middle = middle.astype(np.float32).astype(np.float64)
         ties = {
             "nearest-even": codes[high] % 2 == 0,
             "nearest-away": middle > 0,
@@ -173,10 +182,10 @@ class LowBit:
             "nearest-up": np.True_,
             "nearest-down": np.False_,
         }
-        cut = rules["rounding"] == "toward-zero"
+        cut = rounding == "toward-zero"
         up = (x < 0) & (x != numbers[low]) if cut else x > middle
         if not cut:
-            up |= (x == middle) & ties[rules["rounding"]]
+            up |= (x == middle) & ties[rounding]
         up &= x >= numbers[0]
         found = codes[np.where(up, high, low)]
         value = self.numbers[found]
@@ -237,6 +246,11 @@ class LowBit:
         patterns = encode(self.scale, exact, _SATURATE).astype(np.int64)
         if rules.get("least") == "normal":
             patterns = np.maximum(patterns, 1 << self.scale.mantissa_bits)
+        elif rules.get("least") == "one":
+            patterns = np.maximum(patterns, 1)
+        elif rules.get("least") == "epsilon":
+            epsilon = int(encode(self.scale, 2.0**-self.scale.mantissa_bits))
+            patterns = np.where(patterns == 0, epsilon, patterns)
         stored = rules.get("divisor", "stored") == "stored"
         steps = decode(self.scale, patterns) if stored else exact
         return patterns, steps * tensor
@@ -248,9 +262,9 @@ def shared_exponent(
     """Powers of two for blocks of those largest magnitudes; for zero a very small one.
 
     ``floor``: OCP's, floor(log2 largest) less that of the reach; ``ceil`` and ``nearest`` round
-    log2 otherwise; ``even`` rounds the magnitude to the element's significand first; ``rceil`` is
-    the least power for which nothing overflows, ``rceil-float32`` with a float32 quotient;
-    ``log2f`` rounds a logarithm that is a float32 number itself.
+    log2 otherwise; ``even`` rounds the magnitude to the element's significand first, ``even-1bit``
+    to that of E2M1; ``rceil`` is the least power for which nothing overflows, ``rceil-float32``
+    with a float32 quotient; ``log2f`` rounds a logarithm that is a float32 number itself.
     """
     rule, _, arithmetic = rule.partition("-")
     top = frexp(reach)[1] - 1
@@ -273,7 +287,7 @@ def shared_exponent(
             "floor": np.False_,
             "ceil": part > 0.5,
             "nearest": part * part > 0.5,
-            "even": part >= 1 - ldexp(1.0, -fraction - 2),
+            "even": part >= 1 - ldexp(1.0, -(1 if arithmetic else fraction) - 2),
         }
         power = exponent - 1 - top + more[rule]
     return np.where(largest > 0, power, -(1 << 12)).astype(np.int64)
@@ -403,7 +417,7 @@ def integer(name: str, bits: int, scale: FloatFormat, group: int, source: str) -
     """Integers of two's complement with a scale per group."""
     most = (1 << (bits - 1)) - 1
     scales = tuple(f"amax/{most + more}" for more in (0, 1, 0.5))
-    further = {"low": ("full", "symmetric")}
+    further = {"low": ("full", "symmetric"), "least": ("stored", "epsilon")}
     return book(name, int_numbers(bits), scale, group, source, scales, further=further)
 
 
@@ -434,7 +448,7 @@ def shared_exponent_blocks(group: int, mantissa_bits: int) -> LowBit:
 def nvfp4() -> LowBit:
     further = {
         **{"quotient": (*QUOTIENTS[:3], "reciprocal-tensor")},
-        **{**_FLOAT_AXES, "least": ("stored", "normal")},
+        **{**_FLOAT_AXES, "least": ("stored", "normal", "one")},
     }
     return replace(
         book("nvfp4", float_numbers(E2M1), E4M3, 16, "NVIDIA", ("amax/6",), further=further),

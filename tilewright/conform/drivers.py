@@ -125,8 +125,6 @@ def of_compressed_tensors() -> Iterator[Entry]:
     def encode(x: Any, args: Any) -> Any:
         blocks = x.reshape(len(x), -1, args.group_size)
         scales, zeros = calculate_qparams(blocks.amin(-1), blocks.amax(-1), args)
-        if args.scale_dtype is torch.uint8:  # exponents, as its compressors store them
-            scales = torch.exp2(scales.float() - 127) if scales.max() > 254 else scales
         return quantize(x, scales, zeros, args), scales.float()
 
     group = {"strategy": "group", "symmetric": True}
