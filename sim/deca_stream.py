@@ -23,6 +23,9 @@ from tilewright.sim.scheme import WeightScheme
 
 Prefetch = Literal["none", "l2", "deca"]
 TILES = 160  # of a stream; the rate is that of its middle
+# Of one in which prefetches are dropped, which they are in bursts of hundreds of tiles: the fewest
+# from which two doublings change no rate by more than 1.0%.
+LONG = 8 * TILES
 MOST_PARTS = 1000  # the share of the bandwidth is a fraction with at most this denominator
 
 
@@ -122,15 +125,18 @@ def _stream(
     """
 
     def make() -> dict[str, float]:
-        tiles = even_tiles(params, scheme.config, scheme.density, TILES)
         run = stream_by_tepls if tepl else stream_by_stores
-        times = run(params, tiles, memory, core, degree)
-        settled = times.product_ends[TILES // 3]
+        for count in (TILES, LONG):
+            tiles = even_tiles(params, scheme.config, scheme.density, count)
+            times = run(params, tiles, memory, core, degree)
+            if not times.memory.dropped:
+                break
+        settled = times.product_ends[count // 3]
         lines = {line for at, line, loader in times.requests if loader >= 0 and at > settled}
         missed = sum(at > settled for at in times.memory.misses)
         return {"cycles": times.interval, "missed": missed / len(lines)}
 
-    asked = map(repr, (params, scheme, memory, core, degree, tepl, TILES))
+    asked = map(repr, (params, scheme, memory, core, degree, tepl, TILES, LONG))
     return TileRate(**get_or_compute(("rate of a stream", *asked, _model()), make))
 
 

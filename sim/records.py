@@ -48,7 +48,8 @@ def placed_hz(unit: str, goal: str = "") -> float:
     """Return the clock that a unit's layout holds after its last step."""
     metrics = read_record("layout", unit, goal)["metrics"]
     steps = ("period_routed", "period_global", "period_cts", "period_placed")
-    return 1e12 / float(next(metrics[step]["value"] for step in steps if step in metrics))
+    period = next(metrics[step]["value"] for step in steps if step in metrics)
+    return 1e12 / measured(f"{_block(unit)}.period", float(period))
 
 
 def _block(unit: str) -> str:

@@ -45,9 +45,17 @@ RATES = Path(__file__).parents[1] / "studies" / "records" / "deca_rates.json"
 MODELS = ("llama-2-70b", "opt-66b")
 
 
+def _machine(name: str) -> Server:
+    """A system of the paper; ``spr-hbm laid out`` has DECA at the clock that its layout holds."""
+    system, _, laid_out = name.partition(" ")
+    machine = SYSTEMS[system]
+    clock = min(placed_hz("deca", "fastest"), machine.clock) if laid_out else 0.0
+    return replace(machine, deca_clock=clock)
+
+
 def _layer(system: str, engine: str, scheme: str, rows: int) -> GemmTime:
     product = Gemm(name="fc", module="other", rows=rows, inner=LAYER_INNER, outer=LAYER_OUTER)
-    return gemm(SYSTEMS[system], engine, resolve_weight_scheme(scheme), product, _built())
+    return gemm(_machine(system), engine, resolve_weight_scheme(scheme), product, _built())
 
 
 def _built(**sizes: int) -> DecaParams:
@@ -291,28 +299,23 @@ def prefetch_order() -> bool:
 
 
 @answers(PREDICTION)
-def next_token_ms(model: str, batch: int, scheme: str, engine: str, machine: Server = HBM) -> float:
+def next_token_ms(
+    model: str, batch: int, scheme: str, engine: str, system: str = "spr-hbm"
+) -> float:
     """Next-token time of Table 6, in milliseconds."""
     work = Pass(Batch(((batch, TABLE6_CONTEXT),)))
     found, shape = resolve_weight_scheme(scheme), resolve_model(model)
-    time = run_steps(machine, engine, found, shape, [work], params=_built())
+    time = run_steps(_machine(system), engine, found, shape, [work], params=_built())
     return float(1e3 * time.seconds[0])
 
 
-@answers(NETLIST)
-def next_token_gain_placed(over: str, batches: tuple[int, ...]) -> list[float]:
-    """The gain that is left with DECA at the clock that its layout holds."""
-    clock = placed_hz("deca", "fastest")
-    return next_token_gain(over, batches, replace(HBM, deca_clock=min(clock, HBM.clock)))
-
-
 @answers(PREDICTION)
-def next_token_gain(over: str, batches: tuple[int, ...], machine: Server = HBM) -> list[float]:
+def next_token_gain(over: str, batches: tuple[int, ...], system: str = "spr-hbm") -> list[float]:
     """Smallest and largest gain of DECA, over models, batches and both schemes."""
     gains = []
     for model, batch, scheme in product(MODELS, batches, ("mxfp4", "bf8_30%")):
         before = next_token_ms(model, batch, scheme if over == "software" else "bf16", "software")
-        gains.append(before / next_token_ms(model, batch, scheme, "deca", machine))
+        gains.append(before / next_token_ms(model, batch, scheme, "deca", system))
     return [min(gains), max(gains)]
 
 
