@@ -67,15 +67,15 @@ class Target:
     def timing(self) -> Timing:
         """Timing of external memory: cycles to a line, and between two lines of a channel.
 
-        A published machine has the memory of its paper, one as built a memory as fast as its port.
-        One that brings more than the port takes has the port's rate.
+        It is that of the paper for every preset, unless another is given. One that brings more
+        than the port takes has the port's rate.
         """
         params, given = self.programmed, dict(self.settings)
         if params is None:
             return Timing(self.latency)
         machine = BUILT[params.block](params)
         port = params.beat_bits * given.get("clock", machine.clock) / 8
-        bandwidth = given.get("bandwidth", machine.bandwidth if self.built is None else port)
+        bandwidth = given.get("bandwidth", machine.bandwidth)
         lines = Fraction(port / bandwidth).limit_denominator(1000)
         return Timing(self.latency, max(Fraction(1), lines))
 

@@ -17,6 +17,7 @@ from tilewright.golden.harmonia_machine.isa import (
     Settings,
     extents,
     groups_of,
+    sums_of,
     tiles_of,
     words_of,
 )
@@ -37,6 +38,7 @@ from tilewright.golden.params.harmonia_machine import (
     Memory,
     Opcode,
     Operand,
+    Sums,
 )
 from tilewright.golden.params.machine import SCALARS, UnitOfWork
 
@@ -95,7 +97,8 @@ class GemmCycles(NamedTuple):
 def gemm_cycles(params: HarmoniaParams, settings: Settings, x: Instruction) -> GemmCycles:
     """As :func:`tilewright.golden.harmonia.array.cycles`: a sum a cycle, ``tile_apart`` a tile."""
     sizes = (x["groups"], x["tiles"], x["token_tiles"])
-    return _gemm_cycles(params, settings.dataflow, settings.tokens, Operand(x["operand"]), *sizes)
+    own = settings.dataflow, settings.tokens, Operand(x["operand"]), Sums.OPEN in sums_of(x)
+    return _gemm_cycles(params, *own, *sizes)
 
 
 @lru_cache(maxsize=1024)  # long programs repeat a few sizes
@@ -104,6 +107,7 @@ def _gemm_cycles(
     dataflow: Dataflow,
     tokens: int,
     operand: Operand,
+    stays_open: bool,
     groups: int,
     tiles: int,
     token_tiles: int,
@@ -126,6 +130,8 @@ def _gemm_cycles(
         taken = max(taken + count * apart, earliest)
         earliest = taken + params.array.tile_apart
         sums += count
+    if stays_open:
+        return GemmCycles(FIRST_BEAT + taken + NOTICED, taken + 1 - sums)
     last_column = FIRST_BEAT + taken + params.array.latency + params.columns - 1
     last_row = last_column + (params.row_groups - 1 if shared else 0)  # words leave one by one
     return GemmCycles(last_row + NOTICED, taken + 1 - sums)

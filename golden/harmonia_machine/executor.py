@@ -17,6 +17,7 @@ from tilewright.golden.harmonia_machine.isa import (
     check,
     expand,
     operand_tiles,
+    sums_of,
     tiles_of,
     words_of,
 )
@@ -26,7 +27,14 @@ from tilewright.golden.machine.fast_vector import arithmetic, largest, masked
 from tilewright.golden.machine.machine import BaseMachine, Lanes, Place
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
-from tilewright.golden.params.harmonia_machine import Conversion, Counter, Memory, Opcode, Operand
+from tilewright.golden.params.harmonia_machine import (
+    Conversion,
+    Counter,
+    Memory,
+    Opcode,
+    Operand,
+    Sums,
+)
 from tilewright.golden.params.machine import SCALARS, Error
 from tilewright.golden.params.vector import Operation
 
@@ -56,6 +64,7 @@ class Machine(BaseMachine):
     def _prepare(self) -> None:
         self.maxima = np.zeros(self.params.channels, np.uint16)  # of K in the initial window
         self.offsets = np.zeros_like(self.maxima)
+        self._open: Floats | None = None  # sums that the last gemm has left in the array
         self._cache: dict[tuple[int, ...], PartWeights] = {}  # keys and values, as they are now
         self._values: dict[tuple, Floats] = {}  # of activations, as they are now
         self._banks: tuple[Floats, Banks] | None = None  # of the last activations of all
@@ -132,11 +141,19 @@ class Machine(BaseMachine):
             part = self._part(places, groups, lambda w, s: self._unpack(w, s, groups))
         else:
             part, sums = self._cached_part(x, operand)
+        self._count(Counter.MATRIX_BUSY, sums * x["token_tiles"])
         lanes = slice(None) if x["maxima"] or shared else self._written
-        row = x["destination"]
+        row, state, before = x["destination"], sums_of(x), self._open
+        self._open = None
         for tile in range(x["token_tiles"]):
             values = self._activation_values(x["source"] + tile * groups, groups, lanes)
-            if values.shape[1] > FEW_BANKS:
+            if state:
+                total = part.product(values, before if Sums.FURTHER in state else None)
+                if Sums.OPEN in state:
+                    self._open = total
+                    return
+                results = masked(total)
+            elif values.shape[1] > FEW_BANKS:
                 banks = self._banks_of(values)
                 results = masked(part.product(banks.distinct)[banks.place])
             else:
@@ -152,7 +169,6 @@ class Machine(BaseMachine):
             words = results.reshape(shape).swapaxes(0, 1)
             self.memories[Memory.FP16][row : row + len(words), self._written] = words
             row += len(words)
-        self._count(Counter.MATRIX_BUSY, sums * x["token_tiles"])
 
     def _gathered(self, results: NDArray[np.uint16]) -> NDArray[np.uint16]:
         """What every bank takes of (rows, outputs): of each tile the result of its row group."""

@@ -52,6 +52,7 @@ from tilewright.golden.params.harmonia_machine import (
     Memory,
     Opcode,
     Operand,
+    Sums,
 )
 from tilewright.golden.params.machine import SCALARS, Error
 from tilewright.golden.params.vector import Operation
@@ -126,6 +127,12 @@ def operand_tiles(params: HarmoniaParams, x: Instruction) -> int:
     return x["tiles"] if x["operand"] in CACHED else params.whole_tiles(x["tiles"])
 
 
+def sums_of(x: Instruction) -> Sums:
+    """How the sums of a gemm begin and end."""
+    shared = x.opcode is Opcode.GEMM and x["operand"] == Operand.SHARED
+    return Sums(x["register"] & (Sums.OPEN | Sums.FURTHER) if shared else 0)
+
+
 def extents(params: HarmoniaParams, x: Instruction) -> list[Extent]:
     """Every range of rows that an instruction without earlier errors may touch."""
     p = params
@@ -191,6 +198,8 @@ def check(params: HarmoniaParams, x: Instruction | None) -> Error:
         return Error.SIZE
     shared = x.opcode is Opcode.GEMM and x["operand"] == Operand.SHARED
     if shared and x["tiles"] % params.row_groups:
+        return Error.SIZE
+    if sums_of(x) and (x["tiles"], x["token_tiles"]) != (params.row_groups, 1):
         return Error.SIZE
     is_values = x.opcode is Opcode.CONVERT and x["conversion"] == Conversion.VALUES
     if is_values and not 1 <= x["tokens"] <= params.group:

@@ -19,11 +19,13 @@ class PartWeights(NamedTuple):
     values: Floats  # (groups, columns, group)
     scales: Floats | None = None  # (groups, 1, columns)
 
-    def product(self, activations: Floats) -> Floats:
-        """Sums (banks, columns) of activations (groups, banks, group)."""
+    def product(self, activations: Floats, before: Floats | None = None) -> Floats:
+        """Sums (banks, columns) of activations (groups, banks, group), from those ``before`` on."""
         partials = self._sums(activations).astype(np.float16).astype(np.float32)
         if self.scales is not None:
             partials *= self.scales
+        if before is not None:
+            partials[0] += before
         # Each addition rounds, in order along the first axis.
         total: Floats = np.add.reduce(partials, axis=0, initial=np.float32(0))
         return total

@@ -6,7 +6,7 @@ of a linear layer, cached tokens (K) or channels (V). docs/harmonia-system.md ex
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import ClassVar
 
 from tilewright.golden.params.block import BlockParams, Field, Untimed, require
@@ -110,6 +110,13 @@ class Operand(IntEnum):
     SHARED = 3  # weights of several tiles at once: every row group takes a tile of its own
 
 
+class Sums(IntFlag):
+    """The sums of a shared gemm that has some of the groups: its field ``register``."""
+
+    OPEN = 1  # they stay in the array: there are no results
+    FURTHER = 2  # they go on from those that the gemm before has left open
+
+
 class Conversion(IntEnum):
     """Where converted values go."""
 
@@ -162,7 +169,7 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
             Field("tiles", COUNT_FIELD),
             Field("token_tiles", TILE_FIELD),
             # The largest result of every row goes to the scalar register, of token tile t to the
-            # t-th after it, wrapping after the last register.
+            # t-th after it, wrapping after the last register. Of a shared gemm: Sums.
             Field("maxima", 1),
             Field("register", SCALAR_FIELD),
         ),

@@ -15,6 +15,7 @@ from tilewright.golden.params.harmonia_machine import (
     Memory,
     Opcode,
     Operand,
+    Sums,
 )
 from tilewright.golden.params.machine import OPCODE_BITS, SCALARS, SIZE_FIELD, Error, UnitOfWork
 from tilewright.hw.harmonia_machine.tiled_gemm import TiledGemmController
@@ -200,14 +201,19 @@ class Controller(Sequencer):
         return error
 
     def _shared_errors(self, gemm: data.View, error: Error) -> list[tuple[Value, Error]]:
-        """Of a shared gemm: no maxima, whole blocks of tiles, and rows from that of a block on."""
+        """Of a shared gemm: no maxima, whole blocks of tiles, and rows from that of a block on.
+
+        One block of a token tile where its sums stay open or go on.
+        """
         count = self.params.row_groups
         if count == 1:
             return []
         bits = (count - 1).bit_length()
+        several = (gemm.tiles != count) | (gemm.token_tiles != 1)
         wrong = {
             Error.OPERAND: gemm.maxima,
-            Error.SIZE: gemm.tiles[:bits].any(),
+            Error.SIZE: gemm.tiles[:bits].any()
+            | ((gemm.register & (Sums.OPEN | Sums.FURTHER)).any() & several),
             Error.ADDRESS: (gemm.operands[:bits] | gemm.metadata[:bits]).any(),
         }
         return [((gemm.operand == Operand.SHARED) & wrong[error], error)]

@@ -38,6 +38,7 @@ from tilewright.golden.params.harmonia_machine import (
     Memory,
     Opcode,
     Operand,
+    Sums,
 )
 from tilewright.golden.params.machine import Error, UnitOfWork
 from tilewright.golden.weights import quantise
@@ -209,7 +210,10 @@ def test_product_is_a_linear_layer_of_ragged_sizes(params, dataflow, keep):
 
 @pytest.mark.parametrize("preset", ["decode", "small_decode"])
 def test_a_shared_gemm_is_a_linear_layer_of_few_tokens(preset):
-    """Tokens in all banks of equal number within a row group, where each finds all outputs."""
+    """Tokens in all banks of equal number within a row group, where each finds all outputs.
+
+    Sums may stay open over several gemms.
+    """
     params, rng = HarmoniaParams.preset(preset), np.random.default_rng(9)
     groups, tiles, tokens = 3, 2 * params.row_groups, params.group_rows
     inputs, outputs = groups * params.group, tiles * params.columns
@@ -223,8 +227,25 @@ def test_a_shared_gemm_is_a_linear_layer_of_few_tokens(preset):
     memories = Memory.OPERANDS, Memory.SCALES, Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS
     for memory, rows in zip(memories, contents, strict=True):
         b.load(memory, 0, len(rows), b.place(memory, rows))
-    zeros = dict.fromkeys(("source", "operands", "metadata", "destination"), 0)
-    b.emit(Opcode.GEMM, operand=int(Operand.SHARED), **zeros, groups=groups, tiles=tiles)
+    each, of_block = params.row_groups, params.row_groups * params.tile_words
+    b.emit(
+        Opcode.GEMM,
+        operand=int(Operand.SHARED),
+        **dict.fromkeys(("source", "operands", "metadata", "destination"), 0),
+        groups=groups,
+        tiles=each,
+    )
+    for first, count, register in ((0, 2, Sums.OPEN), (2, 1, Sums.FURTHER)):  # the second block
+        b.emit(
+            Opcode.GEMM,
+            operand=int(Operand.SHARED),
+            source=first,
+            **dict.fromkeys(("operands", "metadata"), (groups + first) * each),
+            destination=of_block,
+            groups=count,
+            tiles=each,
+            register=int(register),
+        )
     b.halt()
     machine = Machine(params, b.memory)
     assert machine.run(b.program).error is Error.NONE

@@ -39,10 +39,11 @@ def lower_head(low: Lowering, tile: int, parts: int | None = None) -> None:
             with low.fp16.within(low.work_regions[part % len(low.work_regions)]):
                 logits = low.tensor(len(matrix.parts[part]))
                 for k, chunk in enumerate(matrix.chunks(part)):
-                    loaded = low.load_chunk(matrix, lines.head, part, k, index=0)
                     row = logits.row + low.machine.row_of(chunk.start - matrix.parts[part].start)
-                    low.multiply(acts, loaded, Tensor(row, len(chunk)), matrix)
-                    low.give_chunk(loaded)
+                    for piece in low.chunk_pieces(matrix):
+                        loaded = low.load_chunk(matrix, lines.head, part, k, 0, piece)
+                        low.multiply(acts, loaded, Tensor(row, len(chunk)), matrix, piece=piece)
+                        low.give_chunk(loaded)
                 _choose(low, part, logits, countdown)
                 low.store_tile(logits, lines.logits + part * lines.logit_part)
                 low.release(logits)

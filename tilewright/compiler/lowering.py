@@ -43,6 +43,7 @@ class Scalar(NamedTuple):
 Operand = Tensor | Scalar | float
 Vectors = dict[int, tuple[int, int]]  # by bank: line and bank in external memory
 Chunk = tuple[Place, Place]  # its weights and scales on chip
+Piece = range | None  # groups of a chunk that are loaded at once; None: all of them
 Then = Callable[[int, int, list[Tensor]], None]  # tile, part of a matrix and its outputs
 
 
@@ -230,24 +231,44 @@ class Lowering(ABC):
 
     @abstractmethod
     def multiply(
-        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, tiles: int = 1
+        self,
+        acts: Place,
+        chunk: Chunk,
+        into: Tensor,
+        matrix: Matrix,
+        tiles: int = 1,
+        piece: Piece = None,
     ) -> None:
         """Activations times a chunk of a matrix, for token tiles that lie one after the other."""
 
+    def chunk_pieces(self, matrix: Matrix) -> Sequence[Piece]:
+        """In which a chunk is loaded and multiplied."""
+        return [None]
+
     def load_chunk(
-        self, matrix: Matrix, line: int, part: int, k: int, index: int = LAYER_INDEX
+        self,
+        matrix: Matrix,
+        line: int,
+        part: int,
+        k: int,
+        index: int = LAYER_INDEX,
+        piece: Piece = None,
     ) -> Chunk:
-        """A chunk's weights and scales; ``line`` is the matrix's first."""
+        """Weights and scales of a chunk or a piece of it; ``line`` is the matrix's first."""
         if self.first_chunk is not None:
             found, self.first_chunk = self.first_chunk, None
             return found
-        places = self.take_chunk(matrix, part, k)
-        self.move_chunk(matrix, line, part, k, index, places)
+        places = self.take_chunk(matrix, part, k, piece)
+        self.move_chunk(matrix, line, part, k, index, places, piece)
         return places
 
-    def take_chunk(self, matrix: Matrix, part: int, k: int) -> Chunk:
+    def chunk_rows(self, matrix: Matrix, part: int, k: int, piece: Piece) -> tuple[int, int, int]:
+        """Rows of weights and of scales, and those of the chunk before them."""
+        return *self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k])), 0
+
+    def take_chunk(self, matrix: Matrix, part: int, k: int, piece: Piece = None) -> Chunk:
         """Room for a chunk's weights and scales, from the start of a beat on."""
-        weights, scales = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
+        weights, scales, _ = self.chunk_rows(matrix, part, k, piece)
         align = self.beats
         return self.weights.take(weights, align=align[0]), self.scales.take(scales, align=align[1])
 
@@ -262,15 +283,25 @@ class Lowering(ABC):
             self.scales.give(places[1])
 
     def move_chunk(
-        self, matrix: Matrix, line: int, part: int, k: int, index: int, places: Chunk
+        self,
+        matrix: Matrix,
+        line: int,
+        part: int,
+        k: int,
+        index: int,
+        places: Chunk,
+        piece: Piece = None,
     ) -> None:
         m, (own, other) = self.machine, places
         scales_line, size = self.lines.chunk_lines(matrix)
         first = line + (part * matrix.part_chunks + k) * size
-        weights, scales = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
+        weights, scales, before = self.chunk_rows(matrix, part, k, piece)
         # The longer load is issued last: it runs while others are.
-        self.move("LOAD", m.scales_memory, other.first, scales, first + scales_line, index)
-        self.move("LOAD", m.weights_memory, own.first, weights, first, index)
+        for memory, row, rows, at in (
+            (m.scales_memory, other.first, scales, first + scales_line),
+            (m.weights_memory, own.first, weights, first),
+        ):
+            self.move("LOAD", memory, row, rows, at + m.lines(memory, before), index)
 
     def move(
         self, opcode: str, memory: Any, row: int, rows: int, line: int, index: int = 0, **more: int
@@ -304,13 +335,15 @@ class Lowering(ABC):
                 self.turn_to(tile, name)
                 outputs[tile].append(self.result(matrix, part, outputs[tile]))
             for k, chunk in enumerate(matrix.chunks(part)):
-                loaded = self.load_chunk(matrix, self.lines.of_layer(name), part, k)
                 rows = self.machine.row_of(chunk.start - matrix.parts[part].start)
-                for place, tile in zip(acts, tiles, strict=True):
-                    self.turn_to(tile, name)
-                    into = Tensor(outputs[tile][-1].row + rows, len(chunk))
-                    self.multiply(place, loaded, into, matrix)
-                self.give_chunk(loaded)
+                line = self.lines.of_layer(name)
+                for piece in self.chunk_pieces(matrix):
+                    loaded = self.load_chunk(matrix, line, part, k, piece=piece)
+                    for place, tile in zip(acts, tiles, strict=True):
+                        self.turn_to(tile, name)
+                        into = Tensor(outputs[tile][-1].row + rows, len(chunk))
+                        self.multiply(place, loaded, into, matrix, piece=piece)
+                    self.give_chunk(loaded)
         for tile in tiles:
             self.turn_to(tile, names[0])
             then(tile, part, outputs[tile])

@@ -169,15 +169,16 @@ def _sections(
     found = []
     with low.operation("enter"):
         low.enter(vectors)
-        first = low.take_chunk(matrix, 0, 0)
-        low.move_chunk(matrix, lines.of_layer("k"), 0, 0, 0, first)
+        piece = low.chunk_pieces(matrix)[0]
+        first = low.take_chunk(matrix, 0, 0, piece)
+        low.move_chunk(matrix, lines.of_layer("k"), 0, 0, 0, first, piece)
     found.append(_taken(low))
     low.first_chunk = first
     low.layer()
     with low.operation("next layer"):
         low.take_chunk_at(first)
         line = lines.layer + lines.of_layer("k")  # after the last layer this is the head, unused
-        low.move_chunk(matrix, line, 0, 0, LAYER_INDEX, first)
+        low.move_chunk(matrix, line, 0, 0, LAYER_INDEX, first, piece)
     found.append(_taken(low))
     with low.operation("leave"):
         low.leave()

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.compiler.anda.machine import AndaMachine
-from tilewright.compiler.lowering import CACHE_INDEX, Chunk, Held, Lowering, Scalar, Tensor, Vectors
+from tilewright.compiler.lowering import (
+    CACHE_INDEX,
+    Chunk,
+    Held,
+    Lowering,
+    Piece,
+    Scalar,
+    Tensor,
+    Vectors,
+)
 from tilewright.compiler.rows import Place, Rows
 from tilewright.compiler.sizes import Matrix, Token
 from tilewright.golden.params.anda_machine import FP16_ROWS, Memory, Opcode, group_rows
@@ -87,7 +96,13 @@ class AndaLowering(Lowering):
             self.emit("COMPRESS", source=x.row, destination=row + copy * each, elements=x.elements)
 
     def multiply(
-        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, tiles: int = 1
+        self,
+        acts: Place,
+        chunk: Chunk,
+        into: Tensor,
+        matrix: Matrix,
+        tiles: int = 1,
+        piece: Piece = None,
     ) -> None:
         m, (weights, scales) = self.machine, chunk
         self._mantissa = m.mantissa(matrix)

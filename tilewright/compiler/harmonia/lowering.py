@@ -12,12 +12,21 @@ from typing import Any, NamedTuple
 
 from tilewright.compiler.attention import attend_parts
 from tilewright.compiler.harmonia.machine import CACHED, Cached, HarmoniaMachine
-from tilewright.compiler.lowering import CACHE_INDEX, Chunk, Held, Lowering, Scalar, Tensor, Vectors
+from tilewright.compiler.lowering import (
+    CACHE_INDEX,
+    Chunk,
+    Held,
+    Lowering,
+    Piece,
+    Scalar,
+    Tensor,
+    Vectors,
+)
 from tilewright.compiler.rows import Place, Rows
 from tilewright.compiler.sizes import Matrix, Token
 from tilewright.golden.harmonia_machine.isa import CACHED as CACHED_OPERANDS
 from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of
-from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand
+from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand, Sums
 from tilewright.golden.params.vector import Operation
 
 
@@ -144,8 +153,28 @@ class HarmoniaLowering(Lowering):
 
     # Products.
 
-    def take_chunk(self, matrix: Matrix, part: int, k: int) -> Chunk:
-        weights, scales = self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k]))
+    def chunk_pieces(self, matrix: Matrix) -> Sequence[Piece]:
+        """Groups that fit a region, so that one piece is loaded while another is multiplied.
+
+        Only a block of a tile for each row group is larger than a region.
+        """
+        row_groups, region = self.machine.params.row_groups, self.weights.region
+        if not self.shared or matrix.groups * row_groups <= region:
+            return [None]
+        count = -(-matrix.groups * row_groups // region)
+        unit = max(self.beats) // row_groups  # scales of a piece begin at a beat
+        each = -(-matrix.groups // count // unit) * unit
+        firsts = range(0, matrix.groups, min(each, region // row_groups // unit * unit))
+        return [range(k, min(k + firsts.step, matrix.groups)) for k in firsts]
+
+    def chunk_rows(self, matrix: Matrix, part: int, k: int, piece: Piece) -> tuple[int, int, int]:
+        if piece is None:
+            return super().chunk_rows(matrix, part, k, piece)
+        row_groups = self.machine.params.row_groups
+        return *[len(piece) * row_groups] * 2, piece.start * row_groups
+
+    def take_chunk(self, matrix: Matrix, part: int, k: int, piece: Piece = None) -> Chunk:
+        weights, scales, _ = self.chunk_rows(matrix, part, k, piece)
         own = range(self.weights.regions - (not self.shared)) or range(1)
         with self.weights.within(*own):
             place = self.weights.take(max(weights, scales), align=max(self.beats))
@@ -174,12 +203,22 @@ class HarmoniaLowering(Lowering):
         self.emit("CONVERT", conversion=int(kind), **fields)
 
     def multiply(
-        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, tiles: int = 1
+        self,
+        acts: Place,
+        chunk: Chunk,
+        into: Tensor,
+        matrix: Matrix,
+        tiles: int = 1,
+        piece: Piece = None,
     ) -> None:
         columns = tiles_of(self.machine.params, into.elements)
         sizes = {"groups": matrix.groups, "tiles": columns, "token_tiles": tiles}
         shared = self.shared and columns % self.machine.params.row_groups == 0
         operand = Operand.SHARED if shared else Operand.WEIGHTS
+        if piece is not None:
+            state = Sums.OPEN * (piece.stop < matrix.groups) | Sums.FURTHER * (piece.start > 0)
+            sizes |= {"groups": len(piece), "register": int(state)}
+            acts = Place(acts.first + piece.start, acts.end)
         self._gemm(operand, acts, chunk[0].first, into, **sizes)
 
     def _gemm(

@@ -224,6 +224,8 @@ class HarmoniaMachine(Machine):
                 writes.append(Access("offsets", 0, 1))
             case Opcode.CONVERT if x["conversion"] == Conversion.KEYS:
                 reads.append(Access("offsets", 0, 1))
+        if x.opcode is Opcode.GEMM and self.params.row_groups > 1:  # sums that are left open
+            (writes if isa.sums_of(x) else reads).append(Access("sums", 0, 1))
         return reads, writes
 
     def deciding(self, item: Item) -> tuple:

@@ -126,6 +126,7 @@ class Writer:
         groups, tiles, token_tiles = (choose.randint(1, 4) for _ in range(3))
         if operand is Operand.SHARED:
             tiles = p.whole_tiles(tiles)
+            token_tiles = choose.choice((1, token_tiles))
         taken = (tiles if operand in CACHED else p.whole_tiles(tiles)) * groups
         low_halves = 0
         if operand in CACHED:
@@ -145,6 +146,11 @@ class Writer:
         if operand is Operand.SHARED:
             kept = None
         maxima = {"maxima": kept is not None, "register": kept or 0}
+        if operand is Operand.SHARED and (tiles, token_tiles) == (p.row_groups, 1):
+            # Sums that stay open, gemm after gemm; those that nothing left open begin anew.
+            for state in choose.choice(([0], [1, 2], [1, 3, 2], [2], [1, 0])):
+                self.b.emit(Opcode.GEMM, operand=operand, **places, **sizes, register=state)
+            return
         self.b.emit(Opcode.GEMM, operand=operand, **places, **sizes, **maxima)
 
     def _overlap(self) -> None:
