@@ -93,7 +93,7 @@ class DecaMatrix(Multiplier):
     def __init__(self, compressed: CompressedMatrix, *, copy: bool = True):
         """Take a compressed matrix, checked, and copied into aligned memory on large pages.
 
-        Without a copy, ``memory.SLACK`` readable bytes must follow each of its three arrays.
+        Without a copy, ``library.SLACK`` readable bytes must follow each of its three arrays.
         """
         config, tiles = compressed.scheme.config, compressed.tiles
         require(not config.int8, f"{compressed.scheme.name}: int8 tiles have no software kernel")

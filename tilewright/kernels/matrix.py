@@ -259,7 +259,7 @@ class Matrix(Multiplier):
     ) -> Self:
         """A matrix in the memory of these arrays, checked and not copied.
 
-        ``memory.SLACK`` readable bytes must follow the values.
+        ``library.SLACK`` readable bytes must follow the values.
         """
         matrix = cls.__new__(cls)
         matrix._set(fmt, shape, metadata, values)
