@@ -27,19 +27,24 @@ def dot_cycles(
 
 
 def mxu_schedule(
-    params: AndaMxuParams, mantissa_bits: Sequence[int], last: Sequence[bool]
+    params: AndaMxuParams,
+    mantissa_bits: Sequence[int],
+    last: Sequence[bool],
+    beats: Sequence[int] | None = None,
 ) -> NDArray[np.int64]:
     """Cycle in which the MXU gives each row, counted from the first plane taken.
 
-    One entry per group: its M, and whether it ends a tile. Neither planes nor weights are ever
-    late, and rows are taken at once.
+    One entry per group: its M, whether it ends a tile, and the beats of its weights. Neither planes
+    nor weights are ever late, and rows are taken at once.
     """
+    beats = beats or [params.common_beats] * len(last)
     rows: list[int] = []
     loaded = -1  # cycle in which the present group's weights arrived
+    coming = [*beats[1:], 0]  # of the next one's
     multiplied = accumulated = -(params.rows + params.result_latency)  # of the group before
     free = left = accumulated  # the output's last row leaves; the last result left the sums
     finished = False  # a result is among the sums
-    for bits, ends in zip(mantissa_bits, last, strict=True):
+    for bits, ends, following in zip(mantissa_bits, last, coming, strict=True):
         # The sign word waits until the group before is multiplied by its scale.
         taken = max(loaded + 1, multiplied) + bits
         multiplied = max(taken + 1, accumulated)
@@ -49,5 +54,5 @@ def mxu_schedule(
             free = left + params.rows
             rows.extend(range(left + 1, free + 1))
         finished = ends
-        loaded = max(taken, loaded + params.weight_beats)
+        loaded = max(taken, loaded + following)
     return np.array(rows)

@@ -15,6 +15,7 @@ from tilewright.golden.anda_machine.isa import (
     attention_beats,
     extents,
     groups_of,
+    keeps_sums,
 )
 from tilewright.golden.machine.clock import Task, move_task, program_counters, regions_of
 from tilewright.golden.machine.instruction import works_on_scalars
@@ -48,9 +49,10 @@ def task(params: AndaParams, x: Instruction, formats: Formats, latency: int) -> 
     match x.opcode:
         case Opcode.LOAD | Opcode.STORE:
             return move_task(params, x, Memory(x["memory"]), regions, latency)
-        case Opcode.GEMM:
+        case Opcode.GEMM | Opcode.SHARED_GEMM:
             cycles = _gemm(params, formats, x).cycles
-            return Task.of(params, UnitOfWork.MATRIX, cycles, regions | _COLLECTOR)
+            regions |= 0 if keeps_sums(x) else _COLLECTOR
+            return Task.of(params, UnitOfWork.MATRIX, cycles, regions)
         case Opcode.COMPRESS:
             cycles = compress_cycles(params, x["elements"], formats.result)
             return Task.of(params, UnitOfWork.VECTOR, cycles, regions | _COLLECTOR)
@@ -58,7 +60,10 @@ def task(params: AndaParams, x: Instruction, formats: Formats, latency: int) -> 
 
 
 def _gemm(params: AndaParams, formats: Formats, x: Instruction) -> "GemmCycles":
-    return gemm_cycles(params, formats.source, formats.result, x["inputs"], x["outputs"])
+    sizes = formats.source, formats.result, x["inputs"], x["outputs"]
+    if x.opcode is Opcode.SHARED_GEMM:
+        return shared_gemm_cycles(params, *sizes, x["span"], bool(x["keeps"]))
+    return gemm_cycles(params, *sizes)
 
 
 def vector_cycles(params: AndaParams, formats: Formats, x: Instruction) -> int:
@@ -113,7 +118,7 @@ def gemm_cycles(
     groups, tiles = groups_of(params, inputs), -(-outputs // params.columns)
     tiles_of_group = params.group // params.columns
     # Counted from the cycle in which the first plane is taken: the first weights are complete.
-    first = 1 + mxu.weight_beats + 1
+    first = 1 + mxu.common_beats + 1
     long_ago = -(1 << 30)
     loaded = -1
     multiplied = accumulated = free = left = compressed = long_ago
@@ -125,7 +130,7 @@ def gemm_cycles(
             multiplied = max(taken + 1, accumulated)
             accumulated = max(multiplied + mxu.scale_cycles, left if finished else long_ago)
             finished = group == groups - 1
-            loaded = max(taken, loaded + mxu.weight_beats)
+            loaded = max(taken, loaded + mxu.common_beats)
         left = max(accumulated + 1, free + mxu.pipelined)
         given = max(left + 1, room)  # the first row of the tile
         result_waits += given - (left + 1)
@@ -136,3 +141,45 @@ def gemm_cycles(
     written = compressed + 1 + result if result else free + FP16_ROWS
     planes = tiles * groups * group_rows(source)
     return GemmCycles(first + written + 2, first - 1 + taken + 1 - planes, result_waits)
+
+
+@lru_cache(maxsize=1024)
+def shared_gemm_cycles(
+    params: AndaParams, source: int, result: int, inputs: int, outputs: int, span: int, keeps: bool
+) -> GemmCycles:
+    """As :func:`gemm_cycles`: pass after pass of a tile for every 2^``span`` rows.
+
+    In each pass the collector has several groups to write, one after the other.
+    """
+    mxu, together = params.mxu, params.row_groups >> span
+    groups, tiles = groups_of(params, inputs), -(-outputs // params.columns)
+    passes = [min(together, tiles - first) for first in range(0, tiles, together)]
+    beats = [params.whole_tiles(own) // params.beat_tiles for own in passes]
+    first = 1 + beats[0] + 1
+    long_ago = -(1 << 30)
+    loaded = -1
+    multiplied = accumulated = free = left = compressed = room = written = long_ago
+    finished, result_waits = False, 0
+    for own, now, later in zip(passes, beats, [*beats[1:], 0], strict=True):
+        for group in range(groups):
+            last = group == groups - 1
+            taken = max(loaded + 1, multiplied) + source
+            multiplied = max(taken + 1, accumulated)
+            accumulated = max(multiplied + mxu.scale_cycles, left if finished else long_ago)
+            finished = last
+            loaded = max(taken, loaded + (later if last else now))
+        if keeps:
+            break
+        left = free = max(accumulated + 1, free + mxu.pipelined)
+        for tile in range(together):
+            given = max(free + 1, room)
+            result_waits += given - (free + 1)
+            free = given + (1 << span) - 1  # the last row of the tile
+            if tile < own and (tile == own - 1 or (tile + 1) % params.block_tiles == 0):
+                compressed = max(free + 1, compressed + 1 + result)
+                room = compressed if result else free + FP16_ROWS
+                written = compressed + 1 + result if result else room
+    planes = len(passes) * groups * group_rows(source)
+    waits = first - 1 + taken + 1 - planes
+    end = taken if keeps else max(written, free)
+    return GemmCycles(first + end + 2, waits, result_waits)

@@ -12,6 +12,8 @@ from tilewright.golden.anda_machine.isa import (
     attention_beats,
     check,
     groups_of,
+    keeps_sums,
+    pass_tiles,
 )
 from tilewright.golden.anda_machine.layout import fp16_values
 from tilewright.golden.bfp import encode
@@ -47,19 +49,18 @@ class Machine(BaseMachine):
         self.memories[Memory.BROADCAST] = self.activations
         self._last_key: tuple = ()  # of the last product's activations
         self._last_values: NDArray = np.zeros(0)
+        self._kept: NDArray = np.zeros(0)  # sums that the array keeps
 
     def _judge(self, x: Instruction | None) -> Error:
         return check(self.params, self.settings, x)
 
     def _execute(self, x: Instruction) -> Error:
         match x.opcode:
-            case Opcode.CONFIGURE:
-                self.settings = Formats.of(x)
             case Opcode.LOAD:
                 return self._load(x)
             case Opcode.STORE:
                 return self._store(x)
-            case Opcode.GEMM:
+            case Opcode.GEMM | Opcode.SHARED_GEMM:
                 self._gemm(x)
             case Opcode.VECTOR if x.vector.operation.attends:
                 self._attend(x)
@@ -67,6 +68,7 @@ class Machine(BaseMachine):
                 self._vector(x)
             case Opcode.COMPRESS:
                 self._compress(x)
+        self.settings = self.settings.after(x)
         return Error.NONE
 
     # Products.
@@ -74,6 +76,7 @@ class Machine(BaseMachine):
     def _gemm(self, x: Instruction) -> None:
         p, source = self.params, self.settings.source
         groups, tiles = groups_of(p, x["inputs"]), -(-x["outputs"] // p.columns)
+        shared, together = x.opcode is Opcode.SHARED_GEMM, pass_tiles(p, x)
         planes = self.activations[x["source"] :][: groups * group_rows(source)]
         exponents = self.exponents[x["source"] :][: len(planes) : group_rows(source)]
         exponents = exponents & np.uint8((1 << FP16.exponent_bits) - 1)
@@ -83,15 +86,30 @@ class Machine(BaseMachine):
         # Sums of a group are exact in float32 up to this length.
         if p.group << (source + p.weight_bits - 1) > 1 << FP32.significand_bits:
             values = values.astype(np.float64)
-        tile_groups = tiles * groups
+        tile_groups = p.whole_tiles(tiles) * groups
         places = (
             Place(Memory.WEIGHTS, x["weights"], tile_groups * p.mxu.weight_beats),
             Place(Memory.SCALES, x["scales"], tile_groups),
         )
         part = self._part(places, groups, lambda rows, scales: self._unpack(rows, scales, groups))
-        result = masked(part.product(values))
-        self._write_result(x["destination"], result)
-        self._count(Counter.MATRIX_BUSY, tiles * groups * group_rows(source))
+        sums = part.product(values, self._kept if shared and x["continues"] else None)
+        if keeps_sums(x):
+            self._kept = sums
+        else:
+            sums = sums[:, : tiles * p.columns]
+            if shared and len(sums) > 1:
+                sums = self._gathered(sums, together)
+            self._write_result(x["destination"], masked(sums))
+        passes = -(-tiles // together)
+        self._count(Counter.MATRIX_BUSY, passes * groups * group_rows(source))
+
+    def _gathered(self, sums: NDArray, together: int) -> NDArray:
+        """What every bank takes of (rows, outputs): of each tile the sum of its row group."""
+        p = self.params
+        tiles = sums.reshape(p.rows, -1, p.columns)
+        span = p.rows // together
+        bank, tile = np.arange(p.rows)[:, np.newaxis], np.arange(tiles.shape[1])
+        return tiles[tile % together * span + bank % span, tile].reshape(p.rows, -1)
 
     def _activation_values(
         self, mantissa: int, planes: NDArray, exponents: NDArray
@@ -112,7 +130,8 @@ class Machine(BaseMachine):
 
     def _unpack(self, rows: NDArray, scales: NDArray, groups: int) -> PartWeights:
         p = self.params
-        words = rows.reshape(-1, groups, p.weight_bits, p.columns)
+        blocks = rows.reshape(-1, groups, p.block_tiles, p.weight_bits, p.columns)
+        words = blocks.swapaxes(1, 2).reshape(-1, groups, p.weight_bits, p.columns)
         octets = np.ascontiguousarray(words)[..., np.newaxis].view(np.uint8)
         bits = np.unpackbits(octets, axis=-1, bitorder="little")  # ..., columns, group
         values = -bits[:, :, 0].view(np.int8)  # the topmost plane is the sign
@@ -120,7 +139,8 @@ class Machine(BaseMachine):
             values <<= 1
             values |= bits[:, :, plane].view(np.int8)
         by_group = values.swapaxes(0, 1).reshape(groups, -1, p.group)
-        factors = scales.reshape(-1, groups, p.columns).swapaxes(0, 1).reshape(groups, 1, -1)
+        factors = scales.reshape(-1, groups, p.block_tiles * p.columns)
+        factors = factors.swapaxes(0, 1).reshape(groups, 1, -1)
         return PartWeights(
             np.ascontiguousarray(by_group, np.float32), factors.view(np.float16).astype(np.float32)
         )

@@ -14,6 +14,7 @@ text is that of :mod:`tilewright.golden.machine.assembly`:
     dots r128, r256, r64, elements=16, scale=0.25, results=8, pitch=16   ; step=1 unless said
     weigh r144, r256, r128, elements=8, results=16, step=16              ; pitch=1 unless said
     compress source=96, destination=0, elements=20
+    shared_gemm source=0, weights=0, scales=0, destination=64, inputs=32, outputs=40 ; row groups
     store activations, row=96, rows=32, line=0x100
     halt
 
@@ -58,7 +59,10 @@ class Instruction(BaseInstruction):
     """An opcode of the Anda accelerator and its fields."""
 
     FIELDS: ClassVar = INSTRUCTION_FIELDS
-    DEFAULTS: ClassVar = {Opcode.LOAD: {"stride": 1}, Opcode.STORE: {"stride": 1}}
+    DEFAULTS: ClassVar = {
+        **{Opcode.LOAD: {"stride": 1}, Opcode.STORE: {"stride": 1}},
+        Opcode.SHARED_GEMM: {"span": 0, "continues": 0, "keeps": 0},
+    }
 
 
 decode = Instruction.decode
@@ -73,15 +77,23 @@ assemble, disassemble = _LANGUAGE.assemble, _LANGUAGE.disassemble
 
 
 class Formats(NamedTuple):
-    """Mantissa bits that ``configure`` sets; 0: not Anda."""
+    """Mantissa bits that ``configure`` sets (0: not Anda), and the sums that the array keeps."""
 
     source: int = 0
     result: int = 0
+    kept: tuple[int, int] = (0, 0)  # outputs, and the span, of a shared gemm that kept its sums
 
-    @classmethod
-    def of(cls, x: Instruction) -> "Formats":
-        """The formats of a ``configure``."""
-        return cls(x["source_mantissa"], x["result_mantissa"])
+    def after(self, x: Instruction) -> "Formats":
+        """Those after an instruction."""
+        if x.opcode is Opcode.CONFIGURE:
+            return self._replace(source=x["source_mantissa"], result=x["result_mantissa"])
+        if x.opcode in GEMMS:
+            keeps = x.opcode is Opcode.SHARED_GEMM and x["keeps"]
+            return self._replace(kept=(x["outputs"], x["span"]) if keeps else (0, 0))
+        return self
+
+
+GEMMS = (Opcode.GEMM, Opcode.SHARED_GEMM)
 
 
 def groups_of(params: AndaParams, elements: int) -> int:
@@ -93,17 +105,18 @@ def extents(params: AndaParams, formats: Formats, x: Instruction) -> list[Extent
     match x.opcode:
         case Opcode.LOAD | Opcode.STORE:
             return [Extent(Memory(x["memory"]), x["row"], x["rows"], x["stride"])]
-        case Opcode.GEMM:
+        case Opcode.GEMM | Opcode.SHARED_GEMM:
             groups = groups_of(params, x["inputs"])
-            tiles = -(-x["outputs"] // params.columns)
+            tiles = params.whole_tiles(-(-x["outputs"] // params.columns))
             results = groups_of(params, x["outputs"]) * group_rows(formats.result)
             weights = tiles * groups * params.mxu.weight_beats
-            return [
+            touched = [
                 Extent(Memory.ACTIVATIONS, x["source"], groups * group_rows(formats.source)),
                 Extent(Memory.WEIGHTS, x["weights"], weights),
                 Extent(Memory.SCALES, x["scales"], tiles * groups),
                 Extent(Memory.ACTIVATIONS, x["destination"], results),
             ]
+            return touched[:-1] if keeps_sums(x) else touched
         case Opcode.COMPRESS:
             groups = groups_of(params, x["elements"])
             results = groups * group_rows(formats.result)
@@ -117,6 +130,16 @@ def extents(params: AndaParams, formats: Formats, x: Instruction) -> list[Extent
             rows = groups_of(params, x["elements"]) * FP16_ROWS
             return [Extent(Memory.ACTIVATIONS, x[name], rows) for name in tensor_operands(x)]
     return []
+
+
+def keeps_sums(x: Instruction) -> bool:
+    """Whether a gemm writes nothing."""
+    return x.opcode is Opcode.SHARED_GEMM and bool(x["keeps"])
+
+
+def pass_tiles(params: AndaParams, x: Instruction) -> int:
+    """Tiles of columns that a gemm works on at a time."""
+    return params.row_groups >> x["span"] if x.opcode is Opcode.SHARED_GEMM else 1
 
 
 def words_of(params: AndaParams, elements: int) -> int:
@@ -146,20 +169,23 @@ def _attention_extents(params: AndaParams, x: Instruction) -> list[Extent]:
 
 def check(params: AndaParams, formats: Formats, x: Instruction | None) -> Error:
     """Why the machine would stop at this instruction; ``Error.NONE`` if it would not."""
-    if x is None:
+    if x is None or x.opcode not in params.opcodes:
         return Error.OPCODE
-    if _bad_operand(params, x):
+    if _bad_operand(params, formats, x):
         return Error.OPERAND
-    if bad_size(params, x) or _empty_attention(x):
+    if bad_size(params, x) or _empty_attention(x) or _too_many_sums(params, x):
         return Error.SIZE
     if _bad_mantissa(formats, x):
         return Error.MANTISSA
-    if bad_address(params, x, extents(params, formats, x)):
+    if bad_address(params, x, extents(params, formats, x)) or _within_block(params, x):
         return Error.ADDRESS
     return Error.NONE
 
 
-def _bad_operand(params: AndaParams, x: Instruction) -> bool:
+def _bad_operand(params: AndaParams, formats: Formats, x: Instruction) -> bool:
+    if x.opcode is Opcode.SHARED_GEMM:
+        others = x["continues"] and formats.kept != (x["outputs"], x["span"])
+        return x["span"] not in params.spans or bool(others)
     if x.opcode in (Opcode.LOAD, Opcode.STORE):
         known = x["memory"] in Memory.__members__.values()
         return not known or (x.opcode is Opcode.STORE and not Memory(x["memory"]).stores)
@@ -173,11 +199,26 @@ def _empty_attention(x: Instruction) -> bool:
     return 0 in (x["results"], x["step"], x["pitch"])
 
 
+def _too_many_sums(params: AndaParams, x: Instruction) -> bool:
+    """A gemm that keeps its sums, or goes on from them, has one for each unit of the array."""
+    if x.opcode is not Opcode.SHARED_GEMM or not (x["continues"] or x["keeps"]):
+        return False
+    return x["outputs"] > pass_tiles(params, x) * params.columns
+
+
+def _within_block(params: AndaParams, x: Instruction) -> bool:
+    """Weights or scales of a gemm that begin within a block."""
+    if params.row_groups == 1 or x.opcode not in GEMMS:
+        return False
+    tiles = params.block_tiles
+    return bool(x["weights"] % (tiles * params.mxu.weight_beats) or x["scales"] % tiles)
+
+
 def _bad_mantissa(formats: Formats, x: Instruction) -> bool:
     match x.opcode:
         case Opcode.CONFIGURE:
             return max(x["source_mantissa"], x["result_mantissa"]) > MAX_MANTISSA_BITS
-        case Opcode.GEMM:
+        case Opcode.GEMM | Opcode.SHARED_GEMM:
             return formats.source == 0
         case Opcode.COMPRESS:
             return formats.result == 0
@@ -200,6 +241,8 @@ def ranges(params: AndaParams, formats: Formats, x: Instruction) -> Ranges:
         case Opcode.LOAD:
             return Ranges([], touched)
         case Opcode.STORE:
+            return Ranges(touched, [])
+        case Opcode.SHARED_GEMM if x["keeps"]:
             return Ranges(touched, [])
         case Opcode.VECTOR if Operation(x["operation"]).reduces or works_on_scalars(x):
             return Ranges(touched, [])

@@ -54,10 +54,12 @@ def anda_rows(params: AndaParams, mantissa: int, values: ArrayLike) -> Planes:
 
 
 def weight_rows(params: AndaParams, weights: Weights) -> tuple[NDArray, NDArray[np.uint16]]:
-    """Rows of the weight buffer and of the scale memory."""
-    planes = weight_planes(weights, params.group, params.columns)
-    rows = planes.reshape(-1, params.planes_per_beat * params.columns)
-    return rows, weight_scales(weights, params.group, params.columns)
+    """Rows of the weight buffer and of the scale memory; zero-padded to whole blocks."""
+    tiles, columns = params.block_tiles, params.columns
+    planes = weight_planes(weights, params.group, tiles * columns)
+    planes = planes.reshape(-1, params.weight_bits, tiles, columns).swapaxes(1, 2)
+    scales = weight_scales(weights, params.group, tiles * columns)
+    return planes.reshape(-1, params.planes_per_beat * columns), scales.reshape(-1, columns)
 
 
 def _checked(params: AndaParams, shape: tuple[int, ...]) -> tuple[int, int]:

@@ -86,7 +86,7 @@ class Machine(BaseMachine):
             case Opcode.VECTOR:  # most are
                 self._vector(x)
             case Opcode.CONFIGURE:
-                self.settings = Settings.of(x)
+                self.settings = self.settings.after(x)
             case Opcode.LOAD:
                 return self._load(x)
             case Opcode.STORE:

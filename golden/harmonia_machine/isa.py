@@ -72,10 +72,11 @@ class Settings(NamedTuple):
     dataflow: Dataflow = Dataflow.COLUMN_MAJOR
     causal_limit: int = 0
 
-    @classmethod
-    def of(cls, x: BaseInstruction) -> "Settings":
-        """The settings of a ``configure``."""
-        return cls(x["lanes"], x["tokens"], Dataflow(x["dataflow"]), x["causal_limit"])
+    def after(self, x: BaseInstruction) -> "Settings":
+        """The settings after an instruction."""
+        if x.opcode is not Opcode.CONFIGURE:
+            return self
+        return Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]), x["causal_limit"])
 
 
 class Instruction(BaseInstruction):

@@ -111,6 +111,5 @@ def find_hazard(
                 return Hazard(number, f"{part.opcode.name.lower()}, {problem}")
         if x.opcode.name == "HALT":
             return None
-        if x.opcode.name == "CONFIGURE":
-            settings = settings.of(x)
+        settings = settings.after(x)
     return None

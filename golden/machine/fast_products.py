@@ -25,7 +25,10 @@ class PartWeights(NamedTuple):
         if self.scales is not None:
             partials *= self.scales
         if before is not None:
-            partials[0] += before
+            own = (len(partials), *np.broadcast_shapes(before.shape, partials.shape[1:]))
+            partials = np.concatenate(
+                [np.broadcast_to(before, own)[:1], np.broadcast_to(partials, own)]
+            )
         # Each addition rounds, in order along the first axis.
         total: Floats = np.add.reduce(partials, axis=0, initial=np.float32(0))
         return total

@@ -10,7 +10,9 @@ from typing import Annotated, ClassVar
 
 from tilewright.golden.params.block import (
     BlockParams,
+    Field,
     Limited,
+    Port,
     Timing,
     Untimed,
     require,
@@ -197,6 +199,11 @@ class AndaMxuParams(BlockParams):
 
     ``pipelined``, for FPGAs: registers before the APUs, and where a group's sum is scaled and
     added. Results are the same, but later; groups of few planes wait for their predecessors.
+
+    ``row_groups``: parts of equally many rows that can have weights of their own. A beat of ``i1``
+    then has all planes of ``beat_tiles`` tiles, one after the other, and their scales; a group has
+    beats to the ``last`` one. A tile is that of 2^``span`` row groups, the lowest ones first; row
+    groups that get none use what they had.
     """
 
     block: ClassVar[str] = "anda_mxu"
@@ -207,6 +214,7 @@ class AndaMxuParams(BlockParams):
         "oblong": {"rows": 3, "columns": 2, "group": 5, "weight_bits": 3, "planes_per_beat": 3},
         "fp32": {"rows": 2, "columns": 1, "group": 8, "partial": FP32},
         "pipelined": {"rows": 2, "columns": 2, "group": 16, "pipelined": True},
+        "shared": {"rows": 8, "columns": 2, "group": 8, "row_groups": 4, "beat_tiles": 2},
     }
 
     rows: Annotated[int, within(1, 64)] = 16
@@ -216,25 +224,58 @@ class AndaMxuParams(BlockParams):
     planes_per_beat: int = 2
     partial: FloatFormat = FP16
     pipelined: bool = False
+    row_groups: int = 1
+    beat_tiles: int = 1
 
-    inputs = stream(
+    _operands = stream(
         "i0",
         mantissa=MANTISSA_FIELD_BITS,
         planes=("group", "rows"),
         exponents=(FP16.exponent_bits, "rows"),
         first_group=1,
         last_group=1,
-    ) + stream("i1", planes=("group", "beat_planes"), scales=(FP16, "columns"))
+    ) + stream("i1", planes=("group", "beat_planes"), scales=(FP16, "beat_columns"))
     outputs = stream("o", row="row_bits", values=(FP16, "columns"), last=1)
     timing = BY_PLANES
 
     @property
+    def inputs(self) -> tuple[Port, ...]:
+        planes, weights = self._operands
+        if self.row_groups == 1:
+            return planes, weights
+        more = Field("span", self.span_bits), Field("last", 1)
+        return planes, Port(weights.name, (*weights.fields, *more))
+
+    @property
+    def spans(self) -> range:
+        """Logarithms of the numbers of row groups that can share a tile."""
+        return range(self.row_groups.bit_length())
+
+    @property
+    def span_bits(self) -> int:
+        return (len(self.spans) - 1).bit_length()
+
+    @property
+    def beat_columns(self) -> int:
+        return self.beat_tiles * self.columns
+
+    @property
     def beat_planes(self) -> int:
-        return self.planes_per_beat * self.columns
+        planes = self.planes_per_beat if self.row_groups == 1 else self.weight_bits
+        return planes * self.beat_columns
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.numerics
+        require(
+            self.row_groups in (1, 2, 4, 8, 16) and self.rows % self.row_groups == 0,
+            f"row_groups must be 1, 2, 4, 8 or 16 and divide the {self.rows} rows, not"
+            f" {self.row_groups!r}",
+        )
+        require(
+            self.beat_tiles >= 1 and self.row_groups % self.beat_tiles == 0,
+            f"beat_tiles must divide the {self.row_groups} row groups, not be {self.beat_tiles!r}",
+        )
         require(
             self.planes_per_beat >= 1 and self.weight_bits % self.planes_per_beat == 0,
             f"planes_per_beat must divide the {self.weight_bits} weight bits,"
@@ -257,7 +298,18 @@ class AndaMxuParams(BlockParams):
 
     @property
     def weight_beats(self) -> int:
+        """Beats, and rows of a buffer, of a tile's weights for a group; without row groups."""
         return self.weight_bits // self.planes_per_beat
+
+    @property
+    def common_beats(self) -> int:
+        """Beats of a group whose weights all rows share."""
+        return self.weight_beats if self.row_groups == 1 else 1
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of a row group."""
+        return self.rows // self.row_groups
 
     @property
     def row_bits(self) -> int:

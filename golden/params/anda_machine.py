@@ -57,6 +57,10 @@ class Opcode(IntEnum):
     VECTOR = 7  # one operation of the vector unit on a token tile
     COMPRESS = 8  # fp16 to Anda
     LOOP = 9  # the next instructions, several times
+    SHARED_GEMM = 10  # few tokens times weights: row groups take tiles of columns of their own
+
+
+SPAN_FIELD = 3
 
 
 class Memory(MachineMemory):
@@ -92,6 +96,18 @@ _MOVE = indexed(
     *("row", "line"),
 )
 
+_GEMM = indexed(
+    (
+        Field("source", ROW_FIELD),
+        Field("weights", ROW_FIELD),
+        Field("scales", ROW_FIELD),
+        Field("destination", ROW_FIELD),
+        Field("inputs", SIZE_FIELD),  # elements of a token
+        Field("outputs", SIZE_FIELD),
+    ),
+    *("source", "weights", "scales", "destination"),
+)
+
 # After the opcode, the first field lowest; bits above the last one are ignored.
 INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.HALT: (),
@@ -102,17 +118,7 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.LOAD: _MOVE,
     Opcode.STORE: _MOVE,
     Opcode.WAIT: (),
-    Opcode.GEMM: indexed(
-        (
-            Field("source", ROW_FIELD),
-            Field("weights", ROW_FIELD),
-            Field("scales", ROW_FIELD),
-            Field("destination", ROW_FIELD),
-            Field("inputs", SIZE_FIELD),  # elements of a token
-            Field("outputs", SIZE_FIELD),
-        ),
-        *("source", "weights", "scales", "destination"),
-    ),
+    Opcode.GEMM: _GEMM,
     Opcode.VECTOR: indexed((*VECTOR_FIELDS, *ATTENTION_FIELDS), *VECTOR_ADDRESSES),
     Opcode.COMPRESS: indexed(
         (
@@ -123,6 +129,12 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         *("source", "destination"),
     ),
     Opcode.LOOP: LOOP_FIELDS,
+    Opcode.SHARED_GEMM: (
+        *_GEMM,
+        Field("span", SPAN_FIELD),  # 2^span rows, of as many tokens, share a tile of columns
+        Field("continues", 1),  # sums go on from those that the gemm before keeps
+        Field("keeps", 1),  # sums stay in the array; nothing is written
+    ),
 }
 
 
@@ -177,9 +189,14 @@ class AndaParams(MachineParams):
         "small": _SMALL,
         # One narrow port: two wide ones take a fifth of all LUTs, a third of all registers.
         "fpga": {**_SMALL, "memory_channels": 1, "line_bytes": 16, "pipelined": True},
+        # One token at a time: every row of the array takes weights of its own.
+        "decode": {"row_groups": 16, "loads": 4},
+        "small_decode": {**_SMALL, "rows": 4, "columns": 8, "row_groups": 4, "loads": 4},
     }
 
     rows: int = 16  # of the matrix unit: tokens of a tile; also lanes of the compressor
+    # Into which a shared gemm divides the rows: each takes other outputs, where tokens are few.
+    row_groups: int = 1
     columns: int = 16
     group: int = 64
     weight_bits: int = 4
@@ -209,6 +226,37 @@ class AndaParams(MachineParams):
             f"columns must divide the group of {self.group}, not be {self.columns!r}",
         )
         self.check_ports()
+        require(
+            self.row_groups in (1, self.rows),
+            f"row_groups must be 1 or {self.rows}, the rows, not {self.row_groups!r}",
+        )
+        if self.row_groups > 1:  # a word of weights holds whole tiles, a block whole words
+            whole = 0 < self.beat_tiles <= self.block_tiles <= self.row_groups
+            require(
+                whole and self.ways(Memory.SCALES) >= self.beat_tiles,
+                f"row_groups need a beat of 1..{self.block_tiles} tiles, not {self.beat_tiles}",
+            )
+
+    @property
+    def beat_tiles(self) -> int:
+        """Tiles of columns whose weights of a group a shared gemm takes in a cycle."""
+        rows = self.weight_bits // self.planes_per_beat
+        return 1 if self.row_groups == 1 else self.ways(Memory.WEIGHTS) // rows
+
+    @property
+    def block_tiles(self) -> int:
+        """Tiles of columns of a block of weights: with row groups those of a group of outputs."""
+        return 1 if self.row_groups == 1 else self.group // self.columns
+
+    @property
+    def opcodes(self) -> tuple[Opcode, ...]:
+        """The instructions that it has."""
+        return tuple(x for x in Opcode if x is not Opcode.SHARED_GEMM or self.row_groups > 1)
+
+    @property
+    def spans(self) -> range:
+        """Logarithms of the numbers of tokens of a shared gemm: it takes whole blocks."""
+        return range((self.row_groups // self.block_tiles).bit_length())
 
     @cached_property  # asked for with every instruction of a program
     def mxu(self) -> AndaMxuParams:

@@ -408,15 +408,6 @@ class HarmoniaParams(MachineParams):
         return tuple(x for x in Operand if x is not Operand.SHARED or self.row_groups > 1)
 
     @property
-    def group_rows(self) -> int:
-        """Rows of a row group: tokens that a shared gemm has."""
-        return self.rows // self.row_groups
-
-    def whole_tiles(self, tiles: int) -> int:
-        """Tiles of weights with those that fill up the last block of a tile for each row group."""
-        return -(-tiles // self.row_groups) * self.row_groups
-
-    @property
     def parts(self) -> int:
         """Token tiles whose keys share a tile of columns."""
         return self.columns // self.rows

@@ -177,6 +177,7 @@ class MachineParams(BlockParams):
 
     # Fields of every accelerator, which declares them with values of its own.
     rows: int
+    row_groups: int
     columns: int
     group: int
     regions: Annotated[int, one_of(*REGIONS)]
@@ -225,6 +226,20 @@ class MachineParams(BlockParams):
             ),
             Entry("INSTRUCTIONS", INSTRUCTION_BASE, text, WORD, WORD, count=halves),
         )
+
+    @property
+    def block_tiles(self) -> int:
+        """Tiles of columns of a block of weights, of which every group's rows lie together."""
+        return self.row_groups
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of a row group."""
+        return self.rows // self.row_groups
+
+    def whole_tiles(self, tiles: int) -> int:
+        """Tiles of weights with those that fill up the last block."""
+        return -(-tiles // self.block_tiles) * self.block_tiles
 
     @property
     def start_cycles(self) -> int:

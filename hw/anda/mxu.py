@@ -59,8 +59,8 @@ class Mxu(Unit[AndaMxuParams]):
                     *sequencer.drive(apu),
                     apu.plane.eq(activations.selected[row]),
                     apu.exponent.eq(activations.group_exponents[row]),
-                    apu.weights.eq(weights.weights[column]),
-                    apu.scale.eq(weights.scales[column]),
+                    apu.weights.eq(weights.of(weights.weights, row // p.group_rows)[column]),
+                    apu.scale.eq(weights.of(weights.scales, row // p.group_rows)[column]),
                     output.sums[row][column].eq(apu.total),
                 ]
         return m

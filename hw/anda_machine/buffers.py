@@ -70,17 +70,20 @@ class WeightBuffer(wiring.Component):
     """Weight planes, ``planes_per_beat`` of every column in a row, and a memory of scales.
 
     A load writes as many rows at once as a beat of external memory holds. Loads alone write and
-    gemms alone read, so that its regions need no ports of their own.
+    gemms alone read, so that its regions need no ports of their own. With row groups the rows of
+    ``beat_tiles`` tiles are read at once.
     """
 
     def __init__(self, params: AndaParams):
-        planes = params.planes_per_beat * params.columns
+        planes, tiles = params.planes_per_beat * params.columns, params.beat_tiles
+        rows = 1 if params.row_groups == 1 else tiles * params.mxu.weight_beats
         shapes = {
-            Memory.WEIGHTS: (params.weight_rows, planes, params.group),
-            Memory.SCALES: (params.scale_rows, params.columns, FP16.bits),
+            Memory.WEIGHTS: ((params.weight_rows, planes, params.group), rows),
+            Memory.SCALES: ((params.scale_rows, params.columns, FP16.bits), tiles),
         }
         self.planes, self.scales = (
-            BeatBanks(*shape, params.ways(memory)) for memory, shape in shapes.items()
+            BeatBanks(*shape, params.ways(memory), together)
+            for memory, (shape, together) in shapes.items()
         )
         members = {}
         for suffix, banks in (("", self.planes), ("_scales", self.scales)):

@@ -1,7 +1,9 @@
 """Top controller: sizes and errors of the instructions."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 from functools import partial
+from typing import Any
 
 from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
@@ -13,6 +15,7 @@ from tilewright.golden.params.anda_machine import (
     INSTRUCTION_FIELDS,
     MANTISSA_BITS,
     RESULTS_FIELD,
+    SPAN_FIELD,
     AndaParams,
     Memory,
     Opcode,
@@ -32,11 +35,25 @@ from tilewright.hw.machine.vector_operands import VectorOperands
 UNITS = {
     UnitOfWork.LOAD: (Opcode.LOAD,),
     UnitOfWork.STORE: (Opcode.STORE,),
-    UnitOfWork.MATRIX: (Opcode.GEMM,),
+    UnitOfWork.MATRIX: (Opcode.GEMM, Opcode.SHARED_GEMM),
     UnitOfWork.VECTOR: (Opcode.VECTOR, Opcode.COMPRESS),
 }
 INSTRUCTIONS = InstructionSet(Opcode, INSTRUCTION_FIELDS, Memory, UNITS)
 fields_of = INSTRUCTIONS.fields_of
+
+
+def _instructions(params: AndaParams) -> InstructionSet:
+    """The instructions of an accelerator of these parameters."""
+    enumeration: Any = IntEnum
+    opcodes = enumeration("Opcode", {x.name: int(x) for x in params.opcodes})
+    fields = {x: INSTRUCTION_FIELDS[x] for x in params.opcodes}
+    units = {
+        unit: tuple(x for x in own if x in params.opcodes)
+        for unit, own in INSTRUCTIONS.units.items()
+    }
+    return InstructionSet(opcodes, fields, Memory, units)
+
+
 # Buffers whose regions are held, and how many ranges of each an instruction has at most.
 ATTENTION = [operation for operation in Operation if operation.attends]
 BUFFERS = {Memory.ACTIVATIONS: 3, Memory.WEIGHTS: 1, Memory.SCALES: 1}
@@ -53,6 +70,8 @@ class Controller(Sequencer):
         number (else 1).
     attends, apart : Out
         A vector instruction of attention; its two tensors have no region in common.
+    shared, passes, collects : Out
+        With row groups: a shared gemm and its passes; a gemm or compress that has results.
     """
 
     params: AndaParams
@@ -62,10 +81,13 @@ class Controller(Sequencer):
             memory: [Range(params, f"{memory.name.lower()}{k}") for k in range(count)]
             for memory, count in BUFFERS.items()
         }
+        self._gemms = [x for x in UNITS[UnitOfWork.MATRIX] if x in params.opcodes]
+        more = {"shared": 1, "passes": SIZE_FIELD, "collects": 1} if params.row_groups > 1 else {}
         super().__init__(
             params,
-            INSTRUCTIONS,
+            _instructions(params),
             {
+                **{name: Out(shape) for name, shape in more.items()},
                 "source_mantissa": Out(MANTISSA_BITS),
                 "result_mantissa": Out(MANTISSA_BITS),
                 "groups": Out(SIZE_FIELD),
@@ -79,7 +101,8 @@ class Controller(Sequencer):
         )
 
     def reset_formats(self) -> list:
-        return [self.source_mantissa.eq(0), self.result_mantissa.eq(0)]
+        kept = [self._kept.eq(0)] if self.params.row_groups > 1 else []
+        return [self.source_mantissa.eq(0), self.result_mantissa.eq(0), *kept]
 
     def configure(self) -> list:
         configure = fields_of(Opcode.CONFIGURE, self.word)
@@ -93,14 +116,54 @@ class Controller(Sequencer):
         regions = [
             regions_of(self.params, memory, ranges) for memory, ranges in self._ranges.items()
         ]
+        if self.params.row_groups > 1:
+            return Cat(*regions, self.collects)
         collects = is_one_of(self.word[:OPCODE_BITS], (Opcode.GEMM, Opcode.COMPRESS))
         return Cat(*regions, collects)
 
     def check(self, m: Module) -> Value:
         """Sizes a cycle after the instruction is there, and in the next cycle the error."""
         vector = VectorOperands(self, fields_of(Opcode.VECTOR, self.word))
+        if self.params.row_groups > 1:
+            self._share(m)
         self._measure(m, vector)
         return self._error(m, vector)
+
+    def _share(self, m: Module) -> None:
+        """A shared gemm's passes, and the sums that the last one keeps."""
+        p, opcode = self.params, self.word[:OPCODE_BITS]
+        x = fields_of(Opcode.SHARED_GEMM, self.word)
+        shared = opcode == Opcode.SHARED_GEMM
+        self._kept = Signal(data.StructLayout({"outputs": SIZE_FIELD, "span": SPAN_FIELD}))
+        m.d.comb += [
+            self.shared.eq(shared),
+            self.collects.eq(
+                is_one_of(opcode, (Opcode.GEMM, Opcode.COMPRESS)) | (shared & ~x.keeps)
+            ),
+        ]
+        with m.Switch(x.span):
+            for span in p.spans:
+                with m.Case(span):
+                    blocks = (p.row_groups >> span) // p.block_tiles
+                    m.d.comb += self.passes.eq(parts_of(self.result_groups, blocks))
+        with m.If(self.issue(UnitOfWork.MATRIX)):
+            m.d.sync += self._kept.eq(0)
+            with m.If(shared & x.keeps):
+                m.d.sync += [self._kept.outputs.eq(x.outputs), self._kept.span.eq(x.span)]
+
+    def _sharing_errors(self, gemm: data.View) -> tuple[list, list, list]:
+        """Errors of row groups: of the operand, the size, and the address."""
+        p = self.params
+        if p.row_groups == 1:
+            return [], [], []
+        x = fields_of(Opcode.SHARED_GEMM, self.word)
+        others = (self._kept.outputs != x.outputs) | (self._kept.span != x.span)
+        within = (gemm.weights % (p.block_tiles * p.mxu.weight_beats)).any()
+        return (
+            [(self.shared & ((x.span > p.spans[-1]) | (x.continues & others)), Error.OPERAND)],
+            [(self.shared & (x.continues | x.keeps) & (self.passes > 1), Error.SIZE)],
+            [(within | (gemm.scales % p.block_tiles).any(), Error.ADDRESS)],
+        )
 
     def _measure(self, m: Module, vector: VectorOperands) -> None:
         """Sizes of the instruction, and the rows that it touches."""
@@ -137,15 +200,20 @@ class Controller(Sequencer):
             self.apart.eq(~(both[0] & both[1]).any()),
         ]
         fp16_rows = groups * FP16_ROWS
+        # Weights lie in whole blocks.
+        whole = tiles if p.row_groups == 1 else result_groups * p.block_tiles
         with m.Switch(word[:OPCODE_BITS]):
-            with m.Case(Opcode.GEMM):
+            with m.Case(*self._gemms):
                 m.d.comb += elements.eq(gemm.inputs)
                 m.d.sync += [
                     activations[0].covers(gemm.source, groups * (self.source_mantissa + 1)),
                     activations[1].covers(gemm.destination, result_groups * result_rows),
-                    weights.covers(gemm.weights, tiles * groups * p.mxu.weight_beats),
-                    scales.covers(gemm.scales, tiles * groups),
+                    weights.covers(gemm.weights, whole * groups * p.mxu.weight_beats),
+                    scales.covers(gemm.scales, whole * groups),
                 ]
+                if p.row_groups > 1:
+                    with m.If(~self.collects):
+                        m.d.sync += activations[1].is_empty()
             with m.Case(Opcode.COMPRESS):
                 m.d.comb += elements.eq(compress.elements)
                 m.d.sync += [
@@ -199,11 +267,15 @@ class Controller(Sequencer):
                     ((move.rows == 0) | (move.stride == 0), Error.SIZE),
                     (over, Error.ADDRESS),
                 )
-            with m.Case(Opcode.GEMM):
+            with m.Case(*self._gemms):
+                operand, size, address = self._sharing_errors(gemm)
                 check(
+                    *operand,
                     ((gemm.inputs == 0) | (gemm.outputs == 0), Error.SIZE),
+                    *size,
                     (self.source_mantissa == 0, Error.MANTISSA),
                     (over, Error.ADDRESS),
+                    *address,
                 )
             with m.Case(Opcode.COMPRESS):
                 check(

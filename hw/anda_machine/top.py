@@ -9,6 +9,7 @@ from tilewright.golden.params.anda_machine import (
     FP16_ROWS,
     MANTISSA_BITS,
     RESULTS_FIELD,
+    SPAN_FIELD,
     STEP_FIELD,
     AndaParams,
     Counter,
@@ -27,7 +28,7 @@ from tilewright.golden.params.machine import (
 )
 from tilewright.golden.params.vector import OPERATION_BITS, Operation
 from tilewright.hw.anda.mxu import Mxu
-from tilewright.hw.anda_machine.address_generator import MatrixFeeder
+from tilewright.hw.anda_machine.address_generator import SHARED, MatrixFeeder
 from tilewright.hw.anda_machine.buffers import ActivationBuffer, WeightBuffer
 from tilewright.hw.anda_machine.collector import Collector
 from tilewright.hw.anda_machine.controller import Controller, fields_of
@@ -36,6 +37,7 @@ from tilewright.hw.anda_machine.vector_writer import VectorWriter
 from tilewright.hw.machine.banks import write_load
 from tilewright.hw.machine.control import Accelerator
 from tilewright.hw.machine.vector_unit import VectorUnit
+from tilewright.hw.unit import UNNAMED
 
 # Operands that units take with an instruction, constant while it runs.
 GEMM = data.StructLayout(
@@ -51,6 +53,7 @@ GEMM = data.StructLayout(
 RESULTS = data.StructLayout(
     {"row": ROW_FIELD, "groups": SIZE_FIELD, "mantissa": MANTISSA_BITS, "tiles": SIZE_FIELD}
 )
+_SPAN = {"shared": 1, "span": SPAN_FIELD}
 VECTOR = data.StructLayout(
     {
         "compress": 1,
@@ -124,11 +127,20 @@ class Anda(Accelerator[AndaParams]):
 
     def _collect(self, m: Module, is_compress: Value) -> Value:
         """Results of a gemm or compress; whether the last ones are the vector unit's."""
-        controller, collector, given = self.controller, self.collector, Signal(RESULTS)
+        controller, collector = self.controller, self.collector
+        groups = self.params.row_groups > 1
+        layout = data.StructLayout({**RESULTS.members, **_SPAN}) if groups else RESULTS
+        given = Signal(layout, name=UNNAMED)
         gemm = fields_of(Opcode.GEMM, controller.word)
         compress = fields_of(Opcode.COMPRESS, controller.word)
         compresses = controller.issue(UnitOfWork.VECTOR) & is_compress
         issue = controller.issue(UnitOfWork.MATRIX) | compresses
+        if groups:  # a gemm that keeps its sums has no results
+            issue = issue & controller.collects
+            m.d.comb += [
+                given.shared.eq(controller.shared),
+                given.span.eq(fields_of(Opcode.SHARED_GEMM, controller.word).span),
+            ]
         m.d.comb += [
             given.row.eq(Mux(is_compress, compress.destination, gemm.destination)),
             given.groups.eq(controller.result_groups),
@@ -138,7 +150,7 @@ class Anda(Accelerator[AndaParams]):
         taken = self.held(m, "results_held", issue, given)
         m.d.comb += [
             collector.start.eq(self.started(m, issue)),
-            *(getattr(collector, name).eq(taken[name]) for name, _ in RESULTS),
+            *(getattr(collector, name).eq(taken[name]) for name, _ in layout),
         ]
         of_vector = Signal()
         with m.If(issue):
@@ -146,20 +158,34 @@ class Anda(Accelerator[AndaParams]):
         return of_vector
 
     def _gemm(self, m: Module, of_vector: Value) -> None:
-        controller, feeder, given = self.controller, self.matrix_feeder, Signal(GEMM)
-        gemm = fields_of(Opcode.GEMM, controller.word)
+        controller, feeder = self.controller, self.matrix_feeder
+        gemm, layout, tiles = fields_of(Opcode.GEMM, controller.word), GEMM, controller.tiles
+        groups = self.params.row_groups > 1
+        if groups:
+            layout = data.StructLayout({**GEMM.members, **SHARED.members, "blocks": SIZE_FIELD})
+            tiles = Mux(controller.shared, controller.passes, tiles)
+        given = Signal(layout, name=UNNAMED)
+        if groups:
+            x = fields_of(Opcode.SHARED_GEMM, controller.word)
+            m.d.comb += [
+                *(given[name].eq(x[name]) for name in ("span", "continues", "keeps")),
+                given.shared.eq(controller.shared),
+                given.blocks.eq(controller.result_groups),
+            ]
+            with m.If(~controller.shared):
+                m.d.comb += [given.continues.eq(0), given.keeps.eq(0)]
         m.d.comb += [
             given.source.eq(gemm.source),
             given.weights.eq(gemm.weights),
             given.scales.eq(gemm.scales),
             given.mantissa.eq(controller.source_mantissa),
             given.groups.eq(controller.groups),
-            given.tiles.eq(controller.tiles),
+            given.tiles.eq(tiles),
         ]
         taken = self.held(m, "gemm_held", controller.issue(UnitOfWork.MATRIX), given)
         m.d.comb += [
             feeder.start.eq(controller.start_matrix),
-            *(getattr(feeder, name).eq(taken[name]) for name, _ in GEMM),
+            *(getattr(feeder, name).eq(taken[name]) for name, _ in layout),
             controller.busy_matrix.eq(feeder.busy | (self.collector.busy & ~of_vector)),
         ]
 

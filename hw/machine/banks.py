@@ -26,13 +26,23 @@ class WritePort(wiring.Signature):
 
 
 class Banks(wiring.Component):
-    """``banks`` memories of words side by side under one address."""
+    """``banks`` memories of words side by side under one address.
 
-    def __init__(self, depth: int, banks: int, word: int, write: wiring.Signature | None = None):
-        self.depth, self.banks, self.word = depth, banks, word
-        layout = data.ArrayLayout(word, banks)
+    Of each, ``together`` words are read at once, from a multiple of it on.
+    """
+
+    def __init__(
+        self,
+        depth: int,
+        banks: int,
+        word: int,
+        write: wiring.Signature | None = None,
+        together: int = 1,
+    ):
+        self.depth, self.banks, self.word, self.together = depth, banks, word, together
+        read, layout = (data.ArrayLayout(n * word, banks) for n in (together, 1))
         super().__init__(
-            {"read": In(ReadPort(depth, layout)), "write": In(write or WritePort(depth, layout))}
+            {"read": In(ReadPort(depth, read)), "write": In(write or WritePort(depth, layout))}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -130,14 +140,15 @@ class WaySram(wiring.Component):
 class BeatBanks(Banks):
     """``banks`` memories of words side by side, of which a load writes ``ways`` rows at once."""
 
-    def __init__(self, depth: int, banks: int, word: int, ways: int):
+    def __init__(self, depth: int, banks: int, word: int, ways: int, together: int = 1):
         self.ways = ways
-        super().__init__(depth, banks, word, BeatWritePort(depth, banks * word, ways))
+        super().__init__(depth, banks, word, BeatWritePort(depth, banks * word, ways), together)
 
     def bank(self) -> Shared:
-        depth, word, ways = self.depth, self.word, self.ways
-        name, signature = f"bank_{depth}x{word}_{ways}_ways", bank_signature(depth, word, ways)
-        return Shared(name, signature, lambda: WaySram(depth, word, ways))
+        size = self.depth, self.word, self.ways, self.together
+        name = f"bank_{self.depth}x{self.word}_{self.ways}_ways"
+        name += f"_{self.together}_together" if self.together > 1 else ""
+        return Shared(name, bank_signature(*size), lambda: WaySram(*size))
 
     def written(self, k: int) -> tuple[Value, Value]:
         rows = self.write.data

@@ -211,10 +211,11 @@ def test_preset_for_fpgas(name):
 
 
 @pytest.mark.full
-def test_row_groups():
+@MACHINES
+def test_row_groups(name):
     """Every bench of the published machine, with weights in blocks and shared gemms."""
-    result = run_passing("harmonia:small_decode", cases=300)
-    assert names_of(result) == TESTS | OWN_TESTS["harmonia"]
+    result = run_passing(f"{name}:small_decode", cases=300)
+    assert names_of(result) == TESTS | OWN_TESTS[name]
 
 
 @pytest.mark.full

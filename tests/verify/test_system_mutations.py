@@ -114,6 +114,29 @@ lanes of the load before: machine.control:Accelerator random_programs
 - issue, own.ends, own.count)[0]
 + issue, own.ends, own.count)[-1]
 """,
+    "anda:small_decode": """
+a word of weights for the wrong row groups: anda.weight_dispatcher:WeightDispatcher random_programs
+- m.d.comb += own.eq(k >> span)
++ m.d.comb += own.eq(k >> 1)
+a group's weights taken as whole too early: anda.weight_dispatcher:WeightDispatcher random_programs
+- m.d.sync += [complete.eq(i.p.last), place.eq(Mux(i.p.last, 0, place + 1))]
++ m.d.sync += [complete.eq(1), place.eq(Mux(i.p.last, 0, place + 1))]
+a pass that begins a block too late: anda_machine.address_generator:MatrixFeeder random_programs
+- blocks_left.eq(blocks_left - most)
++ blocks_left.eq(blocks_left - 1)
+sums that begin anew: anda_machine.address_generator:MatrixFeeder random_programs
+- begins & ~self.continues
++ begins
+rows of no tile that are not dropped: anda_machine.collector:Collector random_programs
+- m.d.sync += dropping.eq(self.shared)
++ m.d.sync += dropping.eq(0)
+results of another token's row: anda_machine.collector:Collector random_programs
+- with m.If(((row.row ^ bank) & tokens) == 0):
++ with m.If(row.row[:1] == bank % 2):
+sums of another gemm: anda_machine.controller:Controller every_error
+- (self._kept.outputs != x.outputs) | (self._kept.span != x.span)
++ (self._kept.span != x.span)
+""",
     "anda:small": """
 a compression that reads a second tensor: anda_machine.top:Anda last_rows_are_usable
 - controller.takes_b & ~is_compress
@@ -134,6 +157,7 @@ JOBS = {
     "deca_axi:small": {"cases": 8},
     "harmonia:small": {"cases": 1200, "stalls": (0.0,)},
     "harmonia:small_decode": {"cases": 1200, "stalls": (0.0,)},
+    "anda:small_decode": {"cases": 1200, "stalls": (0.0,)},
     "anda:small": {"cases": 1200, "stalls": (0.0,)},
     "anda_axi:small": {},
 }

@@ -40,10 +40,8 @@ def lower_head(low: Lowering, tile: int, parts: int | None = None) -> None:
                 logits = low.tensor(len(matrix.parts[part]))
                 for k, chunk in enumerate(matrix.chunks(part)):
                     row = logits.row + low.machine.row_of(chunk.start - matrix.parts[part].start)
-                    for piece in low.chunk_pieces(matrix):
-                        loaded = low.load_chunk(matrix, lines.head, part, k, 0, piece)
-                        low.multiply(acts, loaded, Tensor(row, len(chunk)), matrix, piece=piece)
-                        low.give_chunk(loaded)
+                    into = Tensor(row, len(chunk))
+                    low.multiply_chunk([(tile, acts, into)], matrix, lines.head, part, k, index=0)
                 _choose(low, part, logits, countdown)
                 low.store_tile(logits, lines.logits + part * lines.logit_part)
                 low.release(logits)

@@ -94,9 +94,8 @@ class Lines:
 
     def chunk_rows(self, matrix: Matrix, outputs: int) -> tuple[int, int]:
         """Rows of weights and of scales for a number of outputs."""
-        m = self.machine
-        tiles = m.weight_tiles(outputs)
-        return tiles * m.tile_weight_rows(matrix.groups), tiles * matrix.groups
+        cells = self.machine.weight_tiles(outputs) * matrix.groups
+        return self.machine.tile_weight_rows(cells), cells
 
     def matrix_lines(self, matrix: Matrix, parts: int | None = None) -> int:
         """Lines of a matrix, or of its first parts."""
@@ -210,12 +209,23 @@ def matrix_bytes(lines: Lines, matrix: Matrix, weights: Weights, first: int = 0)
     for part in range(parts):
         for k, chunk in enumerate(matrix.chunks(first + part)):
             outputs = slice(chunk.start - begin, chunk.stop - begin)
-            rows, scales = m.weight_rows(halved(_some(weights, outputs), m.params.group))
+            found = m.weight_rows(halved(_some(weights, outputs), m.params.group))
+            blocks = m.weight_tiles(len(chunk)) // m.params.block_tiles
+            rows, scales = (_in_pieces(matrix, x, blocks) for x in found)
             content = m.to_bytes(m.weights_memory, rows)
             data[part, k, : len(content)] = content
             content = m.to_bytes(m.scales_memory, scales)
             data[part, k, scales_line * line_bytes :][: len(content)] = content
     return data.reshape(-1)
+
+
+def _in_pieces(matrix: Matrix, rows: NDArray, blocks: int) -> NDArray:
+    """Rows of a chunk piece by piece: in each, block after block of tiles."""
+    if len(matrix.pieces) == 1:
+        return rows
+    grid = rows.reshape(blocks, matrix.groups, -1, rows.shape[-1])
+    pieces = [grid[:, p.start : p.stop].reshape(-1, rows.shape[-1]) for p in matrix.pieces]
+    return np.concatenate(pieces)
 
 
 def _head(lines: Lines, head: Weights) -> Iterator[tuple[str, int, Bytes]]:

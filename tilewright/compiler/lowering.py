@@ -43,7 +43,21 @@ class Scalar(NamedTuple):
 Operand = Tensor | Scalar | float
 Vectors = dict[int, tuple[int, int]]  # by bank: line and bank in external memory
 Chunk = tuple[Place, Place]  # its weights and scales on chip
-Piece = range | None  # groups of a chunk that are loaded at once; None: all of them
+
+
+class Load(NamedTuple):
+    """What is loaded of a chunk at a time.
+
+    A *cell* is the weights of a tile of columns and a group of inputs, with a row of scales.
+    """
+
+    outputs: range  # of the chunk
+    groups: range  # of their inputs
+    cells: tuple[range, ...]  # of the chunk in memory, one after the other on chip
+    continues: bool = False  # the sums of the load before go on
+    keeps: bool = False  # and on in the next one
+
+
 Then = Callable[[int, int, list[Tensor]], None]  # tile, part of a matrix and its outputs
 
 
@@ -118,7 +132,8 @@ class Lowering(ABC):
     of products, 3 nor do the activations of the last product while others are needed.
     """
 
-    shared = False  # whether few tokens are shared out over the array's rows
+    # Whether few tokens are shared out over the array's rows: all banks hold one of them.
+    shared = False
 
     def __init__(
         self, machine: Machine, plan: Plan, lines: Lines, step: Step, together: int, spill: int
@@ -231,46 +246,54 @@ class Lowering(ABC):
 
     @abstractmethod
     def multiply(
-        self,
-        acts: Place,
-        chunk: Chunk,
-        into: Tensor,
-        matrix: Matrix,
-        tiles: int = 1,
-        piece: Piece = None,
+        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, tiles: int = 1
     ) -> None:
         """Activations times a chunk of a matrix, for token tiles that lie one after the other."""
 
-    def chunk_pieces(self, matrix: Matrix) -> Sequence[Piece]:
-        """In which a chunk is loaded and multiplied."""
-        return [None]
+    def multiply_piece(
+        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, load: Load
+    ) -> None:
+        """Activations times what was loaded of a chunk."""
+        self.multiply(acts, chunk, into, matrix)
+
+    def loads(self, matrix: Matrix, outputs: int) -> list[Load]:
+        """What is loaded of a chunk of so many outputs, one after the other."""
+        cells = self.machine.weight_tiles(outputs) * matrix.groups
+        return [Load(range(outputs), range(matrix.groups), (range(cells),))]
 
     def load_chunk(
+        self, matrix: Matrix, line: int, part: int, k: int, load: Load, index: int = LAYER_INDEX
+    ) -> Chunk:
+        """Weights and scales of a chunk, or a piece of it; ``line`` is the matrix's first."""
+        if self.first_chunk is not None:
+            found, self.first_chunk = self.first_chunk, None
+            return found
+        places = self.take_chunk(sum(map(len, load.cells)))
+        self.move_chunk(matrix, line, part, k, index, places, load)
+        return places
+
+    def take_chunk(self, cells: int) -> Chunk:
+        """Room for weights and scales, from the start of a beat on."""
+        weights, align = self.machine.tile_weight_rows(cells), self.beats
+        return self.weights.take(weights, align=align[0]), self.scales.take(cells, align=align[1])
+
+    def multiply_chunk(
         self,
+        acts: Sequence[tuple[int, Place, Tensor]],
         matrix: Matrix,
         line: int,
         part: int,
         k: int,
         index: int = LAYER_INDEX,
-        piece: Piece = None,
-    ) -> Chunk:
-        """Weights and scales of a chunk or a piece of it; ``line`` is the matrix's first."""
-        if self.first_chunk is not None:
-            found, self.first_chunk = self.first_chunk, None
-            return found
-        places = self.take_chunk(matrix, part, k, piece)
-        self.move_chunk(matrix, line, part, k, index, places, piece)
-        return places
-
-    def chunk_rows(self, matrix: Matrix, part: int, k: int, piece: Piece) -> tuple[int, int, int]:
-        """Rows of weights and of scales, and those of the chunk before them."""
-        return *self.lines.chunk_rows(matrix, len(matrix.chunks(part)[k])), 0
-
-    def take_chunk(self, matrix: Matrix, part: int, k: int, piece: Piece = None) -> Chunk:
-        """Room for a chunk's weights and scales, from the start of a beat on."""
-        weights, scales, _ = self.chunk_rows(matrix, part, k, piece)
-        align = self.beats
-        return self.weights.take(weights, align=align[0]), self.scales.take(scales, align=align[1])
+    ) -> None:
+        """Load a chunk and multiply the activations of some tiles, which outputs follow, by it."""
+        for load in self.loads(matrix, len(matrix.chunks(part)[k])):
+            loaded = self.load_chunk(matrix, line, part, k, load, index)
+            for tile, place, into in acts:
+                self.turn_to(tile, matrix.name)
+                row = into.row + self.machine.row_of(load.outputs.start)
+                self.multiply_piece(place, loaded, Tensor(row, len(load.outputs)), matrix, load)
+            self.give_chunk(loaded)
 
     def take_chunk_at(self, places: Chunk) -> None:
         self.weights.take_at(places[0])
@@ -283,25 +306,21 @@ class Lowering(ABC):
             self.scales.give(places[1])
 
     def move_chunk(
-        self,
-        matrix: Matrix,
-        line: int,
-        part: int,
-        k: int,
-        index: int,
-        places: Chunk,
-        piece: Piece = None,
+        self, matrix: Matrix, line: int, part: int, k: int, index: int, places: Chunk, load: Load
     ) -> None:
         m, (own, other) = self.machine, places
         scales_line, size = self.lines.chunk_lines(matrix)
         first = line + (part * matrix.part_chunks + k) * size
-        weights, scales, before = self.chunk_rows(matrix, part, k, piece)
-        # The longer load is issued last: it runs while others are.
-        for memory, row, rows, at in (
-            (m.scales_memory, other.first, scales, first + scales_line),
-            (m.weights_memory, own.first, weights, first),
-        ):
-            self.move("LOAD", memory, row, rows, at + m.lines(memory, before), index)
+        before = 0
+        for cells in load.cells:
+            weights, scales = m.tile_weight_rows(len(cells)), len(cells)
+            at = scales_line + m.lines(m.scales_memory, cells.start)
+            # The longer load is issued last: it runs while others are.
+            self.move("LOAD", m.scales_memory, other.first + before, scales, first + at, index)
+            at = m.lines(m.weights_memory, m.tile_weight_rows(cells.start))
+            row = own.first + m.tile_weight_rows(before)
+            self.move("LOAD", m.weights_memory, row, weights, first + at, index)
+            before += len(cells)
 
     def move(
         self, opcode: str, memory: Any, row: int, rows: int, line: int, index: int = 0, **more: int
@@ -336,14 +355,9 @@ class Lowering(ABC):
                 outputs[tile].append(self.result(matrix, part, outputs[tile]))
             for k, chunk in enumerate(matrix.chunks(part)):
                 rows = self.machine.row_of(chunk.start - matrix.parts[part].start)
-                line = self.lines.of_layer(name)
-                for piece in self.chunk_pieces(matrix):
-                    loaded = self.load_chunk(matrix, line, part, k, piece=piece)
-                    for place, tile in zip(acts, tiles, strict=True):
-                        self.turn_to(tile, name)
-                        into = Tensor(outputs[tile][-1].row + rows, len(chunk))
-                        self.multiply(place, loaded, into, matrix, piece=piece)
-                    self.give_chunk(loaded)
+                into = [Tensor(outputs[tile][-1].row + rows, len(chunk)) for tile in tiles]
+                given = list(zip(tiles, acts, into, strict=True))
+                self.multiply_chunk(given, matrix, self.lines.of_layer(name), part, k)
         for tile in tiles:
             self.turn_to(tile, names[0])
             then(tile, part, outputs[tile])
@@ -363,6 +377,7 @@ class Lowering(ABC):
 
     def enter(self, embeddings: Sequence[tuple[int, int]]) -> None:
         """Vectors of the step's tokens, at these lines and banks; tables of their positions."""
+        self.shared = self.machine.few(self.step)
         self.x = Held(self, "x", self.shape.hidden_size, resident=self.spill < 2)
         self.gated = Gated(self, "gated", self.shape.intermediate_size, resident=False)
         numbers = iter(embeddings)

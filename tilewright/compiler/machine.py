@@ -80,6 +80,7 @@ class Machine(ABC):
     chunk_unit: int  # outputs that a product writes as a whole
     step_unit: int  # positions at multiples of this may begin a step of several tokens
     step_tokens: int  # tokens of one sequence in a step, at most
+    shared_tokens: int  # of a step that row groups share out, at most
     part_rows: int  # rows of weights that a part should have: several parts fit at once
     most_part_rows: int  # rows of weights that a part can have
     packed: int = 1  # vectors of a table that share lines, each in a bank of its own
@@ -94,8 +95,12 @@ class Machine(ABC):
         """Rows of the weights' memory that a tile of columns takes."""
 
     def weight_tiles(self, outputs: int) -> int:
-        """Tiles of columns that the weights of some outputs take."""
-        return -(-outputs // self.params.columns)
+        """Tiles of columns that the weights of some outputs take, with those that fill a block."""
+        return self.params.whole_tiles(-(-outputs // self.params.columns))
+
+    def piece(self, groups: int) -> int:
+        """Groups of inputs of a chunk that lie together, where a chunk is too large; else 0."""
+        return 0
 
     def words(self, elements: int) -> int:
         """Rows that hold a number of elements."""
@@ -258,7 +263,8 @@ class Machine(ABC):
 
     def few(self, step: Step) -> bool:
         """Whether a step's tokens are shared out over the array's rows."""
-        return False
+        some = step.kind != "prompt" and len(step.tokens) <= self.shared_tokens
+        return self.params.row_groups > 1 and some
 
     def bank(self, token: Token, index: int, step: Step) -> int:
         """The bank of the step's token of this index, within its tile."""

@@ -61,7 +61,8 @@ class Plan(Sizes):
         bits = self.head_bits if name == "head" else self.weight_bits
         groups = bits // 4 * -(-inputs // m.params.group)
         unit = lcm(m.output_unit, self.shape.head_dim) if name in ("q", "k", "v") else m.output_unit
-        rows = m.tile_weight_rows(groups)
+        piece = m.piece(groups)
+        rows = m.tile_weight_rows(piece or groups)
         least = m.chunk_unit // m.params.columns
         require(
             least * rows <= m.most_part_rows,
@@ -73,7 +74,7 @@ class Plan(Sizes):
         parts = max(-(-outputs // most), SPLIT_PARTS if split else 1)
         each = -(-outputs // parts)
         part = -(-each // unit) * unit
-        return Matrix(name, outputs, inputs, bits, groups, part, min(chunk, part))
+        return Matrix(name, outputs, inputs, bits, groups, part, min(chunk, part), piece)
 
 
 def step_sizes(plan: Plan, first: int, count: int) -> Iterator[tuple[int, int]]:

@@ -205,7 +205,8 @@ class Product:
         weights, scales = zip(*(self.lines.chunk_rows(self.matrix, n) for n in sizes), strict=True)
         place = take(low.weights, *weights)
         own = place if low.scales is low.weights else take(low.scales, *scales)
-        low.move_chunk(self.matrix, _WEIGHTS, part, 0, 0, (place, own))
+        (load,) = low.loads(self.matrix, sizes[0])
+        low.move_chunk(self.matrix, _WEIGHTS, part, 0, 0, (place, own), load)
         return place, own
 
     def _load_acts(self, low: Lowering, span: int) -> Place:

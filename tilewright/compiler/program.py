@@ -169,16 +169,16 @@ def _sections(
     found = []
     with low.operation("enter"):
         low.enter(vectors)
-        piece = low.chunk_pieces(matrix)[0]
-        first = low.take_chunk(matrix, 0, 0, piece)
-        low.move_chunk(matrix, lines.of_layer("k"), 0, 0, 0, first, piece)
+        load, *_ = low.loads(matrix, len(matrix.chunks(0)[0]))
+        first = low.take_chunk(sum(map(len, load.cells)))
+        low.move_chunk(matrix, lines.of_layer("k"), 0, 0, 0, first, load)
     found.append(_taken(low))
     low.first_chunk = first
     low.layer()
     with low.operation("next layer"):
         low.take_chunk_at(first)
         line = lines.layer + lines.of_layer("k")  # after the last layer this is the head, unused
-        low.move_chunk(matrix, line, 0, 0, LAYER_INDEX, first, piece)
+        low.move_chunk(matrix, line, 0, 0, LAYER_INDEX, first, load)
     found.append(_taken(low))
     with low.operation("leave"):
         low.leave()

@@ -19,6 +19,7 @@ class Matrix:
     groups: int  # of one output, both halves of 8-bit weights
     part: int  # outputs that are worked on at a time; the last part may have fewer
     chunk: int  # outputs whose weights are loaded at a time
+    piece: int = 0  # groups of their inputs that lie together in memory; 0: all
 
     @property
     def copies(self) -> int:
@@ -46,6 +47,12 @@ class Matrix:
     @property
     def part_chunks(self) -> int:
         return -(-self.part // self.chunk)
+
+    @cached_property
+    def pieces(self) -> list[range]:
+        """Groups of a chunk, in the order in which their weights lie in memory."""
+        size = self.piece or self.groups
+        return [range(k, min(k + size, self.groups)) for k in range(0, self.groups, size)]
 
 
 class Token(NamedTuple):

@@ -15,14 +15,15 @@ from tilewright.compiler.lowering import (
     CACHE_INDEX,
     Chunk,
     Held,
+    Load,
     Lowering,
-    Piece,
     Scalar,
     Tensor,
     Vectors,
 )
 from tilewright.compiler.rows import Place, Rows
 from tilewright.compiler.sizes import Matrix, Token
+from tilewright.golden.anda_machine.isa import GEMMS
 from tilewright.golden.params.anda_machine import FP16_ROWS, Memory, Opcode, group_rows
 from tilewright.golden.params.vector import Operation
 
@@ -43,7 +44,7 @@ class AndaLowering(Lowering):
         return self.machine.rows_of(Memory.SCALES), self.fp16
 
     def needs(self, x: Any) -> tuple:
-        if x.opcode is Opcode.GEMM:
+        if x.opcode in GEMMS:
             return self._mantissa, 0
         return (None, self._mantissa) if x.opcode is Opcode.COMPRESS else ()
 
@@ -96,26 +97,67 @@ class AndaLowering(Lowering):
             self.emit("COMPRESS", source=x.row, destination=row + copy * each, elements=x.elements)
 
     def multiply(
+        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, tiles: int = 1
+    ) -> None:
+        m = self.machine
+        for tile in range(tiles):
+            row = into.row + tile * m.fp16_rows(into.elements)
+            source = acts.first + tile * m.planes(matrix)
+            self._gemm("GEMM", source, chunk, Tensor(row, into.elements), matrix, matrix.groups)
+
+    def _gemm(
         self,
-        acts: Place,
+        opcode: str,
+        source: int,
         chunk: Chunk,
         into: Tensor,
         matrix: Matrix,
-        tiles: int = 1,
-        piece: Piece = None,
+        groups: int,
+        **fields: int,
     ) -> None:
-        m, (weights, scales) = self.machine, chunk
-        self._mantissa = m.mantissa(matrix)
-        for tile in range(tiles):
-            self.emit(
-                "GEMM",
-                source=acts.first + tile * m.planes(matrix),
-                weights=weights.first,
-                scales=scales.first,
-                destination=into.row + tile * m.fp16_rows(into.elements),
-                inputs=matrix.groups * m.params.group,
-                outputs=into.elements,
+        weights, scales = chunk
+        self._mantissa = self.machine.mantissa(matrix)
+        fields |= {"weights": weights.first, "scales": scales.first, "destination": into.row}
+        inputs = groups * self.machine.params.group
+        self.emit(opcode, source=source, inputs=inputs, outputs=into.elements, **fields)
+
+    def multiply_piece(
+        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, load: Load
+    ) -> None:
+        if not self.shared:
+            self.multiply(acts, chunk, into, matrix)
+            return
+        source = acts.first + load.groups.start * group_rows(self.machine.mantissa(matrix))
+        fields = {"span": 0, "continues": int(load.continues), "keeps": int(load.keeps)}
+        self._gemm("SHARED_GEMM", source, chunk, into, matrix, len(load.groups), **fields)
+
+    def loads(self, matrix: Matrix, outputs: int) -> list[Load]:
+        """Of a chunk in pieces, shared: one piece after the other; else block after block."""
+        pieces, tiles = matrix.pieces, self.machine.params.block_tiles
+        if len(pieces) == 1:
+            return super().loads(matrix, outputs)
+        block = tiles * self.machine.params.columns
+        blocks = -(-outputs // block)
+
+        def cells(piece: range, some: range) -> range:
+            first = blocks * piece.start + some.start * len(piece)
+            return range(tiles * first, tiles * (first + len(some) * len(piece)))
+
+        if self.shared:
+            every, last = range(blocks), pieces[-1]
+            return [
+                Load(range(outputs), p, (cells(p, every),), p.start > 0, p is not last)
+                for p in pieces
+            ]
+        groups = range(matrix.groups)
+        return [
+            Load(
+                range(b * block, min(outputs, (b + 1) * block)),
+                groups,
+                tuple(cells(p, range(b, b + 1)) for p in pieces),
             )
+            for b in range(blocks)
+        ]
 
     # Attention.
 

@@ -56,6 +56,7 @@ class AndaMachine(Machine):
         lanes = params.vector.row_lanes
         self.row_values, self.step_unit = lanes, params.rows
         self.output_unit = self.chunk_unit = params.group
+        self.shared_tokens = 1
         # Tokens of a prompt have banks of their own if rows of keys can be loaded one by one, and
         # tiles of keys begin with a word.
         whole = params.row_bits(Memory.ACTIVATIONS) % params.line_bits == 0
@@ -63,6 +64,9 @@ class AndaMachine(Machine):
         self.step_tokens = MOST_TOKENS if self.queries_in_banks else 1
         self.part_rows = params.region_rows(Memory.WEIGHTS)
         self.most_part_rows = params.weight_rows
+        if params.row_groups > 1:  # a chunk is a tile for each; one is loaded during another
+            self.chunk_unit = params.row_groups * params.columns
+            self.part_rows = params.weight_rows // 2
 
     @property
     def mantissas(self) -> Mantissas:
@@ -96,6 +100,15 @@ class AndaMachine(Machine):
             ("the channels of all queries", shape.query_width),
         ):
             require(value % p.group == 0, f"{name} is {value}, no multiple of {p.group}, the group")
+
+    def piece(self, groups: int) -> int:
+        # Whole beats of scales.
+        p = self.params
+        rows = self.tile_weight_rows(groups) * self.chunk_unit // p.columns
+        if p.row_groups == 1 or rows <= self.part_rows:
+            return 0
+        beat = max(1, p.beat_rows(Memory.SCALES) // p.block_tiles)
+        return -(-groups // -(-rows // self.part_rows) // beat) * beat
 
     # Layout.
 
@@ -178,22 +191,25 @@ class AndaMachine(Machine):
 
     def row_accesses(self, item: Item) -> tuple[list[Access], list[Access]]:
         x = item.instruction
-        reads, writes = isa.ranges(self.params, self.settings_of(item), x)
-        return (
-            [Access(e.memory.buffer, e.first, e.end) for e in reads],
-            [Access(e.memory.buffer, e.first, e.end) for e in writes],
+        reads, writes = (
+            [Access(e.memory.buffer, e.first, e.end) for e in part]
+            for part in isa.ranges(self.params, self.settings_of(item), x)
         )
+        if x.opcode is Opcode.SHARED_GEMM:
+            writes.append(Access("sums of the array", 0, 1))
+        return reads, writes
 
     def deciding(self, item: Item) -> tuple:
         match item.instruction.opcode:
-            case Opcode.GEMM:
+            case Opcode.GEMM | Opcode.SHARED_GEMM:
                 return item.needs[:1]
             case Opcode.COMPRESS:
                 return item.needs[1:]
         return ()
 
     def settings_of(self, item: Item) -> Formats:
-        return Formats(*((n or 0) for n in item.needs or (0, 0)))
+        source, result = item.needs or (0, 0)
+        return Formats(source or 0, result or 0)
 
     def configure(self, settings: tuple) -> Instruction:
         source, result = settings
@@ -210,11 +226,12 @@ class AndaMachine(Machine):
 
     def sums(self, item: Item) -> tuple[int, int] | None:
         x = item.instruction
-        if x.opcode is not Opcode.GEMM:
+        if x.opcode not in isa.GEMMS:
             return None
         groups = -(-x["inputs"] // self.params.group)
         tiles = -(-x["outputs"] // self.params.columns)
-        return self.settings_of(item).source, groups * tiles
+        passes = -(-tiles // isa.pass_tiles(self.params, x))
+        return self.settings_of(item).source, groups * passes
 
     def bank(self, token: Token, index: int, step: Step) -> int:
         return token.position % self.rows if step.kind == "prompt" else index % self.rows

@@ -16,8 +16,8 @@ from tilewright.compiler.lowering import (
     CACHE_INDEX,
     Chunk,
     Held,
+    Load,
     Lowering,
-    Piece,
     Scalar,
     Tensor,
     Vectors,
@@ -114,10 +114,6 @@ class HarmoniaLowering(Lowering):
 
     # Moves.
 
-    def enter(self, embeddings: Sequence[tuple[int, int]]) -> None:
-        self.shared = self.machine.few(self.step)
-        super().enter(embeddings)
-
     def load_vector(self, into: Tensor, line: int, index: int = 0) -> None:
         self.load_tile(into, line, index)
 
@@ -153,31 +149,34 @@ class HarmoniaLowering(Lowering):
 
     # Products.
 
-    def chunk_pieces(self, matrix: Matrix) -> Sequence[Piece]:
-        """Groups that fit a region, so that one piece is loaded while another is multiplied.
+    def loads(self, matrix: Matrix, outputs: int) -> list[Load]:
+        """Groups that fit a region, so that some are loaded while others are multiplied.
 
         Only a block of a tile for each row group is larger than a region.
         """
         row_groups, region = self.machine.params.row_groups, self.weights.region
         if not self.shared or matrix.groups * row_groups <= region:
-            return [None]
+            return super().loads(matrix, outputs)
         count = -(-matrix.groups * row_groups // region)
         unit = max(self.beats) // row_groups  # scales of a piece begin at a beat
         each = -(-matrix.groups // count // unit) * unit
         firsts = range(0, matrix.groups, min(each, region // row_groups // unit * unit))
-        return [range(k, min(k + firsts.step, matrix.groups)) for k in firsts]
+        pieces = [range(k, min(k + firsts.step, matrix.groups)) for k in firsts]
+        return [
+            Load(
+                range(outputs),
+                piece,
+                (range(piece.start * row_groups, piece.stop * row_groups),),
+                continues=piece.start > 0,
+                keeps=piece.stop < matrix.groups,
+            )
+            for piece in pieces
+        ]
 
-    def chunk_rows(self, matrix: Matrix, part: int, k: int, piece: Piece) -> tuple[int, int, int]:
-        if piece is None:
-            return super().chunk_rows(matrix, part, k, piece)
-        row_groups = self.machine.params.row_groups
-        return *[len(piece) * row_groups] * 2, piece.start * row_groups
-
-    def take_chunk(self, matrix: Matrix, part: int, k: int, piece: Piece = None) -> Chunk:
-        weights, scales, _ = self.chunk_rows(matrix, part, k, piece)
+    def take_chunk(self, cells: int) -> Chunk:
         own = range(self.weights.regions - (not self.shared)) or range(1)
         with self.weights.within(*own):
-            place = self.weights.take(max(weights, scales), align=max(self.beats))
+            place = self.weights.take(cells, align=max(self.beats))
         return place, place
 
     def take_acts(self, matrix: Matrix, tiles: int = 1) -> Place:
@@ -203,23 +202,23 @@ class HarmoniaLowering(Lowering):
         self.emit("CONVERT", conversion=int(kind), **fields)
 
     def multiply(
-        self,
-        acts: Place,
-        chunk: Chunk,
-        into: Tensor,
-        matrix: Matrix,
-        tiles: int = 1,
-        piece: Piece = None,
+        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, tiles: int = 1
     ) -> None:
+        self._multiply(acts, chunk, into, groups=matrix.groups, token_tiles=tiles)
+
+    def multiply_piece(
+        self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, load: Load
+    ) -> None:
+        sums = Sums.OPEN * load.keeps | Sums.FURTHER * load.continues
+        state = {"register": int(sums)} if sums else {}
+        own = Place(acts.first + load.groups.start, acts.end)
+        self._multiply(own, chunk, into, groups=len(load.groups), token_tiles=1, **state)
+
+    def _multiply(self, acts: Place, chunk: Chunk, into: Tensor, **fields: int) -> None:
         columns = tiles_of(self.machine.params, into.elements)
-        sizes = {"groups": matrix.groups, "tiles": columns, "token_tiles": tiles}
         shared = self.shared and columns % self.machine.params.row_groups == 0
         operand = Operand.SHARED if shared else Operand.WEIGHTS
-        if piece is not None:
-            state = Sums.OPEN * (piece.stop < matrix.groups) | Sums.FURTHER * (piece.start > 0)
-            sizes |= {"groups": len(piece), "register": int(state)}
-            acts = Place(acts.first + piece.start, acts.end)
-        self._gemm(operand, acts, chunk[0].first, into, **sizes)
+        self._gemm(operand, acts, chunk[0].first, into, tiles=columns, **fields)
 
     def _gemm(
         self, operand: Operand, acts: Place, operands: int, into: Tensor, **fields: int
@@ -236,7 +235,7 @@ class HarmoniaLowering(Lowering):
     def _lanes_of(self, name: str, tile: int) -> int:
         """All banks where a tile is stored with those that have no token: they must be known."""
         stored = name in ("attention_norm", "k", "v", "q") and self.step.kind != "prompt"
-        return self.all_lanes if stored or name == "final_norm" else self.banks(tile)
+        return self.all_lanes if stored or name in ("final_norm", "head") else self.banks(tile)
 
     def result(self, matrix: Matrix, part: int, others: Sequence[Tensor]) -> Tensor:
         if matrix.name == "v" and self.new["v"].resident:

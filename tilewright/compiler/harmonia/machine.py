@@ -83,6 +83,7 @@ class HarmoniaMachine(Machine):
         # With row groups a chunk is a tile of each at least, all of which the array reads at once.
         share = Fraction(1, 2) if params.row_groups == 1 else Fraction(3, 4)
         self.most_part_rows = int(share * params.operand_rows)
+        self.shared_tokens = params.group_rows
         self.packed, self._tile_words = params.rows, params.tile_words
         self.defaults = ((1 << params.rows) - 1, 0, int(Dataflow.COLUMN_MAJOR), 0)
 
@@ -90,9 +91,6 @@ class HarmoniaMachine(Machine):
 
     def fp16_rows(self, elements: int) -> int:
         return -(-elements // self.step_unit) * self._tile_words
-
-    def weight_tiles(self, outputs: int) -> int:
-        return self.params.whole_tiles(super().weight_tiles(outputs))
 
     def tile_weight_rows(self, groups: int) -> int:
         return groups
@@ -266,10 +264,6 @@ class HarmoniaMachine(Machine):
             tokens = item.needs[1] or 0
             count += across * sum(p.has_low(operand, unit, tokens) for unit in range(units))
         return ACTIVATION_BITS, count * x["token_tiles"]
-
-    def few(self, step: Step) -> bool:
-        p = self.params
-        return p.row_groups > 1 and step.kind != "prompt" and len(step.tokens) <= p.group_rows
 
     def bank(self, token: Token, index: int, step: Step) -> int:
         return index % self.rows if step.kind == "batch" else token.position % self.rows

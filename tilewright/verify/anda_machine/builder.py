@@ -119,13 +119,21 @@ class Builder(BaseBuilder):
         """Weights that follow may take the place of all before."""
         self._weight_row = self._scale_row = 0
 
-    def gemm(self, x: Tensor, weights: PlacedWeights, result: int = 0) -> Tensor:
+    def gemm(
+        self,
+        x: Tensor,
+        weights: PlacedWeights,
+        result: int = 0,
+        *,
+        opcode: Opcode = Opcode.GEMM,
+        **fields: int,
+    ) -> Tensor:
         """x times the weights' transpose, in fp16 or with ``result`` mantissa bits."""
         y = self.allocate(weights.outputs, result)
         self.configure(x.mantissa, result)
         places = {"source": x.row, "weights": weights.row, "scales": weights.scale_row}
         sizes = {"inputs": weights.inputs, "outputs": weights.outputs}
-        self.emit(Opcode.GEMM, destination=y.row, **places, **sizes)
+        self.emit(opcode, destination=y.row, **places, **sizes, **fields)
         return y
 
     def compress(self, x: Tensor, mantissa: int) -> Tensor:

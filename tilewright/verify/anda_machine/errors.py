@@ -46,8 +46,25 @@ weigh beyond the results     | address  | {_attention("weigh", to=f"r{last - 1}"
 bad line while all units work | bus     | configure source=3, result=0 / \
 load weights, row=0, rows=32, line={BAD_LINE} / \
 exponential r{last // 2}, r{last // 2}, elements=16 / \
-{_gemm(weights=weights - 16, scales=scales - 1)} / \
+{_gemm(weights=weights - 16, scales=scales - params.block_tiles)} / \
 store activations, row={last - 16}, rows=1, line=20
+"""
+    if params.row_groups > 1:
+        block = params.block_tiles
+        most = params.row_groups * params.columns
+        table += f"""\
+shared by too many tokens    | operand  | {_gemm(6, shared=1, span=params.spans[-1] + 1)}
+sums of no gemm              | operand  | {_gemm(6, shared=1, continues=1)}
+sums of another gemm         | operand  | {_gemm(6, shared=1, keeps=1)} / \
+{_gemm(shared=1, outputs=2, continues=1)}
+sums of a gemm that ended    | operand  | {_gemm(6, shared=1, keeps=1)} / {_gemm()} / \
+{_gemm(shared=1, continues=1)}
+sums of two passes           | size     | {_gemm(6, shared=1, outputs=most + 1, keeps=1)}
+sums of two passes of tokens | size     | {_gemm(6, shared=1, span=1, outputs=most, keeps=1)}
+shared before configure      | mantissa | {_gemm(shared=1)}
+weights within a block       | address  | {_gemm(6, weights=block)}
+scales within a block        | address  | {_gemm(6, shared=1, scales=1)}
+shared beyond its result     | address  | {_gemm(6, shared=1, destination=last - 15)}
 """
     (load,) = assemble("load activations, row=0, rows=1, line=0")
     changed = {"memory 5": (load, "memory", 5)}
@@ -64,13 +81,25 @@ def _gemm(mantissa: int = 0, **changes: int) -> str:
     """A gemm, after ``configure`` for a mantissa."""
     fields = {"source": 0, "weights": 0, "scales": 0, "destination": 64, "inputs": 1, "outputs": 1}
     configure = f"configure source={mantissa}, result=0 / " if mantissa else ""
-    return f"{configure}gemm {settings(fields | changes)}"
+    name = "shared_gemm" if changes.pop("shared", 0) else "gemm"
+    return f"{configure}{name} {settings(fields | changes)}"
 
 
 def last_rows(params: AndaParams) -> list[Instruction]:
     """Instructions whose ranges end exactly where the memories do."""
     last, weights, scales = params.activation_rows, params.weight_rows, params.scale_rows
-    own = {"weights": weights - params.mxu.weight_beats, "scales": scales - 1, "destination": 0}
+    block = params.block_tiles
+    own = {"weights": weights - block * params.mxu.weight_beats, "scales": scales - block}
+    own["destination"] = 0
+    shared = ""
+    if params.row_groups > 1:
+        beyond = {"destination": params.activation_rows - 1}  # of no results
+        shared = "\n".join(
+            (
+                _gemm(shared=1, source=last - 7, **own | beyond, keeps=1),
+                _gemm(shared=1, **own | {"destination": last - 5}, continues=1) + "\n",
+            )
+        )
     # Row 1 would be an addition of tensors, were the second compress a vector instruction; the
     # third one would take turns in one region.
     return assemble(f"""
@@ -83,7 +112,7 @@ load scales, row={scales - 1}, rows=1, line=0
 wait
 {_gemm(source=last - 7, **own)}
 {_gemm(destination=last - 5)}
-compress source={last - 16}, destination=0, elements=1
+{shared}compress source={last - 16}, destination=0, elements=1
 compress source=1, destination={last - 5}, elements=1
 compress source=1, destination=17, elements=1
 add r0, r{last - 16}, r{last - 32}, elements=1

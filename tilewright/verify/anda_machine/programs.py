@@ -64,11 +64,24 @@ def _multiply(b: Builder, choose: Random, x: Tensor, weights: PlacedWeights) -> 
     result = choose.choice((0, 0, choose.randint(1, 16)))
     source = b.compress(x, choose.randint(1, 16))
     b.wait()
+    if b.params.row_groups > 1 and choose.random() < 3 / 4:
+        _share(b, choose, source, weights, result)
     y = b.gemm(source, weights, result)
     if result:
         b.store(y)
         y = b.gemm(source, weights)
     return y
+
+
+def _share(b: Builder, choose: Random, x: Tensor, weights: PlacedWeights, result: int) -> None:
+    """The product shared out over row groups, and its first pass in two parts."""
+    p = b.params
+    span = choose.choice(p.spans)
+    fields: dict = {"opcode": Opcode.SHARED_GEMM, "span": span}
+    b.store(b.gemm(x, weights, choose.choice((0, result)), **fields, continues=0, keeps=0))
+    one = weights._replace(outputs=min(weights.outputs, (p.columns * p.row_groups) >> span))
+    b.gemm(x, one, **fields, keeps=1, continues=0)
+    b.store(b.gemm(x, one, result, **fields, continues=1, keeps=0))
 
 
 def _vector_step(b: Builder, choose: Random, rng: Generator, x: Tensor) -> Tensor:

@@ -115,6 +115,8 @@ class AndaMxuBench(StreamBench[AndaMxuParams], ComparedArray[AndaMxuParams]):
         numerics = params.numerics
         beats, groups = plane_beats(numerics, rng, cases, params.rows)
         values = weights(rng, numerics.weight_format, groups * params.columns, numerics.group)
+        if params.row_groups > 1:
+            return {"i0": beats, "i1": _shared_beats(params, rng, groups)}
         words = _weight_words(params, values.reshape(groups, params.columns, params.group))
         # Scales count on the first beat of a group; the others bring anything.
         scale = rng.integers(0, 1 << 16, (groups, params.weight_beats, params.columns))
@@ -129,13 +131,20 @@ class AndaMxuBench(StreamBench[AndaMxuParams], ComparedArray[AndaMxuParams]):
 
     def expected(self, params: AndaMxuParams, columns: PortColumns) -> PortColumns:
         w = columns["i1"]
-        values = _weight_values(params, w["planes"])
-        scale = w["scales"].reshape(-1, params.weight_beats, params.columns)[:, 0]
+        if params.row_groups > 1:
+            values, scale = _by_row(params, w)
+        else:
+            values = _weight_values(params, w["planes"])
+            scale = w["scales"].reshape(-1, params.weight_beats, params.columns)[:, 0]
         tiles = dot_products(params.numerics, columns["i0"], values, scale)
         return {"o": {n: x.reshape(-1, *x.shape[2:]) for n, x in rows_of(tiles).items()}}
 
     def cycles(self, params: AndaMxuParams, columns: PortColumns) -> NDArray[np.int64]:
-        return mxu_schedule(params, *_lengths(columns["i0"]))
+        beats = None
+        if params.row_groups > 1:
+            ends = np.flatnonzero(columns["i1"]["last"])
+            beats = np.diff(ends, prepend=-1).tolist()
+        return mxu_schedule(params, *_lengths(columns["i0"]), beats=beats)
 
     def element(self, params: AndaMxuParams) -> tuple[AndaApuBench, AndaApuParams]:
         return AndaApuBench(), params.shared(AndaApuParams)
@@ -319,9 +328,12 @@ def _lengths(beats: Columns) -> Iterable[tuple[Any, ...]]:
 def dot_products(
     numerics: AndaNumerics, beats: Columns, weights: NDArray, scale: NDArray
 ) -> NDArray:
-    """fp16 results (dots, rows, columns) of weights (groups, columns, group) and their scales."""
+    """fp16 results (dots, rows, columns) of weights (groups, columns, group) and their scales.
+
+    Rows may have weights and scales of their own: (groups, rows, columns, group).
+    """
     results = []
-    total: NDArray = np.zeros((beats["planes"].shape[1], scale.shape[1]), np.uint32)
+    total: NDArray = np.zeros((beats["planes"].shape[1], scale.shape[-1]), np.uint32)
     for k, group in enumerate(groups_of(beats)):
         before = np.zeros_like(total) if group.first else total
         partials = _partials(numerics, beats, group, weights[k])
@@ -357,6 +369,47 @@ def _weight_values(params: AndaMxuParams, words: NDArray) -> NDArray[np.int64]:
     codes = planes.unpack(fmt, whole, np.empty(0, np.uint8), params.group).mantissa
     values = codes.astype(np.int64)
     return values - ((values >> (params.weight_bits - 1)) << params.weight_bits)
+
+
+def _shared_beats(params: AndaMxuParams, rng: Generator, groups: int) -> Columns:
+    """Beats of groups of which some row groups share tiles, some have tiles of their own, or
+    none: the first of all gives one to each."""
+    span = rng.choice(params.spans, groups)
+    span[0] = params.spans[-1]
+    tiles = params.row_groups >> span
+    few = rng.random(groups) < 1 / 4
+    tiles[few] = rng.integers(1, tiles[few] + 1)
+    count = -(-tiles // params.beat_tiles)
+    beats = int(count.sum())
+    values = weights(rng, params.numerics.weight_format, beats * params.beat_columns, params.group)
+    words = _weight_words(params, values.reshape(-1, params.columns, params.group))
+    return {
+        "planes": words.reshape(beats, -1),
+        "scales": scales(rng, beats * params.beat_columns).reshape(beats, -1),
+        "span": np.repeat(span, count),
+        "last": np.isin(np.arange(beats), np.cumsum(count) - 1).astype(np.uint8),
+    }
+
+
+def _by_row(params: AndaMxuParams, beats: Columns) -> tuple[NDArray, NDArray]:
+    """Weights (groups, rows, columns, group) of each row and their scales.
+
+    Row groups without a tile have that of the group before.
+    """
+    words = beats["planes"].reshape(-1, params.beat_tiles, params.weight_bits * params.columns)
+    values = _weight_values(params, words).reshape(*words.shape[:2], params.columns, params.group)
+    scale = beats["scales"].reshape(*words.shape[:2], params.columns)
+    own, rows = np.zeros((2, params.row_groups), int), []
+    first = 0
+    for beat, (span, last) in enumerate(zip(beats["span"], beats["last"], strict=True)):
+        tile = np.arange(params.row_groups) >> int(span)
+        given = tile // params.beat_tiles == beat - first
+        own[:, given] = np.stack([np.full_like(tile, beat), tile % params.beat_tiles])[:, given]
+        if last:
+            rows.append(np.repeat(own, params.group_rows, axis=1))
+            first = beat + 1
+    beat, slot = np.moveaxis(np.array(rows), 1, 0)
+    return values[beat, slot], scale[beat, slot]
 
 
 def _operations(params: VectorParams, rng: Generator, cases: int) -> Columns:
