@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.compiler.anda.machine import AndaMachine
+from tilewright.compiler.graph import Attend
 from tilewright.compiler.lowering import (
     CACHE_INDEX,
     Chunk,
@@ -235,6 +236,42 @@ class AndaLowering(Lowering):
         if source is not new:
             self.release(source)
 
+    def layer(self) -> None:
+        """A token that is shared out attends with the first heads while others are multiplied."""
+        if not self.shared:
+            super().layer()
+            return
+        graph = list(self.plan.graph)
+        middle = next(k for k, op in enumerate(graph) if isinstance(op, Attend))
+        norm, *products = graph[:middle]
+        ops = {op.weights[0]: op for op in products}
+        matrices = self.plan.matrices
+        self.begin_attention()
+        with self.operation(norm.name):
+            acts = [self.norm(norm.name, 0, matrices["k"])]
+
+        def multiply(name: str, part: int) -> None:
+            regions = self.work_regions
+            with self.operation(ops[name].name), self.fp16.within(regions[part % len(regions)]):
+                then = self._after(ops[name])
+                self._product_part([name], [matrices[name]], acts, [0], part, then)
+
+        queries = 0
+        for part in range(len(matrices["k"].parts)):
+            multiply("k", part)
+            multiply("v", part)
+            heads = self._heads_of("k", part)
+            while queries < len(matrices["q"].parts) and (
+                self._heads_of("q", queries).start < heads.stop * self.sharing
+            ):
+                multiply("q", queries)
+                queries += 1
+            with self.operation("attention"):
+                self._attend_alone(self.tiles[0][0], heads)
+        self.acts.give(acts[0])
+        self._run(graph[middle + 1 :], [0])
+        self.end_attention()
+
     def attend(self, tiles: Sequence[int]) -> None:
         if self.step.kind == "prompt":
             self._attend_prompt(tiles)
@@ -242,13 +279,13 @@ class AndaLowering(Lowering):
         for tile in tiles:
             self.tile, tokens = tile, self.tiles[tile]
             if self.step.kind == "token":
-                self._attend_alone(tokens[0])
+                self._attend_alone(tokens[0], range(self.shape.num_key_value_heads))
             else:
                 self._attend_batch(tile, tokens)
 
-    def _attend_alone(self, token: Token) -> None:
+    def _attend_alone(self, token: Token, heads: range) -> None:
         channels = self.shape.head_dim
-        for head in range(self.shape.num_key_value_heads):
+        for head in heads:
             own = self.queries_of(head)
             queries = [(self.q.read(0, k * channels, channels).row, 1) for k in own]
             results = [self.attended.write(0, k * channels, channels) for k in own]
