@@ -66,7 +66,7 @@ class AndaMachine(Machine):
         self.most_part_rows = params.weight_rows
         if params.row_groups > 1:  # a chunk is a tile for each; one is loaded during another
             self.chunk_unit = params.row_groups * params.columns
-            self.part_rows = params.weight_rows // 2
+            self.part_rows = params.weight_rows // 4
 
     @property
     def mantissas(self) -> Mantissas:
