@@ -237,6 +237,11 @@ class AndaParams(MachineParams):
                 f"row_groups need a beat of 1..{self.block_tiles} tiles, not {self.beat_tiles}",
             )
 
+    def takes_beats(self, memory: Memory) -> bool:
+        # The cache of a lone token streams past the vector unit.
+        own = self.row_groups > 1 and memory is Memory.ACTIVATIONS
+        return own or super().takes_beats(memory)
+
     @property
     def beat_tiles(self) -> int:
         """Tiles of columns whose weights of a group a shared gemm takes in a cycle."""

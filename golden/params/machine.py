@@ -340,8 +340,12 @@ class MachineParams(BlockParams):
         A memory takes beats if it may, and if a beat holds 1, 2, 4 ... of its rows.
         """
         rows, rest = divmod(self.beat_bits, self.row_bits(memory))
-        takes = memory.takes_beats and rest == 0 and rows & (rows - 1) == 0
+        takes = self.takes_beats(memory) and rest == 0 and rows & (rows - 1) == 0
         return rows if takes else 0
+
+    def takes_beats(self, memory: Any) -> bool:
+        """Whether a load may write several rows of the memory in a cycle."""
+        return bool(memory.takes_beats)
 
     def ways(self, memory: Any) -> int:
         """Rows of ``memory`` in a word of its banks, so that a beat is written at once."""

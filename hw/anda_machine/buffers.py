@@ -7,7 +7,14 @@ from amaranth.lib.wiring import In
 from tilewright.golden.params.anda_machine import AndaParams, Memory
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import EXPONENT_BYTE
-from tilewright.hw.machine.banks import Banks, BeatBanks, ReadPort, WritePort
+from tilewright.hw.machine.banks import (
+    Banks,
+    BeatBanks,
+    BeatWritePort,
+    ReadPort,
+    WritePort,
+    one_row,
+)
 from tilewright.hw.machine.regions import connect_readers, connect_writers
 
 # Units that read and write words, and bytes.
@@ -21,18 +28,19 @@ class ActivationBuffer(wiring.Component):
     """A bank of words for every row of the matrix unit, with a byte for each word; in regions.
 
     The byte of a group's sign word is its exponent. Reads and writes of words and of bytes
-    are independent of each other.
+    are independent of each other. With row groups a load writes a beat of words at once.
     """
 
     def __init__(self, params: AndaParams):
         self.params = params
-        depth = params.activation_rows
+        depth, ways = params.activation_rows, params.ways(Memory.ACTIVATIONS)
         words = data.ArrayLayout(params.group, params.rows)
         octets = data.ArrayLayout(params.rows * EXPONENT_BYTE, 1)
         super().__init__(
             {
                 **{f"read_{unit}": In(ReadPort(depth, words)) for unit in WORD_READERS},
                 **{f"write_{unit}": In(WritePort(depth, words)) for unit in WORD_WRITERS},
+                **({"write_load": In(BeatWritePort(depth, words.size, ways))} if ways > 1 else {}),
                 **{f"read_bytes_{unit}": In(ReadPort(depth, octets)) for unit in BYTE_READERS},
                 **{f"write_bytes_{unit}": In(WritePort(depth, octets)) for unit in BYTE_WRITERS},
             }
@@ -46,7 +54,11 @@ class ActivationBuffer(wiring.Component):
             ("", WORD_READERS, WORD_WRITERS, (p.rows, p.group)),
             ("bytes_", BYTE_READERS, BYTE_WRITERS, (1, p.rows * EXPONENT_BYTE)),
         ):
-            regions = [Banks(depth, *shape) for depth in depths]
+            ways = 1 if prefix else p.ways(Memory.ACTIVATIONS)
+            if ways == 1:
+                regions = [Banks(depth, *shape) for depth in depths]
+            else:
+                regions = [BeatBanks(depth, *shape, ways) for depth in depths]
             for k, region in enumerate(regions):
                 m.submodules[f"{prefix or 'words_'}{k}"] = region
             size = p.region_rows(Memory.ACTIVATIONS)
@@ -57,12 +69,10 @@ class ActivationBuffer(wiring.Component):
                 [region.read for region in regions],
                 [getattr(self, f"read_{prefix}{unit}") for unit in readers],
             )
-            connect_writers(
-                m,
-                size,
-                [region.write for region in regions],
-                [getattr(self, f"write_{prefix}{unit}") for unit in writers],
-            )
+            ports = [getattr(self, f"write_{prefix}{unit}") for unit in writers]
+            if ways > 1:
+                ports = [ports[0], *(one_row(port, ways) for port in ports[1:])]
+            connect_writers(m, size // ways, [region.write for region in regions], ports)
         return m
 
 

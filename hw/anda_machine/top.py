@@ -1,6 +1,6 @@
 """The Anda accelerator."""
 
-from amaranth import Array, Cat, Module, Mux, Signal, Value, ValueLike
+from amaranth import Array, Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data
 from amaranth.lib.wiring import connect
 
@@ -282,10 +282,20 @@ class Anda(Accelerator[AndaParams]):
         ]
         one = written.memory == Memory.BROADCAST
         words, octets = buffer.write_load, buffer.write_bytes_load
+        broadcast = written.data[: p.group].replicate(p.rows)
+        if (ways := p.ways(Memory.ACTIVATIONS)) > 1:
+            write_load(m, p, written, Memory.ACTIVATIONS, words)
+            with m.If(written.valid & one):
+                slot = written.row[: (ways - 1).bit_length()]
+                m.d.comb += words.enable.eq(Const(1, ways) << slot)
+                m.d.comb += [row.eq(broadcast) for row in words.data]
+        else:
+            m.d.comb += [
+                words.enable.eq(written.valid & (one | (written.memory == Memory.ACTIVATIONS))),
+                words.address.eq(written.row),
+                words.data.eq(Mux(one, broadcast, written.data)),
+            ]
         m.d.comb += [
-            words.enable.eq(written.valid & (one | (written.memory == Memory.ACTIVATIONS))),
-            words.address.eq(written.row),
-            words.data.eq(Mux(one, written.data[: p.group].replicate(p.rows), written.data)),
             octets.enable.eq(written.valid & (written.memory == Memory.EXPONENTS)),
             octets.address.eq(written.row),
             octets.data[0].eq(written.data[: p.rows * EXPONENT_BYTE]),

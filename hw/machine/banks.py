@@ -1,8 +1,9 @@
 """Ports of on-chip memories, and memories of several banks."""
 
+from types import SimpleNamespace
 from typing import Any
 
-from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -85,6 +86,16 @@ class BeatWritePort(wiring.Signature):
                 "data": Out(data.ArrayLayout(row_bits, ways)),
             }
         )
+
+
+def one_row(port: Any, ways: int) -> SimpleNamespace:
+    """Writes of single rows to a memory of which ``ways`` share a word."""
+    slot_bits = (ways - 1).bit_length()
+    return SimpleNamespace(
+        enable=Mux(port.enable, Const(1, ways) << port.address[:slot_bits], 0)[:ways],
+        address=port.address[slot_bits:],
+        data=port.data.as_value().replicate(ways),
+    )
 
 
 def write_load(

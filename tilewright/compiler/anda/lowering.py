@@ -430,7 +430,8 @@ class AndaLowering(Lowering):
         """Room for a block of the cache, in another region than the block before it."""
         self._turn = (self._turn + 1) % max(1, self.aside)
         with self.fp16.within(self._turn):
-            return self.fp16.take(rows, apart=apart)
+            align = self.machine.params.ways(Memory.ACTIVATIONS)
+            return self.fp16.take(rows, apart=apart, align=align)
 
     def _mask(self, scores: Sequence[Tensor], tokens: int) -> None:
         """Scores of the last tile's missing tokens become -inf."""
