@@ -4,9 +4,7 @@ Streams of each scheme with every line in the L2, Table 5 of the DECA paper (pre
 Figure 16 (how a core and its DECA work together), with the memory and the core of the model.
 """
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -150,8 +148,8 @@ def rate_cases(tiles: int = TILES, seed: int = 1) -> dict[str, tuple[str, str, S
             block = "deca_tepl" if how.tepl else "deca"
             found[f"fig16 {step} {scheme}"] = (block, scheme, case(scheme, how))
     for row in DROPPING if tiles >= TILES else ():
-        *others, stream = found[row]
-        found[row] = (*others, replace(stream, tiles=LONG))
+        block, scheme, stream = found[row]
+        found[row] = (block, scheme, replace(stream, tiles=LONG))
     return found
 
 
@@ -164,26 +162,16 @@ def measure_rates(
     measured and by the model, and the lines that the stream has read.
     """
     cases = rate_cases(tiles, simulation.seed)
+    blocks = sorted({block for block, _, _ in cases.values()})
     rows: dict[str, dict[str, Any]] = {}
-
-    def work(names: list[str]) -> None:
-        block = cases[names[0]][0]
-        runs = measure_streams(block, [cases[name][2] for name in names], simulation=simulation)
-        for name, run in zip(names, runs, strict=True):
-            rows[name] = _row(name, cases[name][1], run)
-
-    groups = _simulations(cases)
-    with progress("deca.rates", len(groups)) as tick:
-        # Each block is compiled by its first simulation; later ones run in parallel.
-        first = {cases[names[0]][0]: names for names in reversed(groups)}
-        for block, names in first.items():
+    with progress("deca.rates", len(blocks)) as tick:
+        for block in blocks:
             tick(block, steps=0)
-            work(names)
+            names = [name for name, (of, _, _) in cases.items() if of == block]
+            runs = measure_streams(block, [cases[n][2] for n in names], simulation=simulation)
+            for name, run in zip(names, runs, strict=True):
+                rows[name] = _row(name, cases[name][1], run)
             tick()
-        rest = [names for names in groups if names not in first.values()]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for _ in pool.map(work, rest):
-                tick()
     wrong = [r for r in rows.values() if r["equal_tiles"] < r["tiles"] or not r["equal_requests"]]
     if wrong:
         worst = wrong[0]
@@ -192,14 +180,6 @@ def measure_rates(
             f" {worst['equal_tiles']} of {worst['tiles']} tiles are equal"
         )
     return tuple(rows[name] for name in cases)
-
-
-def _simulations(cases: dict[str, tuple[str, str, StreamCase]]) -> list[list[str]]:
-    """Names of the streams that one simulation runs: short ones of a block together."""
-    groups: dict[str, list[str]] = {}
-    for name, (block, _, stream) in cases.items():
-        groups.setdefault(block if stream.tiles <= SETTLING * TILES else name, []).append(name)
-    return sorted(groups.values(), key=lambda names: cases[names[0]][2].tiles)
 
 
 def _row(name: str, scheme: str, run: StreamRun) -> dict[str, Any]:
