@@ -44,6 +44,8 @@ POWERS = (
     *("floor", "ceil", "nearest", "even", "even-1bit", "rceil", "rceil-float32"),
     *("floor-log2f", "ceil-log2f", "nearest-log2f", "rceil-log2f"),
 )
+# Which results are -0: of all values with that sign; of those below 0; none; also that of +0.
+ZEROS = ("signed", "below-zero", "positive", "negative")
 OVERFLOWS = ("special", "saturate", "saturate-infinity")
 QUOTIENTS = ("exact", "float32", "reciprocal", "reciprocal-offset")
 # What a block is divided by whose scale is the least one, 2^-127, which is subnormal in float32.
@@ -193,7 +195,8 @@ class LowBit:
             found = np.where(np.abs(value) < self.normal, codes[numbers == 0][0], found)
         negative = np.flatnonzero((self.numbers == 0) & np.signbit(self.numbers))
         if len(negative) and rules.get("zero") != "positive":
-            minus = x <= 0 if rules.get("zero") == "negative" else np.signbit(x)
+            which = {"negative": x <= 0, "below-zero": x < 0}
+            minus = which.get(rules.get("zero", ""), np.signbit(x))
             found = np.where((self.numbers[found] == 0) & minus, negative[0], found)
         if rules.get("low") == "symmetric":
             found = np.where(self.numbers[found] < -self.reach, codes[1], found)
@@ -313,7 +316,7 @@ NF4_VALUES = (
     *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
     *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
 )
-_FLOAT_AXES = {"subnormals": ("keep", "flush"), "zero": ("signed", "positive", "negative")}
+_FLOAT_AXES = {"subnormals": ("keep", "flush"), "zero": ZEROS}
 _NO_AXES: Mapping[str, tuple[str, ...]] = {}
 
 

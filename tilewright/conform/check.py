@@ -28,7 +28,8 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import BF16
 
 Implementation = Callable[..., Any]
-SAMPLE_ROWS = 24  # of a case, on which rules are tried
+SAMPLE = 2048  # values of a case that deviate, and others, on which rules are tried
+TENSORS = 6  # likewise, where a tensor has a scale of its own
 
 
 class Outcome(NamedTuple):
@@ -37,11 +38,6 @@ class Outcome(NamedTuple):
     numbers: NDArray[np.float64] | None
     scales: NDArray[np.float64] | None
     values: NDArray[np.float64]
-
-    def part(self, which: Any) -> "Outcome":
-        """Some of its rows, or of its values where there are no scales."""
-        numbers, scales = (None if a is None else a[which] for a in self[:2])
-        return Outcome(numbers, scales, self.values[which])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,9 +107,13 @@ def check(
     encode: Implementation | None = None,
     decode: Implementation | None = None,
     subject: str = "",
+    explain: bool = True,
     **rules: str,
 ) -> Report:
-    """Run every vector of a format through an encoder, a decoder or both."""
+    """Run every vector of a format through an encoder, a decoder or both.
+
+    ``explain``: look for rules that explain deviations, and for a small example.
+    """
     fmt = lowbit(format)
     base = fmt.completed(rules)
     require(bool(encode or decode), "give an encoder, a decoder or both")
@@ -137,7 +137,9 @@ def check(
             left += sum(check.wrong for check in row_check)
             notes += _specials(fmt, encode)
         count = sum(check.wrong for check in wrong)
-        if count:
+        if count and not explain:
+            left += count
+        elif count:
             closest, remaining = _explain(fmt, base, runs)
             left += remaining
             example = _example(fmt, base | closest if remaining else base, encode, runs)
@@ -405,6 +407,8 @@ def _explain(
     rules = dict(base)
     for _ in range(2):
         sample = [part for pair in good for part in _sample(fmt, rules, *pair)]
+        if fmt.tensor_reach:
+            sample = sample[:: max(1, len(sample) // TENSORS)]
         best: list[tuple[int, int, dict[str, str]]] = []
         first = sorted((score(r, sample), k, r) for k, r in enumerate(starts))[:3]
         for least, _, trial in first if len(starts) > 1 else [(score(rules, sample), 0, rules)]:
@@ -422,18 +426,23 @@ def _explain(
 def _sample(
     fmt: LowBit, base: Rules, inputs: NDArray, got: Outcome
 ) -> Iterator[tuple[NDArray, Outcome]]:
-    """Rows that deviate and some others; all where there are no rows, or the tensor has a scale."""
-    if fmt.tensor_reach or fmt.group == 1:
-        yield inputs, got
-        return
+    """Blocks that deviate and some others; a whole tensor, if it deviates, that has a scale."""
     codes, scales = _differences(fmt, got, _expected(fmt, base, inputs))
-    wrong = np.flatnonzero(codes.any(-1) | scales.any(-1))
-    rows = np.unique(
-        np.concatenate(
-            [a[:: max(1, len(a) // SAMPLE_ROWS)] for a in (wrong, np.arange(len(inputs)))]
-        )
-    )
-    yield inputs[rows], got.part(rows)
+    if fmt.tensor_reach:
+        if codes.any() or scales.any():
+            yield inputs, got
+        return
+    shape = (-1, fmt.group)
+    wrong = codes.reshape(shape).any(-1)
+    if scales.size:
+        wrong |= scales.ravel()
+    special = ~np.isfinite(inputs.reshape(shape)).all(-1)
+    places = [np.flatnonzero(w) for w in (wrong, special, ~wrong)]
+    count = max(4, SAMPLE // fmt.group)
+    some = np.unique(np.concatenate([a[:: max(1, len(a) // count)] for a in places]))
+    numbers = None if got.numbers is None else got.numbers.reshape(shape)[some]
+    steps = None if got.scales is None else got.scales.reshape(-1, 1)[some]
+    yield inputs.reshape(shape)[some], Outcome(numbers, steps, got.values.reshape(shape)[some])
 
 
 def _example(
