@@ -371,7 +371,8 @@ class AndaLowering(Lowering):
         """Tiles of keys or values that are loaded at once, whole words of scores."""
         words, lanes = self.machine.words(self.shape.head_dim), self.machine.row_values
         most = self.fp16.region // 2 // words // lanes * lanes
-        if queries > _BLOCKS // 2:  # the load is short compared with the work
+        # The load is short compared with the work.
+        if queries > _BLOCKS // 2 or self.shared:
             return most
         wanted = max(-(-tiles // _BLOCKS), -(-_BLOCK_ROWS // words))
         return min(most, -(-wanted // lanes) * lanes)
@@ -429,6 +430,8 @@ class AndaLowering(Lowering):
     def _streamed(self, rows: int, apart: Sequence[Place]) -> Place:
         """Room for a block of the cache, in another region than the block before it."""
         self._turn = (self._turn + 1) % max(1, self.aside)
+        if self.shared and self._turn in {place.first // self.fp16.region for place in apart}:
+            self._turn = (self._turn + 1) % max(1, self.aside)
         with self.fp16.within(self._turn):
             align = self.machine.params.ways(Memory.ACTIVATIONS)
             return self.fp16.take(rows, apart=apart, align=align)
