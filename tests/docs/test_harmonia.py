@@ -10,10 +10,6 @@ from tilewright.compiler.sizes import Step
 from tilewright.golden.harmonia_machine.cycles import convert_cycles, learn_cycles
 from tilewright.golden.harmonia_machine.isa import assemble
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
-from tilewright.golden.params.resolve import resolve
-from tilewright.sim.models import resolve_model
-from tilewright.sim.step_programs import step_time
-from tilewright.sim.workload import Batch, Pass
 from tilewright.synth.record import load_records
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -58,18 +54,6 @@ def test_cycles_of_the_page():
 
 
 LEARN = "learn source=0, elements=100, first=1\nlearn source=0, elements=100, last=1"
-
-
-@pytest.mark.parametrize("number", [2, *(pytest.param(k, marks=pytest.mark.full) for k in (0, 1))])
-def test_tokens_of_few_sequences(number):
-    model, sequences, *shown, limit = table(PAGE, "decode")[number]
-    work = Pass(Batch(((int(sequences), 512),)))
-    blocks = [resolve(f"harmonia:{preset}") for preset in ("paper", "wide", "decode")]
-    found = [step_time(block, resolve_model(model), work) for block in blocks]
-    digits = len(limit.partition(".")[2])
-    assert [f"{time.cycles / 3e5:.{digits}f}" for time in found] == shown
-    beats = found[-1].programs.lines_read / blocks[-1].memory_channels
-    assert f"{beats / 3e5:.{digits}f}" == limit
 
 
 def columns_of(time):
