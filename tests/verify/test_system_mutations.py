@@ -104,15 +104,18 @@ an end before the last row: harmonia_machine.dataflow:ResultWriter random_progra
 a block of tiles that begins too early: harmonia_machine.dataflow:SumFeeder random_programs
 - m.d.comb += next_tile.eq(place + 1)
 + m.d.comb += next_tile.eq(first_place + 1)
+sums that go on from none left open: harmonia_machine.dataflow:SumFeeder random_programs
+- was_open & further
++ further
 lines of the next load in rows of this one: machine.loader:Loader random_programs
 - takes = active & lines_left.any()
 + takes = active
 rows of the second load that are not held: machine.sequencer:Sequencer random_programs
 - (self.load_count > k) & ~is_one_of(opcode, own)
 + (self.load_count > 2 * k) & ~is_one_of(opcode, own)
-lanes of the load before: machine.control:Accelerator random_programs
-- issue, own.ends, own.count)[0]
-+ issue, own.ends, own.count)[-1]
+a load that takes its place while another ends: machine.move:under_way random_programs
+- push & (count - pop == k)
++ push & (count == k)
 """,
     "anda:small_decode": """
 a word of weights for the wrong row groups: anda.weight_dispatcher:WeightDispatcher random_programs

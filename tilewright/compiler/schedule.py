@@ -168,7 +168,7 @@ class _Issue:
     ) -> int:
         """Issue the first ready instruction of those that begin first; it is not ready any more."""
         now, starts = self.now + self.control - 1, dict[tuple, int]()
-        busy = [(u, i, h) for u, held in enumerate(self.held) for i, h in held if i > now]
+        busy = [(u, i, h) for u, own in enumerate(self.held) for i, h in own if i > now]
         first, best = -1, 0
         for place, (_, number) in enumerate(ready):
             needs = items[number].needs
@@ -188,10 +188,10 @@ class _Issue:
                     break
         _, number = ready.pop(best)
         unit, cycles, regions, *_, ahead = tasks[number]
-        held = self.held[unit]
-        end = max(first + cycles, held[-1][0] + cycles - ahead)
-        held.append((end, regions))
-        self.free[unit] = max(end - ahead, held[0][0])
+        under_way = self.held[unit]
+        end = max(first + cycles, under_way[-1][0] + cycles - ahead)
+        under_way.append((end, regions))
+        self.free[unit] = max(end - ahead, under_way[0][0])
         self.settings = merged(self.settings, items[number].needs)
         self.now = first + 1
         return number

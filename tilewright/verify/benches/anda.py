@@ -144,7 +144,8 @@ class AndaMxuBench(StreamBench[AndaMxuParams], ComparedArray[AndaMxuParams]):
         if params.row_groups > 1:
             ends = np.flatnonzero(columns["i1"]["last"])
             beats = np.diff(ends, prepend=-1).tolist()
-        return mxu_schedule(params, *_lengths(columns["i0"]), beats=beats)
+        mantissas, last = _lengths(columns["i0"])
+        return mxu_schedule(params, mantissas, last, beats)
 
     def element(self, params: AndaMxuParams) -> tuple[AndaApuBench, AndaApuParams]:
         return AndaApuBench(), params.shared(AndaApuParams)
