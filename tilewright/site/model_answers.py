@@ -16,7 +16,7 @@ QUESTIONS = (
         servers.by_batch,
         servers.by_context,
     ),
-    *(servers.energy_by_context, servers.by_cores, servers.integration),
+    *(servers.energy_by_context, servers.by_users, servers.by_cores, servers.integration),
     *(servers.anda_lengths, servers.measured, accuracy.machines, own.accelerators, own.answers),
     *(sparamx.left_of_deca, lab.SERVERS.answers, lab.ACCELERATORS.answers),
 )

@@ -25,6 +25,9 @@ MODEL = "llama-2-70b"  # on servers; the accelerators take smaller ones
 SMALL = "llama-3.2-3b"
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (128, 512, 2048, 8192, 32768)
+# Accelerators as published and for few users, and the largest batches of two models.
+DECODERS = ("anda", "anda:decode", "harmonia", "harmonia:decode")
+USERS = {"smollm2-135m": 64, "llama-2-7b": 16}
 HBM, DDR = SYSTEMS["spr-hbm"], SYSTEMS["spr-ddr"]
 KINDS = {  # engine and scheme
     "bf16, software": ("software", "bf16"),
@@ -104,6 +107,41 @@ def by_context() -> Markup:
     return curves(
         title, found, found, x_label="context, tokens", y_label="time, ms", logarithmic=True
     )
+
+
+@cache
+def users(name: str) -> dict[str, Series]:
+    """Tokens a second of all users together at a context of 512, by their number.
+
+    A limit is that of the formula for the preset that is meant for few: the longer of the bytes at
+    256 GB/s and the products.
+    """
+    model, found = resolve_model(name), dict[str, Series]()
+    for block in DECODERS:
+        answers = [
+            (n, answer(model, block=block, batch=n, context=512))
+            for n in BATCHES
+            if n <= USERS[name]
+        ]
+        found[block] = [(n, a.tokens_per_second) for n, a in answers]
+        if block.endswith(":decode"):
+            found[f"limit of {block}"] = [
+                (n, 1e3 * n / a.formula_ms) for n, a in answers if a.formula_ms is not None
+            ]
+    return found
+
+
+def by_users() -> list[Markup]:
+    """:func:`users` of each model, limits without markers."""
+    drawn = []
+    for name in USERS:
+        found = users(name)
+        programs = {block: found[block] for block in DECODERS}
+        title = f"Tokens a second of {name} by users, context 512"
+        drawn.append(
+            curves(title, found, programs, x_label="users", y_label="tokens/s", logarithmic=True)
+        )
+    return drawn
 
 
 def energy_by_context() -> Markup:
