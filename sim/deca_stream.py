@@ -23,9 +23,7 @@ from tilewright.sim.scheme import WeightScheme
 
 Prefetch = Literal["none", "l2", "deca"]
 TILES = 160  # of a stream; the rate is that of its middle
-# Of one in which prefetches are dropped, which they are in bursts of hundreds of tiles: the fewest
-# from which two doublings change no rate by more than 1.0%.
-LONG = 8 * TILES
+LONG = 8 * TILES  # where prefetches are dropped: two doublings change the rate by at most 1% each
 MOST_PARTS = 1000  # the share of the bandwidth is a fraction with at most this denominator
 
 

@@ -306,13 +306,13 @@ def _qwen3_next(fields: Fields) -> Read:
     """Gated DeltaNet in all layers but every fourth, or in those that ``layer_types`` names."""
     layers, kinds = fields.number("num_hidden_layers"), fields.items("layer_types", str)
     every = fields.number("full_attention_interval", default=4)
-    if kinds is None:
-        kinds = ["linear_attention" if (k + 1) % every else "" for k in range(layers)]
-    elif len(kinds) != layers or not {"linear_attention", "full_attention"}.issuperset(kinds):
+    kinds = kinds or [f"{'linear' if (k + 1) % every else 'full'}_attention" for k in range(layers)]
+    if len(kinds) != layers or not {"linear_attention", "full_attention"}.issuperset(kinds):
         raise fields.refuse("layer_types must name each layer linear_attention or full_attention")
-    names = {"taps": "conv_kernel_dim", "key_heads": "num_key_heads", "key_dim": "key_head_dim"}
-    names |= {"value_heads": "num_value_heads", "value_dim": "value_head_dim"}
-    sizes = {name: fields.number(f"linear_{key}") for name, key in names.items()}
+    names = ("num_key_heads", "key_head_dim", "num_value_heads", "value_head_dim")
+    heads, key, values, value = (fields.number(f"linear_{name}") for name in names)
+    sizes = {"key_width": heads * key, "key_dim": key, "value_width": values * value}
+    sizes |= {"value_heads": values, "taps": fields.number("linear_conv_kernel_dim")}
     count = kinds.count("linear_attention")
     return {"delta": DeltaAttention(layers=count, **sizes) if count else None}
 

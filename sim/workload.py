@@ -221,8 +221,8 @@ def attention(model: LlmShape, sequences: int, tokens: int, keys: int) -> list[G
         for name, inner, outer in (("scores", key_width, seen), ("values", seen, value_width)):
             found.append(Gemm(name, "attention", rows, inner, outer, count))
     if d := model.delta:  # a token's key reads a head's matrix and changes it, its query reads it
-        count = 3 * d.layers * d.value_heads * sequences
-        found.append(Gemm("state", "attention", tokens, d.key_dim, d.value_dim, count))
+        size = (tokens, d.key_dim, d.value_width // d.value_heads)
+        found.append(Gemm("state", "attention", *size, 3 * d.layers * d.value_heads * sequences))
     return found
 
 

@@ -35,7 +35,6 @@ def _size(least: int) -> Limit:
 
 
 Size = Annotated[int, _size(1)]
-Count = Annotated[int, _size(0)]
 OptionalSize = Annotated[int | None, _size(1)]
 
 
@@ -47,7 +46,7 @@ class Experts(Limited):
     count: Size  # experts of one layer that the router chooses from
     per_token: Size  # experts that it chooses for a token
     width: Size  # inner width of one expert
-    shared_width: Count = 0  # inner width of those that every token uses
+    shared_width: Annotated[int, _size(0)] = 0  # inner width of those that every token uses
     shared_gate: bool = False  # one more output of the router weighs the shared ones (Qwen)
     router_bias: bool = False  # a value for each expert besides the router's weights
     bias: bool = False  # the experts' projections have biases
@@ -90,20 +89,16 @@ class DeltaAttention(Limited):
     """
 
     layers: Size  # that have it; the others attend to a cache
-    key_heads: Size
+    key_width: Size  # of the keys of all heads; queries have as many channels
+    key_dim: Size  # of a head
+    value_width: Size
     value_heads: Size
-    key_dim: Size  # channels of a head's query and key
-    value_dim: Size
     taps: Size  # tokens that the convolution over queries, keys and values sees
-
-    @property
-    def value_width(self) -> int:
-        return self.value_heads * self.value_dim
 
     @property
     def channels(self) -> int:
         """Queries, keys and values of a token."""
-        return 2 * self.key_heads * self.key_dim + self.value_width
+        return 2 * self.key_width + self.value_width
 
     @property
     def state_bytes(self) -> int:
@@ -118,7 +113,8 @@ class DeltaAttention(Limited):
     @property
     def others(self) -> int:
         """Parameters of one layer that are not of its projections."""
-        return self.channels * self.taps + 2 * self.value_heads + self.value_dim
+        heads = self.value_heads  # and a norm of one head's values
+        return self.channels * self.taps + 2 * heads + self.value_width // heads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,9 +48,8 @@ MODELS = ("llama-2-70b", "opt-66b")
 def _machine(name: str) -> Server:
     """A system of the paper; ``spr-hbm laid out`` has DECA at the clock that its layout holds."""
     system, _, laid_out = name.partition(" ")
-    machine = SYSTEMS[system]
-    clock = min(placed_hz("deca", "fastest"), machine.clock) if laid_out else 0.0
-    return replace(machine, deca_clock=clock)
+    clock = min(placed_hz("deca", "fastest"), SYSTEMS[system].clock) if laid_out else 0.0
+    return replace(SYSTEMS[system], deca_clock=clock)
 
 
 def _layer(system: str, engine: str, scheme: str, rows: int) -> GemmTime:
@@ -299,13 +298,11 @@ def prefetch_order() -> bool:
 
 
 @answers(PREDICTION)
-def next_token_ms(
-    model: str, batch: int, scheme: str, engine: str, system: str = "spr-hbm"
-) -> float:
+def next_token_ms(model: str, batch: int, scheme: str, engine: str, on: str = "spr-hbm") -> float:
     """Next-token time of Table 6, in milliseconds."""
     work = Pass(Batch(((batch, TABLE6_CONTEXT),)))
     found, shape = resolve_weight_scheme(scheme), resolve_model(model)
-    time = run_steps(_machine(system), engine, found, shape, [work], params=_built())
+    time = run_steps(_machine(on), engine, found, shape, [work], params=_built())
     return float(1e3 * time.seconds[0])
 
 
