@@ -136,6 +136,7 @@ def answer(
     engine: str | None = None,
     block: BlockParams | str | None = None,
     latency: int | None = None,
+    memory: str | None = None,
     settings: Mapping[str, str] | None = None,
     batch: int | Batch = 1,
     context: int = 1024,
@@ -145,14 +146,19 @@ def answer(
     """Return the result of one step: a token for every sequence, or the whole prompt.
 
     ``batch`` sequences have ``context`` tokens each; a :class:`tilewright.sim.workload.Batch` says
-    itself how many each has. ``engine``, ``block``, ``latency`` and ``settings`` are those of
-    :func:`tilewright.sim.target.resolve_target`, whose result ``system`` may be instead of a name.
+    itself how many each has. ``engine``, ``block``, ``latency``, ``memory`` and ``settings`` are
+    those of :func:`tilewright.sim.target.resolve_target`, whose result may stand for ``system``.
     ``kv`` is one of ``tilewright.sim.scheme.KV_FORMATS``.
     """
     target = system
     if not isinstance(target, Target):
         target = resolve_target(
-            target, engine=engine, block=block, latency=latency, settings=settings
+            target,
+            engine=engine,
+            block=block,
+            latency=latency,
+            memory=memory,
+            settings=settings,
         )
     sequences = batch if isinstance(batch, Batch) else Batch(((batch, context),))
     (found,) = answer_passes(

@@ -79,6 +79,7 @@ class Question:
     scheme: str | None = None
     block: BlockParams | str | None = None  # parameters, or a name such as harmonia,rows=4
     latency: int | None = None  # of the memory of a block, in cycles
+    memory: str | None = None  # of an accelerator: flat, or DRAM by name
     settings: Mapping[str, str] | None = None  # fields of the system and their values
     kv: str | None = None
     batch: int | None = None
@@ -168,7 +169,12 @@ def ask_steps(questions: Sequence[Question]) -> list[LlmResult | GenerationResul
         _check(question)
     q = questions[0]
     target = resolve_target(
-        q.system, engine=q.engine, block=q.block, latency=q.latency, settings=q.settings
+        q.system,
+        engine=q.engine,
+        block=q.block,
+        latency=q.latency,
+        memory=q.memory,
+        settings=q.settings,
     )
     draft = None if q.draft is None else resolve_model(q.draft)
     asked = _Asked(q, target, resolve_model(q.model), draft)

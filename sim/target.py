@@ -13,7 +13,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import cast
 
-from tilewright.golden.machine.moves import LATENCY, Timing
+from tilewright.golden.machine.moves import LATENCY, Timing, timing_of
+from tilewright.golden.machine.port import FLAT, memory_timing
 from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.machine import MachineParams
@@ -44,6 +45,7 @@ class Target:
     settings: tuple[tuple[str, float], ...] = ()  # of an accelerator, in base units
     block: DecaParams | MachineParams | None = None
     latency: int = LATENCY  # of the memory of a block that is an accelerator, in cycles
+    memory: str = FLAT  # or DRAM by name
 
     @property
     def deca(self) -> DecaParams:
@@ -74,7 +76,10 @@ class Target:
         if params is None:
             return Timing(self.latency)
         machine = BUILT[params.block](params)
-        port = params.beat_bits * given.get("clock", machine.clock) / 8
+        clock = given.get("clock", machine.clock)
+        if self.memory != FLAT:
+            return timing_of(memory_timing(self.memory, None, params, clock))
+        port = params.beat_bits * clock / 8
         bandwidth = given.get("bandwidth", machine.bandwidth)
         lines = Fraction(port / bandwidth).limit_denominator(1000)
         return Timing(self.latency, max(Fraction(1), lines))
@@ -91,6 +96,10 @@ class Target:
         own = {names.get(k, k): v for k, v in self.settings}
         if self.built is not None:
             own["bandwidth"] = machine.bandwidth  # that of the port, if the memory's is more
+        elif self.memory != FLAT and self.programmed is not None:
+            own["bandwidth"] = float(
+                self.programmed.beat_bits * machine.clock / 8 / self.timing.interval
+            )
         machine = replace(machine, **own)  # type: ignore[arg-type]
         if scheme is None:
             return machine
@@ -136,13 +145,36 @@ def resolve_target(
     engine: str | None = None,
     block: BlockParams | str | None = None,
     latency: int | None = None,
+    memory: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Target:
     """Return the target that these options name; contradictions are refused.
 
     ``system`` is a name or a TOML file of a server or an accelerator, ``block`` parameters or a
-    name such as ``harmonia,rows=4``, ``settings`` are fields and their values.
+    name such as ``harmonia,rows=4``, ``memory`` of an accelerator of this project ``flat`` or DRAM
+    by name, ``settings`` are fields and their values.
     """
+    found = _resolved(system, engine, block, latency, settings or {})
+    if memory in (None, FLAT):
+        return found
+    require(found.programmed is not None, f"memory {memory} is that of anda or harmonia")
+    for name, given in (
+        ("latency", latency is not None),
+        ("bandwidth", "bandwidth" in (settings or {})),
+    ):
+        require(not given, f"memory {memory} has a {name} of its own; leave that out")
+    found = replace(found, memory=str(memory))
+    assert found.timing.dram is not None  # a name or lines that no memory has are refused here
+    return found
+
+
+def _resolved(
+    system: str | None,
+    engine: str | None,
+    block: BlockParams | str | None,
+    latency: int | None,
+    changes: Mapping[str, str],
+) -> Target:
     block = resolve(block) if isinstance(block, str) else block
     name = DEFAULT_SYSTEM if system is None else system
     machine: Server | Accelerator | None  # none: an accelerator of ours
@@ -156,7 +188,6 @@ def resolve_target(
     # By name, as other blocks have parameters of the same classes: a DECA with its TEPL unit, say.
     if block is not None and block.block not in BLOCKS:
         raise ValueError(f"block must be anda, deca or harmonia, not {block.block}")
-    changes = settings or {}
     if isinstance(block, MachineParams):
         require(
             system in (None, block.block) and engine is None,

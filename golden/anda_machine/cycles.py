@@ -20,6 +20,7 @@ from tilewright.golden.anda_machine.isa import (
 from tilewright.golden.machine.clock import Task, move_task, program_counters, regions_of
 from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.machine.machine import Outcome
+from tilewright.golden.machine.moves import Latency
 from tilewright.golden.params.anda_machine import (
     FP16_ROWS,
     AndaParams,
@@ -32,7 +33,7 @@ from tilewright.golden.params.machine import UnitOfWork
 from tilewright.golden.params.vector import Operation
 
 
-def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
+def program_cycles(params: AndaParams, outcome: Outcome, latency: Latency) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
     return program_counters(params, outcome, latency, Counter, task, _gemm)
 
@@ -41,7 +42,7 @@ def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[C
 _COLLECTOR = 1 << 100
 
 
-def task(params: AndaParams, x: Instruction, formats: Formats, latency: int) -> Task | None:
+def task(params: AndaParams, x: Instruction, formats: Formats, latency: Latency) -> Task | None:
     """The task of an instruction; None if no unit runs it."""
     if x.opcode in (Opcode.CONFIGURE, Opcode.LOOP):
         return None

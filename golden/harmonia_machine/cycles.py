@@ -30,6 +30,7 @@ from tilewright.golden.machine.clock import (
 )
 from tilewright.golden.machine.instruction import scalar_operands
 from tilewright.golden.machine.machine import Outcome
+from tilewright.golden.machine.moves import Latency
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
     Counter,
@@ -46,12 +47,16 @@ FIRST_BEAT = 1  # of a gemm: the cycle in which it is offered
 NOTICED = 2  # from the write of the last row to the first cycle in which the unit is idle
 
 
-def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
+def program_cycles(
+    params: HarmoniaParams, outcome: Outcome, latency: Latency
+) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
     return program_counters(params, outcome, latency, Counter, task, gemm_cycles)
 
 
-def task(params: HarmoniaParams, x: Instruction, settings: Settings, latency: int) -> Task | None:
+def task(
+    params: HarmoniaParams, x: Instruction, settings: Settings, latency: Latency
+) -> Task | None:
     """The task of an instruction; None if no unit runs it."""
     if x.opcode in (Opcode.CONFIGURE, Opcode.TILED_GEMM, Opcode.LOOP):
         return None

@@ -18,12 +18,15 @@ from tilewright.golden.machine.instruction import BaseInstruction, works_on_scal
 from tilewright.golden.machine.loops import Fetch
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.machine.moves import (
+    Latency,
     Move,
     ReadPort,
     load_cycles,
     store_cycles,
     takes_beats,
+    timing_of,
 )
+from tilewright.golden.machine.port import Flight, Port
 from tilewright.golden.machine.stream import StreamClock
 from tilewright.golden.params.machine import REGIONS, Kind, MachineMemory, MachineParams, UnitOfWork
 from tilewright.golden.params.vector import Operation
@@ -49,7 +52,7 @@ class Task(NamedTuple):
     cycles: int  # from the one in which it is issued to the first in which it is over, alone
     regions: int  # that it touches: a bit each
     lines: range = _NO_LINES  # of external memory
-    move: Move | None = None  # of a load
+    move: Move | None = None  # of a load, and at DRAM of a store
     ahead: int = 0  # of its cycles, about as many are over before those of the next load begin
 
     @classmethod
@@ -75,6 +78,7 @@ class Clock:
     control_cycles: int = 0  # of an instruction
     stream: StreamClock | None = None  # of instructions from external memory
     port: ReadPort | None = None  # where several loads are under way
+    dram: Port | None = None  # in place of it
     free: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))  # to take a task
     busy: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))  # cycles of each unit
     # Of each unit the end, regions and lines of tasks that may be under way; the last ends last.
@@ -82,12 +86,15 @@ class Clock:
         default_factory=lambda: [deque([(0, 0, _NO_LINES)], 1) for _ in UnitOfWork]
     )
 
-    def follow(self, params: MachineParams, outcome: Outcome, latency: int) -> None:
+    def follow(self, params: MachineParams, outcome: Outcome, latency: Latency) -> None:
         """Start the clock of an executed program."""
+        timing = timing_of(latency)
+        if timing.dram is not None:  # instructions have a port of their own
+            self.dram, latency = Port(params, timing), timing.latency
         self.control_cycles = params.control_cycles
         self.stream = StreamClock(params, latency) if outcome.streamed else None
         if params.loads > 1:
-            self.port = ReadPort(params, latency)
+            self.port = ReadPort(params, latency) if self.dram is None else None
             self.held[_LOAD] = deque(self.held[_LOAD] * params.loads, params.loads)
 
     def reach(self, fetch: Fetch) -> None:
@@ -101,6 +108,8 @@ class Clock:
 
     def wait(self) -> None:
         """Advance over a wait or a halt."""
+        if self.dram is not None:
+            self._finish(_LOAD, _STORE)
         self._go_on(max(self._checked, *[held[-1][0] for held in self.held]))
 
     def skip(self) -> None:
@@ -108,8 +117,17 @@ class Clock:
         self._go_on(self._checked)
 
     def issue(self, task: Task) -> tuple[int, int]:
-        """Advance over an instruction that a unit runs: when it is issued, and when it is over."""
+        """Advance over an instruction that a unit runs: when it is issued, and when it is over.
+
+        A move at DRAM is over when its flight will tell (``dram.flights``).
+        """
         unit, cycles, regions, lines, move, _ = task
+        if self.dram is not None:
+            for other in (_LOAD, _STORE):
+                _, theirs, moved = self.held[other][-1]
+                common = lines.start < moved.stop and moved.start < lines.stop
+                if other == unit or common or theirs & regions:
+                    self._finish(other)
         begin = max(self._checked, self.free[unit], self.held[unit][0][0])
         for other, held in enumerate(self.held):
             if other == unit:
@@ -124,10 +142,27 @@ class Clock:
         else:
             end = self.port.load(move, lines.start, begin)
             self.free[unit] = self.port.asked + 1
-        self.busy[unit] += end - max(begin + 1, self.held[unit][-1][0])
+        after = self.held[unit][-1][0]
+        if self.dram is not None and move is not None:
+            self.dram.begin(unit, begin, after, move, lines)
+            end = begin  # until it is known
+        else:
+            self.busy[unit] += end - max(begin + 1, after)
         self.held[unit].append((end, regions, lines))
         self._go_on(begin)
         return begin, end
+
+    def _finish(self, *units: int) -> None:
+        """Follow the last moves of units to their ends."""
+        assert self.dram is not None
+        for unit in units:
+            flight = self.dram.flights.get(unit)
+            if flight is not None and flight.end is None:
+                self.dram.finish(flight)
+                self.busy[unit] += flight.busy
+                self.held[unit][-1] = flight.end, *self.held[unit][-1][1:]
+                if unit == _LOAD:
+                    self.free[unit] = self.dram.asked + 1
 
     @property
     def _checked(self) -> int:
@@ -142,14 +177,15 @@ class Clock:
 def schedule(
     params: MachineParams,
     outcome: Outcome,
-    latency: int,
+    latency: Latency,
     task_of: Callable[[Any, Any], Task | None],
 ) -> tuple[Clock, list[Work]]:
     """The work of all units, in the order of the program, and the clock at its end.
 
     ``task_of`` takes an instruction and its settings; None: no unit runs it.
     """
-    clock, done = Clock(), []
+    clock, done = Clock(), list[Work]()
+    flights: list[tuple[int, Flight]] = []  # whose ends are known later
     clock.follow(params, outcome, latency)
     number = 0
     opcodes: Any = [type(step.instruction.opcode) for step in outcome.trace[:1]]
@@ -168,6 +204,11 @@ def schedule(
             continue
         begin, end = clock.issue(task)
         done.append(Work(task.unit, begin, end, number, x))
+        if clock.dram is not None and task.move is not None:
+            flights.append((len(done) - 1, clock.dram.flights[task.unit]))
+    for k, flight in flights:
+        assert flight.end is not None  # halting waits for all units
+        done[k] = done[k]._replace(end=flight.end)
     return clock, done
 
 
@@ -188,13 +229,14 @@ def _division(params: MachineParams, memory: MachineMemory) -> tuple[int, int]:
 
 
 def move_task(
-    params: MachineParams, x: BaseInstruction, memory: MachineMemory, regions: int, latency: int
+    params: MachineParams, x: BaseInstruction, memory: MachineMemory, regions: int, latency: Latency
 ) -> Task:
     """The task of a load or store of rows of ``memory``."""
     lines = range(x["line"], x["line"] + params.lines(memory, x["rows"]))
     if x.opcode.name == "STORE":
         cycles = store_cycles(params, memory, x["rows"], latency)
-        return Task.of(params, UnitOfWork.STORE, cycles, regions, lines)
+        own = () if timing_of(latency).dram is None else (Move(memory, x["rows"]),)
+        return Task.of(params, UnitOfWork.STORE, cycles, regions, lines, *own)
     move = Move(memory, x["rows"], takes_beats(params, memory, x))
     cycles = load_cycles(params, move, latency, x["line"] % params.memory_channels)
     ahead = load_cycles(params, move._replace(rows=1), latency) if params.loads > 1 else 0
@@ -202,7 +244,7 @@ def move_task(
 
 
 @lru_cache(maxsize=8)  # programs of a model have the same kinds of moves
-def _moves(params: MachineParams, latency: int) -> dict[tuple[Any, ...], Task]:
+def _moves(params: MachineParams, latency: Latency) -> dict[tuple[Any, ...], Task]:
     return {}
 
 
@@ -212,7 +254,7 @@ TaskOf = Callable[[Any, Any, Any, int], Task | None]  # of parameters, instructi
 def program_counters(
     params: MachineParams,
     outcome: Outcome,
-    latency: int,
+    latency: Latency,
     counter: Any,
     task: TaskOf,
     gemm: Callable[[Any, Any, Any], Any],
@@ -258,7 +300,7 @@ _BUSY = ("LOAD", "STORE", "GEMM", "VECTOR", "CONVERT")  # counters in the order 
 
 
 def _known_moves(
-    params: MachineParams, latency: int, task_of: TaskOf
+    params: MachineParams, latency: Latency, task_of: TaskOf
 ) -> Callable[[Any, Any], Task]:
     """Tasks of loads and stores, computed once for those that differ in their lines alone.
 

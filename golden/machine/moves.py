@@ -11,6 +11,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
+from tilewright.golden.machine.dram import Dram
 from tilewright.golden.params.machine import MachineMemory, MachineParams
 
 # Default cycles from a line's request to its answer: 100 ns of HBM at the 285 MHz of Anda and the
@@ -23,9 +24,14 @@ class Timing(NamedTuple):
 
     latency: int = LATENCY
     interval: Fraction = Fraction(1)  # cycles between two lines of a channel, at least 1
+    dram: Dram | None = None  # whose rows, banks and refresh decide; the others are its least then
+    clock: int = 0  # of the accelerator, in Hz, where there is DRAM
 
 
-def _timing(memory: int | Timing) -> Timing:
+Latency = int | Timing  # an int: of a memory that is as fast as the port
+
+
+def timing_of(memory: Latency) -> Timing:
     return memory if isinstance(memory, Timing) else Timing(memory)
 
 
@@ -52,7 +58,7 @@ class ReadPort:
     before have written their rows.
     """
 
-    def __init__(self, params: MachineParams, latency: int | Timing):
+    def __init__(self, params: MachineParams, latency: Latency):
         self.params, self.end = params, 0
         self.channels = [Channel(params.dma_lines, latency) for _ in range(params.memory_channels)]
 
@@ -98,7 +104,7 @@ def _take(channels: list["Channel"], earliest: int, begin: int) -> int:
 
 
 @lru_cache(maxsize=1024)  # long programs repeat a few sizes
-def load_cycles(params: MachineParams, move: Move, latency: int | Timing, line: int = 0) -> int:
+def load_cycles(params: MachineParams, move: Move, latency: Latency, line: int = 0) -> int:
     """Cycles from the one in which an idle port takes a load to the first in which it is idle."""
     return ReadPort(params, latency).load(move, line, 0)
 
@@ -109,8 +115,8 @@ class Channel:
     A place in the queue is reserved ``lead`` cycles before its line is requested.
     """
 
-    def __init__(self, outstanding: int, latency: int | Timing, lead: int = 0):
-        self.latency, self.interval = _timing(latency)
+    def __init__(self, outstanding: int, latency: Latency, lead: int = 0):
+        self.latency, self.interval, *_ = timing_of(latency)
         self.outstanding, self.lead = outstanding, lead
         self.asked = 0
         self.due = Fraction(0)  # when the last line was there
@@ -153,17 +159,26 @@ class Channel:
         return found
 
 
-def store_cycles(
-    params: MachineParams, memory: MachineMemory, rows: int, latency: int | Timing
-) -> int:
+def store_cycles(params: MachineParams, memory: MachineMemory, rows: int, latency: Latency) -> int:
     """Cycles from the one in which the port takes a store to the first in which it is idle."""
     lines = params.lines(memory, rows)
-    narrow = params.row_bits(memory) < params.line_bits
-    sent = rows + 2 if narrow else lines + 1  # the cycle of the last line
-    if params.store_pause:
-        sent += rows * params.store_pause - 1  # after the last row only the register
-    answered, interval = _timing(latency)
+    sent = sent_cycle(params, memory, rows, lines - 1)
+    answered, interval, *_ = timing_of(latency)
     if interval > params.memory_channels:  # channels take lines in turn, each after its interval
         turn, channel = divmod(lines - 1, params.memory_channels)
         sent = max(sent, 2 + ceil(turn * interval) + channel)
     return sent + answered + 2  # acknowledged, and noticed
+
+
+def sent_cycle(params: MachineParams, memory: MachineMemory, rows: int, number: int) -> int:
+    """The cycle in which a line of a store of ``rows`` is sent, from the store's first on."""
+    held, rest = divmod(params.line_bits, params.row_bits(memory))
+    if held and (held > 1 or rest):
+        read = min(rows, (number + 1) * held)
+        sent = read + 2
+    else:
+        read = number // params.lines(memory, 1) + 1
+        sent = number + 2
+    if params.store_pause:
+        sent += read * params.store_pause - 1  # after the last row only the register
+    return sent

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.machine.instruction import BaseInstruction
-from tilewright.golden.machine.moves import Channel
+from tilewright.golden.machine.moves import Channel, Latency
 from tilewright.golden.params.machine import CODE_LINES, INSTRUCTION_BITS, MachineParams
 
 WORD_BYTES = INSTRUCTION_BITS // 8
@@ -31,7 +31,7 @@ class StreamClock:
     instructions that may still be needed, and are written to it an instruction a cycle.
     """
 
-    def __init__(self, params: MachineParams, latency: int):
+    def __init__(self, params: MachineParams, latency: Latency):
         self._each, self._ring = params.line_instructions, params.code_ring
         self._channel = Channel(CODE_LINES, latency, lead=1)
         self._lines = 0  # that are in the memory

@@ -43,7 +43,7 @@ def llm(
         Fields of the system and their values, such as ``{"bandwidth": "400GB/s"}``.
     question
         Fields of :class:`tilewright.sim.serving.Question`: ``scheme``, ``engine``, ``batch``,
-        ``context``, ``phase``, ``prompt``, ``tokens``, ``draft`` and others.
+        ``context``, ``phase``, ``prompt``, ``tokens``, ``draft``, ``memory`` and others.
 
     Examples
     --------
@@ -208,6 +208,7 @@ class CompiledLLM(Reported):
         chat: bool = False,
         ignore_end: bool = False,
         latency: int | None = None,
+        memory: str | None = None,
         rtl: bool = False,
         stream: Callable[[str], None] | None = None,
     ) -> Generated:
@@ -229,14 +230,18 @@ class CompiledLLM(Reported):
         ignore_end
             Go on after the token that ends an answer.
         latency
-            Cycles of the external memory.
+            Cycles of a flat external memory.
+        memory
+            ``flat`` (the default), ``hbm2``, ``lpddr5`` or ``ddr4``, which have rows and refresh.
         stream
             Called with each piece of the text of the first sequence, such as ``print``.
         """
         from tilewright.compiler.text import Text
         from tilewright.studies.sessions import session_of
 
-        session = session_of(self.folder, prompt, latency=latency, rtl=rtl, chat=chat)
+        session = session_of(
+            self.folder, prompt, latency=latency, memory=memory, rtl=rtl, chat=chat
+        )
         ends = () if ignore_end else self.folder.chat.ends
         text = Text(self.folder.tokenizer)
 

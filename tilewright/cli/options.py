@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.base.clock import clock_period
 from tilewright.base.errors import CommandError
 
+MEMORY = "memory of an accelerator: flat, or hbm2, lpddr5 or ddr4 with rows and refresh [flat]"
 BLOCK = "NAME[:PRESET][,FIELD=VALUE]..."
 # How a value is read, by the word that stands for it; all others are text.
 TYPES = {"N": int, "FILE": Path, "DIR": Path, "CLOCK": clock_period}

@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from tilewright.base.errors import CommandError
-from tilewright.cli.options import adder
+from tilewright.cli.options import MEMORY, adder
 from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.resolve import BLOCKS, resolve
 
@@ -38,6 +38,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
         "the DECA of each core of a server, such as deca,lanes=16,luts=4; of an accelerator"
         " the same as --on",
     )
+    add("--memory M", MEMORY)
     add("--latency N", f"memory latency of block anda or harmonia, in cycles [{LATENCY}]")
 
 
@@ -79,5 +80,6 @@ def target_of(args: argparse.Namespace) -> "Target":
         engine=args.engine,
         block=block_of(args),
         latency=args.latency,
+        memory=args.memory,
         settings=settings_of(args),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.base.console import print_json, print_table, show
 from tilewright.base.table import Table
-from tilewright.cli.options import adder
+from tilewright.cli.options import MEMORY, adder
 from tilewright.golden.machine.moves import LATENCY
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def add_program(parser: argparse.ArgumentParser, machine: str) -> None:
         " for long programs",
         "cocotb",
     )
-    add("--latency CYCLES", "latency of the memory", LATENCY)
+    add("--dram M", MEMORY)
+    add("--latency N", f"latency of the flat memory in cycles [{LATENCY}]")
     add_simulation(parser, f"{machine}:small")
 
 
@@ -97,6 +98,7 @@ def run_program(machine: str, args: argparse.Namespace) -> int:
         program=args.program,
         memory=args.memory,
         latency=args.latency,
+        dram=args.dram,
         stream=args.stream,
         simulation=simulation_of(args),
     )

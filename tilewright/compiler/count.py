@@ -10,6 +10,7 @@ and that of the next.
 """
 
 import gc
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -26,6 +27,7 @@ from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.clock import Clock, Task, Work
 from tilewright.golden.machine.loops import Fetch, Loops
 from tilewright.golden.machine.machine import Outcome
+from tilewright.golden.machine.port import Flight
 from tilewright.golden.params.machine import LINE_FIELD, Error, UnitOfWork
 
 FEW_LAYERS = 2  # that are counted: the first, and one as all others are
@@ -152,6 +154,17 @@ def operation_times(
     clock.follow(machine.params, Outcome(Error.NONE, 0, False, {}, streamed=streamed), latency)
     task_of = _tasks(machine, program, latency)
     settings, loops, fetch = machine.defaults, Loops(), Fetch(0, 0, 0)
+    flights: deque[tuple[Any, ...]] = deque()  # at DRAM: what is not accounted yet, in order
+
+    def account(end: int, busy: int, counted: _Counted, work: Work | None, unit: int) -> None:
+        nonlocal frontier
+        counted.busy[unit] += busy
+        if end > frontier:
+            counted.cycles += end - frontier
+            frontier = end
+        if listen is not None and work is not None:
+            listen(work._replace(end=end))
+
     while True:
         number = fetch.number
         x = instructions[number]
@@ -169,21 +182,26 @@ def operation_times(
             unit, lines = task.unit, task.lines
             worked = clock.busy[unit]
             begin, end = clock.issue(task)
-            counted.busy[unit] += clock.busy[unit] - worked
-            if end > frontier:
-                counted.cycles += end - frontier
-                frontier = end
+            work = Work(unit, begin, end, number, loops.effective(x)) if listen else None
+            if clock.dram is None:
+                account(end, clock.busy[unit] - worked, counted, work, unit)
+            elif task.move:
+                flights.append((clock.dram.flights[unit], counted, work, unit))
+            else:
+                after = end - (clock.busy[unit] - worked)
+                flights.append((Flight(begin, after, end), counted, work, unit))
             if lines:
                 counted.lines[unit] += len(lines)
             elif sums is not None:
                 counted.sums[sums[0]] = counted.sums.get(sums[0], 0) + sums[1]
-            if listen is not None:
-                listen(Work(unit, begin, end, number, loops.effective(x)))
         elif kind in ("WAIT", "HALT"):
             clock.wait()
         else:
             clock.skip()
         counted.control += clock.control - before
+        while flights and flights[0][0].end is not None:
+            flight, *rest = flights.popleft()
+            account(flight.end, flight.busy, *rest)
         if kind == "HALT":
             break
         if kind == "LOOP":

@@ -19,7 +19,7 @@ from tilewright.compiler.plan import step_sizes
 from tilewright.compiler.program import Program, head_program, step_program
 from tilewright.compiler.sizes import Step, Token
 from tilewright.golden.machine.machine import Outcome
-from tilewright.golden.machine.moves import LATENCY
+from tilewright.golden.machine.moves import LATENCY, Latency, timing_of
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error
 
@@ -56,9 +56,13 @@ class Runner:
     """Up to ``plan.sequences`` sequences on one accelerator."""
 
     def __init__(
-        self, folder: ModelFolder, *, latency: int = LATENCY, executor: Executor | None = None
+        self,
+        folder: ModelFolder,
+        *,
+        latency: Latency = LATENCY,
+        executor: Executor | None = None,
     ):
-        if latency < 1:
+        if timing_of(latency).latency < 1:
             raise CommandError(f"latency must be at least 1, not {latency}")
         self.folder, self.plan, self.lines = folder, folder.plan, folder.lines
         self.machine, self.latency = folder.plan.machine, latency

@@ -19,6 +19,7 @@ from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.machine.clock import Task
 from tilewright.golden.machine.instruction import BaseInstruction, scalar_accesses
 from tilewright.golden.machine.layout import to_bytes
+from tilewright.golden.machine.moves import Latency
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.weights import Weights
@@ -286,7 +287,7 @@ class Machine(ABC):
         """The golden machine with this memory, whose first ``constant`` lines nothing changes."""
         return self.golden(self.params, external, constant=constant)
 
-    def program_cycles(self, outcome: Any, latency: int) -> dict:
+    def program_cycles(self, outcome: Any, latency: Latency) -> dict:
         """Counters of time of a program that halted."""
         return dict(self.cycles.program_cycles(self.params, outcome, latency))
 

@@ -12,6 +12,7 @@ from tilewright.compiler.machine import Machine
 from tilewright.compiler.rows import NoRoomError
 from tilewright.compiler.schedule import Item, dependences, schedule, written
 from tilewright.compiler.sizes import Step
+from tilewright.golden.machine.moves import Latency
 from tilewright.golden.params.block import require
 from tilewright.golden.params.machine import LINE_FIELD
 
@@ -63,7 +64,7 @@ def step_program(
     step: Step,
     embeddings: Sequence[tuple[int, int]] | None = None,
     *,
-    latency: int,
+    latency: Latency,
     layers: int | None = None,
 ) -> Program:
     """Tokens of a step through all layers, or through ``layers`` of them.
@@ -127,7 +128,7 @@ class _Straight(NamedTuple):
     def of(cls, machine: Machine, items: list[Item]) -> "_Straight":
         return cls(items, dependences(machine, items))
 
-    def ordered(self, machine: Machine, latency: int) -> list[Item]:
+    def ordered(self, machine: Machine, latency: Latency) -> list[Item]:
         return [self.items[k] for k in schedule(machine, self.items, latency, self.before)]
 
 
@@ -202,7 +203,7 @@ def _lowered_head(lines: Lines, tile: int, parts: int | None, few: bool) -> _Str
 
 
 def head_program(
-    lines: Lines, tile: int = 0, *, latency: int, parts: int | None = None, few: bool = False
+    lines: Lines, tile: int = 0, *, latency: Latency, parts: int | None = None, few: bool = False
 ) -> Program:
     """Logits and choices of a token tile that has left the last layer.
 

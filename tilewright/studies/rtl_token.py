@@ -22,6 +22,7 @@ from tilewright.compiler.generate import Session
 from tilewright.compiler.host import LATENCY, Runner
 from tilewright.compiler.program import Program
 from tilewright.compiler.sizes import Step
+from tilewright.golden.machine.moves import Latency
 from tilewright.golden.params.block import require
 from tilewright.studies.measured import write_measured
 from tilewright.studies.runs.program import simulate_program
@@ -37,7 +38,11 @@ class RtlRunner(Runner):
     """
 
     def __init__(
-        self, folder: ModelFolder, *, latency: int = LATENCY, simulation: Simulation = NATIVE
+        self,
+        folder: ModelFolder,
+        *,
+        latency: Latency = LATENCY,
+        simulation: Simulation = NATIVE,
     ):
         super().__init__(folder, latency=latency)
         self._simulation = simulation

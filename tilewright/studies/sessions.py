@@ -12,11 +12,12 @@ from typing import Any
 from tilewright.base.errors import CommandError
 from tilewright.compiler.folder import ModelFolder
 from tilewright.compiler.generate import Session
-from tilewright.compiler.host import LATENCY, Runner
+from tilewright.compiler.host import Runner
 from tilewright.compiler.machine import Machine
 from tilewright.compiler.text import prompt_tokens
 from tilewright.golden.llm.model import Chat, Model
 from tilewright.golden.llm.tokenizer import Tokenizer
+from tilewright.golden.machine.port import memory_timing
 from tilewright.sim.accelerator import Accelerator, anda, harmonia
 
 _MAKERS: dict[str, Callable[[Any, dict[str, Any]], Accelerator]] = {
@@ -35,20 +36,26 @@ def session_of(
     prompts: str | Sequence[str],
     *,
     latency: int | None = None,
+    memory: str | None = None,
     rtl: bool = False,
     chat: bool = False,
     state: Path | None = None,
 ) -> Session:
-    """Open a session on a compiled model, with ``rtl`` on the simulated Verilog too."""
+    """Open a session on a compiled model, with ``rtl`` on the simulated Verilog too.
+
+    ``memory`` is by default flat, of ``latency``, or one of ``tilewright.golden.machine.dram``.
+    """
     kind: type[Runner] = Runner
     if rtl:
         # Imported here: simulators are needed for this alone.
         from tilewright.studies.rtl_token import RtlRunner
 
         kind = RtlRunner
-    runner = kind(folder, latency=LATENCY if latency is None else latency)
+    machine = folder.plan.machine
+    accelerator = accelerator_of(machine)
+    runner = kind(folder, latency=memory_timing(memory, latency, machine.params, accelerator.clock))
     encode = encoder(folder, folder.plan.shape.vocab_size, chat=chat)
-    return Session(runner, prompts, accelerator_of(runner.machine), encode=encode, state=state)
+    return Session(runner, prompts, accelerator, encode=encode, state=state)
 
 
 def encoder(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 NAME = "llm"
 HELP = "latency, tokens a second, bounds, energy and memory of a model on a system"
 _AS_THEY_ARE = (  # options that are fields of a question
-    *("model", "engine", "scheme", "latency", "kv", "batch", "phase", "tokens", "chunk"),
-    *("draft", "guesses", "acceptance"),
+    *("model", "engine", "scheme", "latency", "memory", "kv", "batch", "phase", "tokens"),
+    *("chunk", "draft", "guesses", "acceptance"),
 )
 EXAMPLE = "tilewright llm llama-2-70b --on spr-hbm --scheme mxfp4 --batch 1 --context 1024"
 

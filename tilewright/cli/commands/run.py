@@ -16,7 +16,7 @@ from tilewright.cli.models import (
     options_of,
     refuse_compile_options,
 )
-from tilewright.cli.options import adder, refuse
+from tilewright.cli.options import MEMORY, adder, refuse
 from tilewright.cli.tables import Columns, print_records
 from tilewright.golden.machine.moves import LATENCY
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NAME = "run"
 HELP = "generate text with a language model on Harmonia, on Anda, or on a CPU with a DECA"
 EXAMPLE = "tilewright run tiny-llama --on harmonia:small --context 32 --prompt Hello --tokens 3"
-_OF_ACCELERATORS = ("latency", "layers", "trace", "state", "memory_error")
+_OF_ACCELERATORS = ("latency", "memory", "layers", "trace", "state", "memory_error")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--ignore-end", "continue after the model ends its answer")
     add("--temperature T", "sampling temperature; 0 takes the likeliest token", 0.0)
     add("--seed N", "random seed of sampling", 0)
-    add("--latency N", f"latency of the accelerator's memory in cycles [{LATENCY}]")
+    add("--memory M", MEMORY)
+    add("--latency N", f"latency of the accelerator's flat memory in cycles [{LATENCY}]")
     add(
         "--rtl",
         "run every program on the simulated Verilog too, or on a CPU the first tiles of every"
@@ -102,7 +103,13 @@ def run(args: argparse.Namespace) -> int:
     folder = _folder(args, prompts)
     _remark_on(folder.tokenizer)
     session = session_of(
-        folder, prompts, latency=args.latency, rtl=args.rtl, chat=args.chat, state=args.state
+        folder,
+        prompts,
+        latency=args.latency,
+        memory=args.memory,
+        rtl=args.rtl,
+        chat=args.chat,
+        state=args.state,
     )
     timing = session.timing(trace=args.trace is not None) if args.layers or args.trace else None
     done = _generated(args, session, prompts)

@@ -22,7 +22,7 @@ from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.text import default_text
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.runs.program import LATENCY, run_program
+from tilewright.studies.runs.program import run_program, timing_at
 from tilewright.studies.runs.simulation import DEFAULT, Simulation
 from tilewright.verify.machine.model_workload import ModelCase, ModelWork
 
@@ -104,7 +104,8 @@ def layer_on_machine(
     layer: int = 0,
     tokens: int = TOKENS,
     steps: int = STEPS,
-    latency: int = LATENCY,
+    latency: int | None = None,
+    memory: str | None = None,
     simulation: Simulation = DEFAULT,
 ) -> MachineLayerRun:
     """Run the last ``steps`` of a text through decoder layer ``layer`` of ``model``.
@@ -115,9 +116,10 @@ def layer_on_machine(
     if steps < 1:
         raise CommandError(f"steps must be at least 1, not {steps}")
     machine = machine_of(params)  # type: ignore[arg-type]
+    timing = timing_at(params, memory, latency)
     loaded, ids = read_text(model, tokens=tokens, seed=simulation.seed)
-    work = ModelWork(machine, layer_alone(loaded, ids, layer), context=tokens, latency=latency)
-    options: dict[str, Any] = {"latency": latency, "stream": True, "simulation": simulation}
+    work = ModelWork(machine, layer_alone(loaded, ids, layer), context=tokens, latency=timing)
+    options: dict[str, Any] = {"latency": timing, "stream": True, "simulation": simulation}
 
     def run_step(step: Step) -> StepRun:
         memory, case = work.memory, feed(step)

@@ -5,7 +5,7 @@ Where none is given, it is a decoder layer with random weights: one token of eac
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from zipfile import BadZipFile
@@ -20,10 +20,12 @@ from tilewright.compiler.sizes import Step
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.machine.assembly import AssemblyError, instruction_lines
 from tilewright.golden.machine.instruction import BaseInstruction
-from tilewright.golden.machine.moves import LATENCY
+from tilewright.golden.machine.moves import LATENCY, Latency, timing_of
+from tilewright.golden.machine.port import memory_timing
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
+from tilewright.sim.accelerator import BUILT
 from tilewright.studies.runs.simulation import DEFAULT, Simulation, resolve_block
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.model_workload import ModelWork, layer_shape
@@ -66,7 +68,8 @@ def program_on_machine(
     *,
     program: Path | None = None,
     memory: Path | None = None,
-    latency: int = LATENCY,
+    latency: int | None = None,
+    dram: str | None = None,
     stream: bool = False,
     simulation: Simulation = DEFAULT,
 ) -> tuple[Memory, ProgramRun]:
@@ -74,7 +77,8 @@ def program_on_machine(
 
     ``block`` is by default its preset ``small``. ``program`` is a file of assembly text and
     ``memory`` an ``.npz`` file with an array ``memory`` of bytes, by default zeros; without a
-    program the accelerator's own runs. With ``stream``, and always where the instruction memory is
+    program the accelerator's own runs. Its timing is that of ``dram`` by name, or flat with
+    ``latency``. With ``stream``, and always where the instruction memory is
     too small for it, the program lies in external memory after everything else. Returns the memory
     after the program, and its result.
     """
@@ -89,7 +93,8 @@ def program_on_machine(
     name = str(program) if program else OWN
     with progress(machine) as tick:
         tick("simulation", steps=0)
-        options: dict[str, Any] = {"latency": latency, "stream": stream, "simulation": simulation}
+        timing = timing_at(params, dram, latency)
+        options: dict[str, Any] = {"latency": timing, "stream": stream, "simulation": simulation}
         done = run_program(name, block, instructions, content, **options)
         tick()
     return done
@@ -101,7 +106,7 @@ def run_program(
     program: Program,
     memory: Memory,
     *,
-    latency: int = LATENCY,
+    latency: Latency = LATENCY,
     stream: bool = False,
     simulation: Simulation = DEFAULT,
 ) -> tuple[Memory, ProgramRun]:
@@ -113,8 +118,6 @@ def run_program(
     """
     params: Any = resolve(block)
     accelerator = accelerator_of(params)
-    if latency < 1:
-        raise CommandError(f"latency must be at least 1, not {latency}")
     streamed = stream or len(program) > params.instructions
     size, line = len(memory), len(memory) // params.line_bytes
     if streamed:
@@ -145,6 +148,11 @@ def run_program(
         counters=numbers["counters"],
         golden_counters=model if halted else {},
     )
+
+
+def timing_at(params: Any, memory: str | None, latency: int | None) -> Latency:
+    """Timing of a memory by name at an accelerator with its published clock."""
+    return memory_timing(memory, latency, params, BUILT[params.block](params).clock)
 
 
 def _read_program(params: Any, path: Path) -> Program:
@@ -196,7 +204,7 @@ def own_program(params: Any, seed: int) -> tuple[Program, Memory]:
 
 
 def simulate_program(
-    block: str, program: Program | int, memory: Memory, latency: int, simulation: Simulation
+    block: str, program: Program | int, memory: Memory, latency: Latency, simulation: Simulation
 ) -> tuple[Memory, dict[str, Any]]:
     """Return the memory that a program leaves, and its status, events and counters.
 
@@ -210,13 +218,16 @@ def simulate_program(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         np.savez(folder / "task.npz", memory=memory, program=halves.reshape(-1, 2))
-        task = {"folder": name, "latency": latency, "limit": LIMIT, "line": line}
+        timing = timing_of(latency)
+        task = {"folder": name, "latency": timing.latency, "limit": LIMIT, "line": line}
+        if timing.dram is not None:
+            task |= {"dram": asdict(timing.dram), "clock": timing.clock}
         numbers = simulation.run(block, BENCH, cases=1, stalls=(0.0,), task=task)
         return np.load(folder / "memory.npy"), numbers
 
 
 def _simulate_natively(
-    block: str, program: Program | int, memory: Memory, latency: int, simulation: Simulation
+    block: str, program: Program | int, memory: Memory, latency: Latency, simulation: Simulation
 ) -> tuple[Memory, dict[str, Any]]:
     memory = memory.copy()
     with progress(block) as tick:

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.golden.machine.dram import DramChannel
 from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.machine.moves import Latency, timing_of
+from tilewright.golden.machine.port import dram_channels
 from tilewright.golden.params.block import pack_fields, unpack_fields
 from tilewright.golden.params.machine import (
     CONTROL_FIELDS,
@@ -23,6 +26,7 @@ from tilewright.verify import host
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.streams import Harness
 
+START = 2  # cycles from the write that starts a program to the first of its cycle model
 CODE = -1  # stands for a channel: the port of instructions
 
 
@@ -39,10 +43,10 @@ class Status:
 class Host(host.Host):
     """Drives every port, cycle by cycle; ``external`` is the memory's content, changed in place.
 
-    ``latency`` is how many cycles after a request, or a written line, its answer is offered. With
-    ``stall``, the probability that a side waits, answers are also late, in any order. Lines beyond
-    the memory, and those of ``bad_lines``, are answered with an error. Lines of ``lost_lines`` are
-    never answered.
+    ``latency`` is how many cycles after a request, or a written line, its answer is offered; a
+    timing of DRAM decides that for lines, anew for every program that starts. With ``stall``, the
+    probability that a side waits, answers are also late, in any order. Lines beyond the memory, and
+    those of ``bad_lines``, are answered with an error. Lines of ``lost_lines`` are never answered.
     """
 
     def __init__(
@@ -51,7 +55,7 @@ class Host(host.Host):
         params: Any,
         external: NDArray[np.uint8],
         *,
-        latency: int = 4,
+        latency: Latency = 4,
         stall: float = 0.0,
         seed: int = 1,
         bad_lines: frozenset[int] = frozenset(),
@@ -60,7 +64,10 @@ class Host(host.Host):
         super().__init__(clock, params, stall=stall, seed=seed)
         self.system = accelerator_of(params)
         self.external = external.reshape(-1, params.line_bytes)
-        self.latency, self.bad_lines, self.lost_lines = latency, bad_lines, lost_lines
+        self.timing = timing_of(latency)
+        self.bad_lines, self.lost_lines = bad_lines, lost_lines
+        self.dram: list[DramChannel] = []
+        self.begun, self.starting = 0, False  # the first cycle of a program, as golden counts
         self.random = Random(f"{seed} memory")
         # By the name of the port that answers: when due, the answer.
         self.due: dict[str, deque[tuple[int, int]]] = {}
@@ -115,7 +122,10 @@ class Host(host.Host):
         if line in self.lost_lines:
             return
         bad = line >= len(self.external) or line in self.bad_lines
-        due = self.now + self.latency
+        due = self.now + self.timing.latency
+        if self.dram and not of_code:
+            answered = self.dram[channel].read if "tag" in fields else self.dram[channel].write
+            due = self.begun + answered(self.now - self.begun, fields["line"])
         if self.stall:
             due += self.random.randrange(1 + round(20 * self.stall))
         if "tag" in fields:
@@ -132,6 +142,11 @@ class Host(host.Host):
                 content = fields["data"].to_bytes(self.params.line_bytes, "little")
                 self.external[line] = np.frombuffer(content, np.uint8)
             self.due[self.params.memory_port("written", channel)].append((due, int(bad)))
+
+    def _went(self, name: str) -> None:
+        if self.starting and name == "mmio_request":
+            self.begun, self.starting = self.now + START, False
+            self.dram = dram_channels(self.params, self.timing)
 
     # Operations of a program on the host.
 
@@ -158,6 +173,7 @@ class Host(host.Host):
     ) -> Status:
         """Start a program with one write and wait for its end."""
         fields = {"start": 1, "stream": stream, "reserved": 0, "line": line}
+        self.starting = True
         await self.write(Register.CONTROL, pack_fields(CONTROL_FIELDS, fields))
         end = self.now + limit
         while True:

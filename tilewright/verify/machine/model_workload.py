@@ -19,7 +19,7 @@ from tilewright.compiler.quantise import quantised_model
 from tilewright.compiler.sizes import Step
 from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.tiny import tiny_model
-from tilewright.golden.machine.moves import LATENCY
+from tilewright.golden.machine.moves import LATENCY, Latency
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.machine import Error
@@ -45,7 +45,7 @@ class ModelWork:
         context: int,
         sequences: int = 1,
         weight_bits: int = 4,
-        latency: int = LATENCY,
+        latency: Latency = LATENCY,
         seed: int = 1,
     ):
         self.machine, self.latency = machine, latency

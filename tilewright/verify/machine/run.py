@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tilewright.golden.machine.dram import Dram
+from tilewright.golden.machine.moves import Timing
 from tilewright.golden.params.machine import Register
 from tilewright.verify.machine.host import Host
 from tilewright.verify.session import Session, system_test, tell
@@ -24,7 +26,9 @@ async def program(s: Session) -> None:
         memory = given["memory"].copy()
         halves = given["program"].tolist()
     words = [low | high << 64 for low, high in halves]
-    host = Host(s.clock, s.params, memory, latency=task["latency"])
+    dram = Dram(**task["dram"]) if "dram" in task else None
+    timing = Timing(task["latency"], dram=dram, clock=task.get("clock", 0))
+    host = Host(s.clock, s.params, memory, latency=timing)
     await host.start()
     if task["line"] is None:
         status = await host.run_program(words, task["limit"])

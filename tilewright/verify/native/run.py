@@ -4,7 +4,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.errors import CheckError
 from tilewright.golden.machine.instruction import BaseInstruction
-from tilewright.golden.machine.moves import LATENCY
+from tilewright.golden.machine.moves import LATENCY, Latency, timing_of
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
 from tilewright.verify.machine.accelerators import accelerator_of
@@ -28,13 +28,14 @@ PATIENCE = 4_000_000  # above the accelerator's own watchdog, which names the er
 class NativeMemory:
     """How the external memory answers.
 
-    ``latency`` is how many cycles after a request, or a written line, its answer is offered. With
-    ``rate`` (n, of), every channel offers lines in n of so many cycles. With ``stall``, the
-    probability that a side waits, answers are also late, in any order, drawn from ``seed``.
-    Lines beyond the memory, and ``bad_lines``, are answered with an error, ``lost_lines`` never.
+    ``latency`` is how many cycles after a request, or a written line, its answer is offered; or it
+    is the timing of DRAM, without ``rate`` and ``stall``. With ``rate`` (n, of), every channel
+    offers lines in n of so many cycles. With ``stall``, the probability that a side waits, answers
+    are also late, in any order, drawn from ``seed``. Lines beyond the memory, and ``bad_lines``,
+    are answered with an error, ``lost_lines`` never.
     """
 
-    latency: int = LATENCY
+    latency: Latency = LATENCY
     rate: tuple[int, int] = (1, 1)
     stall: float = 0.0
     seed: int = 1
@@ -42,16 +43,22 @@ class NativeMemory:
     lost_lines: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        if self.latency < 1:
-            raise ValueError(f"latency must be at least 1, not {self.latency!r}")
+        timing = timing_of(self.latency)
+        if timing.latency < 1:
+            raise ValueError(f"latency must be at least 1, not {timing.latency!r}")
+        if timing.dram is not None and (self.stall or self.rate != (1, 1)):
+            raise ValueError("DRAM has a rate of its own and does not stall")
         if not 0 <= self.stall <= 0.95:
             raise ValueError(f"stall must be 0..0.95, not {self.stall!r}")
 
     def options(self) -> dict[str, Any]:
         """As the simulation program takes them."""
         count, of = self.rate
+        timing = timing_of(self.latency)
+        dram = timing.dram
         return {
-            "latency": self.latency,
+            "latency": timing.latency,
+            "dram": ",".join(map(str, (*astuple(dram), timing.clock))) if dram else "",
             "rate": count,
             "rate_of": of,
             "stall": self.stall,

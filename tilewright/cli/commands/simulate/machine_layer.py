@@ -4,7 +4,7 @@ import argparse
 from dataclasses import replace
 
 from tilewright.base.table import Table
-from tilewright.cli.options import adder
+from tilewright.cli.options import MEMORY, adder
 from tilewright.cli.workloads import UPDATE, Outcome, add_simulation, finish, simulation_of
 from tilewright.golden.machine.moves import LATENCY
 
@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps N", "run the last N steps", 8)
     add("--model MODEL", "GGUF file, Hugging Face folder or name", "smollm2")
     add("--layer L", "layer of the model", 0)
-    add("--latency CYCLES", "latency of the memory", LATENCY)
+    add("--memory M", MEMORY)
+    add("--latency N", f"latency of the flat memory in cycles [{LATENCY}]")
     add(*UPDATE)
     add_simulation(parser, "harmonia")
 
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
         tokens=args.tokens,
         steps=args.steps,
         latency=args.latency,
+        memory=args.memory,
         simulation=simulation,
     )
     verdict = "equal golden's" if done.equal else "DIFFER from golden's"
@@ -52,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         **{"LINES WRITTEN": "counters.lines_written:,", "EQUAL": "equal"},
     }
     options = f"--block {block} --tokens {args.tokens} --steps {len(done.steps)}"
-    options += f" --latency {args.latency} "
+    options += f" --latency {LATENCY if args.latency is None else args.latency} "
     table = Table.of(done.steps, columns)
     outcome = Outcome(done, table, heading, done.equal, vars(done), options)
     return finish(args, NAME, outcome, f"{block.partition(':')[0]}_layer")

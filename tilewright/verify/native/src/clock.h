@@ -40,7 +40,9 @@ public:
     // One cycle; the answer of the registers' port that came in it, if one did, is in `answer`.
     bool tick(MmioResponsePayload* answer = nullptr) {
         quiet_ = memory_.sample(cycle_) ? 0 : quiet_ + 1;
-        requests.sample();
+        if (const auto* request = requests.sample())
+            if (get(*request, MMIO_REQUEST_WRITE) && get(*request, MMIO_REQUEST_ADDRESS) == CONTROL)
+                memory_.begin(cycle_);
         const auto* word = answers.sample();
         if (word && answer) *answer = *word;
         rise();

@@ -38,11 +38,16 @@ struct Options {
     std::vector<std::pair<std::string, std::string>> programs;
 };
 
-std::set<uint64_t> read_lines(const std::string& text) {
-    std::set<uint64_t> lines;
+std::vector<int64_t> read_numbers(const std::string& text) {
+    std::vector<int64_t> numbers;
     std::stringstream stream(text);
-    for (std::string number; std::getline(stream, number, ',');) lines.insert(std::stoull(number));
-    return lines;
+    for (std::string one; std::getline(stream, one, ',');) numbers.push_back(std::stoll(one));
+    return numbers;
+}
+
+std::set<uint64_t> read_lines(const std::string& text) {
+    const auto numbers = read_numbers(text);
+    return {numbers.begin(), numbers.end()};
 }
 
 Options read_options(int argc, char** argv) {
@@ -59,6 +64,7 @@ Options read_options(int argc, char** argv) {
         else if (name == "most_late") o.memory.most_late = std::stoull(value);
         else if (name == "bad_lines") o.memory.bad_lines = read_lines(value);
         else if (name == "lost_lines") o.memory.lost_lines = read_lines(value);
+        else if (name == "dram") o.memory.dram = read_numbers(value);
         else if (name == "limit") o.limits.cycles = std::stoull(value);
         else if (name == "patience") o.limits.patience = std::stoull(value);
         else if (name == "watchdog") o.watchdog = value;

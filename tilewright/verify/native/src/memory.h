@@ -2,12 +2,14 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "dram.h"
 #include "machine.h"
 #include "stream.h"
 #include "verdict.h"
@@ -20,6 +22,7 @@ struct MemoryOptions {
     uint64_t most_late = 0;          // cycles more than the latency, at random
     std::set<uint64_t> bad_lines;    // answered with an error, as lines beyond the memory are
     std::set<uint64_t> lost_lines;   // never answered
+    std::vector<int64_t> dram;       // fields of Dram, which then decides about lines; or none
 };
 
 // Where the parts of an answered line are.
@@ -50,6 +53,17 @@ public:
         });
     }
 
+    // A program starts in `cycle`: its memory is as after a reset.
+    void begin(uint64_t cycle) {
+        begun_ = cycle + START;
+        dram_.clear();
+        if (options_.dram.empty()) return;
+        Dram dram;
+        static_assert(sizeof dram == 26 * sizeof(int64_t), "a field for every number");
+        std::copy_n(options_.dram.begin(), 26, reinterpret_cast<int64_t*>(&dram));
+        dram_.assign(CHANNELS, DramChannel(dram, LINE_BYTES));
+    }
+
     // Takes what the accelerator asks for at the end of `cycle`; whether anything moved, or waits
     // for its time. Answers that were taken free their tags first.
     bool sample(uint64_t cycle) {
@@ -65,19 +79,24 @@ public:
         for (int k = 0; k < CHANNELS; ++k) {
             Channel& c = channels_[k];
             if (const auto* word = c.request.sample()) {
-                const uint64_t line = get(*word, REQUEST_LINE) * CHANNELS + k;
+                const uint64_t own = get(*word, REQUEST_LINE), line = own * CHANNELS + k;
                 moved = true;
-                answer(c.response, c.tags, LINE_ANSWER, line, get(*word, REQUEST_TAG), cycle);
+                const uint64_t when = dram_.empty() ? due(cycle)
+                    : begun_ + dram_[k].read(cycle - begun_, own);
+                answer(c.response, c.tags, LINE_ANSWER, line, get(*word, REQUEST_TAG), cycle, when);
             }
             if (const auto* word = c.write.sample()) {
                 moved = true;
-                store(c, get(*word, WRITE_LINE) * CHANNELS + k, *word, cycle);
+                const uint64_t own = get(*word, WRITE_LINE);
+                const uint64_t when = dram_.empty() ? due(cycle)
+                    : begun_ + dram_[k].write(cycle - begun_, own);
+                store(c, own * CHANNELS + k, *word, when);
             }
         }
         if (const auto* word = code_->request.sample()) {
             moved = true;
             answer(code_->response, code_->tags, CODE_ANSWER, get(*word, CODE_REQUEST_LINE),
-                   get(*word, CODE_REQUEST_TAG), cycle);
+                   get(*word, CODE_REQUEST_TAG), cycle, due(cycle));
         }
         return moved;
     }
@@ -120,7 +139,7 @@ private:
     // The line as it is now is what will be answered, whatever is written meanwhile.
     template <class Payload>
     void answer(Source<Payload>& to, std::vector<bool>& tags, const AnswerFields& fields,
-                uint64_t line, uint64_t tag, uint64_t cycle) {
+                uint64_t line, uint64_t tag, uint64_t cycle, uint64_t when) {
         if (tags[tag])
             throw Verdict("cycle " + std::to_string(cycle) + ": tag " + std::to_string(tag) +
                           " asks again before its answer");
@@ -130,15 +149,15 @@ private:
         put(word, fields.tag, tag);
         put(word, fields.error, is_bad(line));
         if (!is_bad(line)) put_bytes(word, fields.data, bytes_ + line * LINE_BYTES);
-        to.send(word, due(cycle));
+        to.send(word, when);
     }
 
-    void store(Channel& c, uint64_t line, const WritePayload& word, uint64_t cycle) {
+    void store(Channel& c, uint64_t line, const WritePayload& word, uint64_t when) {
         if (options_.lost_lines.count(line)) return;
         if (!is_bad(line)) get_bytes(word, WRITE_DATA, bytes_ + line * LINE_BYTES);
         WrittenPayload answer{};
         put(answer, WRITTEN_ERROR, is_bad(line));
-        c.written.send(answer, due(cycle));
+        c.written.send(answer, when);
     }
 
     uint8_t* bytes_;
@@ -147,4 +166,7 @@ private:
     Chance& chance_;
     std::vector<Channel> channels_;
     std::unique_ptr<Code> code_;
+    std::vector<DramChannel> dram_;
+    uint64_t begun_ = 0;  // the first cycle of the program, as its cycle model counts
+    static constexpr uint64_t START = 2;  // cycles from the write that starts a program
 };
