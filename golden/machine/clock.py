@@ -79,6 +79,7 @@ class Clock:
     stream: StreamClock | None = None  # of instructions from external memory
     port: ReadPort | None = None  # where several loads are under way
     dram: Port | None = None  # in place of it
+    moves: dict[int, Flight] = field(default_factory=dict)  # there, whose ends are not accounted
     free: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))  # to take a task
     busy: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))  # cycles of each unit
     # Of each unit the end, regions and lines of tasks that may be under way; the last ends last.
@@ -119,7 +120,7 @@ class Clock:
     def issue(self, task: Task) -> tuple[int, int]:
         """Advance over an instruction that a unit runs: when it is issued, and when it is over.
 
-        A move at DRAM is over when its flight will tell (``dram.flights``).
+        A move at DRAM is over when its flight will tell (``moves``).
         """
         unit, cycles, regions, lines, move, _ = task
         if self.dram is not None:
@@ -144,7 +145,7 @@ class Clock:
             self.free[unit] = self.port.asked + 1
         after = self.held[unit][-1][0]
         if self.dram is not None and move is not None:
-            self.dram.begin(unit, begin, after, move, lines)
+            self.moves[unit] = self.dram.begin(unit, begin, after, move, lines)
             end = begin  # until it is known
         else:
             self.busy[unit] += end - max(begin + 1, after)
@@ -156,9 +157,10 @@ class Clock:
         """Follow the last moves of units to their ends."""
         assert self.dram is not None
         for unit in units:
-            flight = self.dram.flights.get(unit)
-            if flight is not None and flight.end is None:
+            flight = self.moves.pop(unit, None)
+            if flight is not None:
                 self.dram.finish(flight)
+                assert flight.end is not None
                 self.busy[unit] += flight.busy
                 self.held[unit][-1] = flight.end, *self.held[unit][-1][1:]
                 if unit == _LOAD:
@@ -205,7 +207,7 @@ def schedule(
         begin, end = clock.issue(task)
         done.append(Work(task.unit, begin, end, number, x))
         if clock.dram is not None and task.move is not None:
-            flights.append((len(done) - 1, clock.dram.flights[task.unit]))
+            flights.append((len(done) - 1, clock.moves[task.unit]))
     for k, flight in flights:
         assert flight.end is not None  # halting waits for all units
         done[k] = done[k]._replace(end=flight.end)
@@ -248,7 +250,7 @@ def _moves(params: MachineParams, latency: Latency) -> dict[tuple[Any, ...], Tas
     return {}
 
 
-TaskOf = Callable[[Any, Any, Any, int], Task | None]  # of parameters, instruction, settings
+TaskOf = Callable[[Any, Any, Any, Any], Task | None]  # of parameters, instruction, settings
 
 
 def program_counters(

@@ -103,7 +103,7 @@ class Port:
         self.queues = [_Queue(params.dma_lines) for _ in self.channels]
         # Lines to write, by channel: the cycle, and the line.
         self.writes: list[deque[tuple[int, int]]] = [deque() for _ in self.channels]
-        self.flights: dict[int, Flight] = {}  # the last of each unit
+        self.load: _Load | None = None  # the last
         self.taken = self.sent = self.acknowledged = 0  # the last lines
 
     @property
@@ -111,25 +111,24 @@ class Port:
         """The last cycle in which a line was asked for."""
         return max(queue.asked for queue in self.queues)
 
-    def begin(self, unit: int, begin: int, after: int, move: Move, lines: range) -> None:
+    def begin(self, unit: int, begin: int, after: int, move: Move, lines: range) -> Flight:
         """A move is issued; that of its unit before it, over at ``after``, has been finished."""
         if unit == UnitOfWork.LOAD:
-            self.flights[unit] = _Load(self.params, begin, after, move, lines)
-            return
+            self.load = _Load(self.params, begin, after, move, lines)
+            return self.load
         size, start = len(self.channels), begin + self.params.start_cycles
         for number, line in enumerate(lines):
             self.sent = start + sent_cycle(self.params, move.memory, move.rows, number)
             self.writes[line % size].append((self.sent, line // size))
-        self.flights[unit] = Flight(begin, after)
+        return Flight(begin, after)
 
     def finish(self, flight: Flight) -> None:
         """Follow a move to its end."""
-        load = self.flights.get(UnitOfWork.LOAD)
         if isinstance(flight, _Load):
             self._follow(flight, _FOREVER)
             return
-        if isinstance(load, _Load):
-            self._follow(load, self.sent)
+        if self.load is not None:
+            self._follow(self.load, self.sent)
         for channel in range(len(self.channels)):
             self._write(channel, _FOREVER)
         flight.end = self.acknowledged + 2

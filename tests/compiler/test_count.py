@@ -22,6 +22,7 @@ from tilewright.compiler.plan import Plan
 from tilewright.compiler.program import head_program, step_program
 from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.moves import LATENCY, Timing
+from tilewright.golden.machine.port import memory_timing
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.resolve import resolve
@@ -106,12 +107,14 @@ def test_a_count_is_a_run(spec, seed):
 def test_a_count_of_a_batch_is_a_run(spec, seed):
     lengths = [int(n) for n in np.random.default_rng(seed).integers(1, 60, 3)]
     plan = plan_of(spec, seed, sequences=3)
+    memory = ("flat", "hbm2", "ddr4")[seed]
+    latency = memory_timing(memory, None, plan.machine.params, 3e8)
     (step,) = batch_steps(lengths)
-    program = step_program(Lines(plan, PROGRAM_LINES), step, latency=LATENCY)
-    found = whole(step_time(plan, step, LATENCY))
-    assert_equal(found, executed(plan, program, LATENCY))
+    program = step_program(Lines(plan, PROGRAM_LINES), step, latency=latency)
+    found = whole(step_time(plan, step, latency))
+    assert_equal(found, executed(plan, program, latency))
     tiles = head_tiles(plan.machine, step)
-    assert head_time(plan, tiles, LATENCY).programs == 2
+    assert head_time(plan, tiles, latency).programs == 2
 
 
 @pytest.mark.parametrize("spec", MACHINES)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.base.errors import CheckError, CommandError
+from tilewright.golden.machine.port import memory_timing
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
@@ -37,9 +38,11 @@ def golden_of(block, latency=30, bad_lines=frozenset()):
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("latency", [1, 30])
+@pytest.mark.parametrize("latency", [1, 30, "hbm2", "ddr4"])
 def test_a_program_as_golden_has_it(block, latency):
     """Memory, events, counters and cycles; in instruction memory, then as a stream, no reset."""
+    if isinstance(latency, str):
+        latency = memory_timing(latency, None, resolve(block), 300e6)
     program, memory, wanted, outcome, counters = golden_of(block, latency)
     params, got, told = resolve(block), memory.copy(), []
     model, answers = build_native(block), NativeMemory(latency=latency)
@@ -63,11 +66,14 @@ def test_a_program_as_golden_has_it(block, latency):
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_a_program_as_the_cocotb_bench_has_it(block):
+@pytest.mark.parametrize("memory_name", ["flat", "lpddr5"])
+def test_a_program_as_the_cocotb_bench_has_it(block, memory_name):
     """The same numbers, cycles of the host among them."""
     program, memory, *_ = golden_of(block)
+    timing = memory_timing(memory_name, None, resolve(block), 300e6)
     ours, theirs = (
-        simulate_program(block, program, memory, 4, simulation) for simulation in (NATIVE, DEFAULT)
+        simulate_program(block, program, memory, timing, simulation)
+        for simulation in (NATIVE, DEFAULT)
     )
     assert np.array_equal(ours[0], theirs[0])
     for name in ("status", "saturated", "counters", "cycles"):
@@ -135,6 +141,9 @@ def test_what_is_refused():
         NativeMemory(latency=0)
     with pytest.raises(ValueError, match=r"^stall must be 0\.\.0\.95, not 1$"):
         NativeMemory(stall=1)
+    timing = memory_timing("hbm2", None, resolve("harmonia:small"), 300e6)
+    with pytest.raises(ValueError, match=r"^DRAM has a rate of its own and does not stall$"):
+        NativeMemory(latency=timing, stall=0.1)
     with pytest.raises(ValueError, match=r"^host must be one of cocotb, native, not 'none'$"):
         Simulation(host="none")
     with pytest.raises(CommandError, match=r"^the native host runs with Verilator, not icarus$"):

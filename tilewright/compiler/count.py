@@ -6,7 +6,7 @@ equals the run's counters. Loops are followed as the accelerator follows them.
 
 One rule extrapolates: of a step through many layers the first few are counted, and every further
 layer takes as long as the last of these. A layer takes what is added between its first instruction
-and that of the next.
+and that of the next. At DRAM all layers of a step are counted, unless they are large.
 """
 
 import gc
@@ -27,10 +27,12 @@ from tilewright.compiler.sizes import Step
 from tilewright.golden.machine.clock import Clock, Task, Work
 from tilewright.golden.machine.loops import Fetch, Loops
 from tilewright.golden.machine.machine import Outcome
+from tilewright.golden.machine.moves import timing_of
 from tilewright.golden.machine.port import Flight
 from tilewright.golden.params.machine import LINE_FIELD, Error, UnitOfWork
 
 FEW_LAYERS = 2  # that are counted: the first, and one as all others are
+MOST_LINES = 1 << 20  # of a step at DRAM, where no two layers meet the same refreshes: all count
 PROGRAM_LINES = 1 << 16  # reserved for a program; how many there are changes no cycle
 MOST_TOGETHER = 64  # sequences of a step
 
@@ -186,7 +188,7 @@ def operation_times(
             if clock.dram is None:
                 account(end, clock.busy[unit] - worked, counted, work, unit)
             elif task.move:
-                flights.append((clock.dram.flights[unit], counted, work, unit))
+                flights.append((clock.moves[unit], counted, work, unit))
             else:
                 after = end - (clock.busy[unit] - worked)
                 flights.append((Flight(begin, after, end), counted, work, unit))
@@ -269,16 +271,21 @@ def _no_collection() -> Iterator[None]:
 
 
 @_no_collection()
-def step_time(plan: Plan, step: Step, latency: Any) -> dict[str, ProgramTime]:
-    """Cycles of a step through all layers by part."""
+def step_time(
+    plan: Plan, step: Step, latency: Any, few: int = FEW_LAYERS
+) -> dict[str, ProgramTime]:
+    """Cycles of a step through all layers by part; a ``few`` are counted."""
     machine, lines = plan.machine, _lines(plan)
     layers = plan.shape.num_hidden_layers
-    program = step_program(lines, step, latency=latency, layers=min(layers, FEW_LAYERS))
+    program = step_program(lines, step, latency=latency, layers=min(layers, few))
     seen: list[dict[str, ProgramTime]] = []
     found = operation_times(machine, program, latency, layers=seen)
     further = layers - program.layers
     if further:
         before, after = seen[-2:]
+        asked = sum(time.lines_read for time in after.values()) * layers // program.layers
+        if timing_of(latency).dram is not None and asked <= MOST_LINES:
+            return step_time(plan, step, latency, layers)
         for name, time in after.items():
             layer = time.plus(before.get(name, ProgramTime()), -1)
             found[name] = found[name].plus(layer, further)
