@@ -23,7 +23,7 @@ from tilewright.site.reference.api import members_as_list, write_api_pages
 from tilewright.site.reference.assembly import AssemblyLexer
 from tilewright.site.reference.command_line import command_reference
 from tilewright.site.reference.declarations import TABLES
-from tilewright.studies.pe.compare import orders_table
+from tilewright.studies.pe.compare import orders_table, search_orders_table
 from tilewright.synth.fpga.record import FPGA, fpga_table
 from tilewright.synth.layout.record import LAYOUT, layout_table
 from tilewright.synth.record import load_kind
@@ -113,7 +113,8 @@ GENERATED = TABLES | {
     "commands": lambda: command_reference(command_parser(*w) for w in [(), *all_commands()]),
     "fpga": lambda: fpga_table(load_kind(FPGA).values())._repr_html_(),
     "layouts": lambda: layout_table(load_kind(LAYOUT).values())._repr_html_(),
-    "layout_orders": lambda: orders_table([load_technology(name) for name in TECHNOLOGIES]),
+    "layout_orders": lambda: orders_table([*map(load_technology, TECHNOLOGIES)]),
+    "search_orders": lambda: search_orders_table([*map(load_technology, TECHNOLOGIES)]),
 }
 
 

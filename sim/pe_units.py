@@ -30,7 +30,7 @@ UNITS = {  # name in the claims -> units of the records, operands inside and out
     "anda": (f"anda_apu{INSIDE}__weight_buffers_1", "anda_apu__buffered_false"),
     "harmonia": (
         f"{ONE_SUB_PE}{INSIDE}__stages_3{BOUNDED}{MERGED}__isolated_true",
-        f"{ONE_SUB_PE}{BOUNDED}{MERGED}",
+        f"{ONE_SUB_PE}{SHORT}{MERGED}",
     ),
     "fp-fp": (f"pe_fp_fp{INSIDE}__adder_carry_save", "pe_fp_fp__isolated_true__adder_carry_save"),
     "fp-fp discrete": (f"pe_fp_fp{INSIDE}{DISCRETE}", f"pe_fp_fp{DISCRETE}"),

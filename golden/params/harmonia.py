@@ -374,8 +374,8 @@ class HarmoniaArrayParams(BlockParams):
     ``rows`` groups of activations, which move from column to column, and the ``address`` of the
     operands they are multiplied by, the same in every column. An 8-bit operand is two sums, the
     high half first. ``first`` and ``last`` mark the sums of a tile; ``o`` then gives the tile
-    column by column, ``rows`` results a beat. A sum takes ``beat_cycles`` cycles, as its elements
-    say.
+    column by column, ``rows`` results a beat. ``stages``, ``bounded``, ``merged`` and
+    ``beat_cycles`` are those of its elements.
     """
 
     block: ClassVar[str] = "harmonia_array"
@@ -391,6 +391,9 @@ class HarmoniaArrayParams(BlockParams):
     group: int = 32
     words: Annotated[int, at_least(2)] = 512
     partial: FloatFormat = FP16
+    stages: int = 5
+    bounded: bool = False
+    merged: bool = False
     beat_cycles: int = 1
 
     inputs = stream(

@@ -19,6 +19,7 @@ SMALL = {
     "harmonia_offset:wide": 200,
     "harmonia_offset:pipelined": 200,
     "harmonia_array:small": 150,
+    "harmonia_array:small,stages=3,bounded=true,merged=true": 150,
     "harmonia_pe:small,fold=2,registered=true,isolated=true,stages=3,bounded=true": 300,
     "harmonia_pe:single,group=4,registered=true,isolated=true,merged=true": 300,
 }

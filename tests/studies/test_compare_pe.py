@@ -1,5 +1,6 @@
 """What survives a change of technology, worked out from comparisons made by hand."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe import compare as pe_compare
 from tilewright.studies.pe.compare import Claim, Comparison, Conclusion
 from tilewright.studies.pe.energy import PES
+from tilewright.studies.pe.points import SPACES, load_points, taken_points
 from tilewright.synth.layout.record import LAYOUT
 from tilewright.synth.record import load_kind
 from tilewright.synth.technology import load_technology
@@ -126,6 +128,21 @@ def test_ranks_that_layout_changes_are_marked(monkeypatch):
     shown = {line.split(" | ")[0][2:]: line.split(" | ", 1)[1] for line in lines[2:]}
     assert len(shown) == len(PES) and shown["Anda"] == " |  |  |"
     assert shown["FP-FP"] == "**1 → 2** | 2 | 1 |"
+
+
+def test_ranks_that_the_search_changes_are_marked():
+    """In ASAP7 its points have both figures; all ranks of a column are given once."""
+    lines = pe_compare.search_orders_table([load_technology("asap7")]).splitlines()
+    assert lines[0] == "| PE | asap7, area | asap7, energy |"
+    cells = {
+        line.split(" | ")[0][2:]: re.findall(r"\d+", line.split(" | ")[1]) for line in lines[2:]
+    }
+    points, taken = {p.spec: p for p in load_points()}, taken_points()
+    for k, areas in (
+        (0, {n: points[s.spec(False, s.defaults(False))].area_um2 for n, s in SPACES.items()}),
+        (-1, {n: taken[n, False].area_um2 for n in SPACES}),
+    ):
+        assert sorted(areas, key=areas.get) == sorted(cells, key=lambda name: int(cells[name][k]))
 
 
 def test_energies_of_layouts_begin_where_the_comparison_is():

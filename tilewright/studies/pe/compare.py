@@ -4,7 +4,7 @@ Which of those, and which rankings of PEs, hold in every technology, and which h
 derived from the comparisons, not written down.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import combinations
@@ -17,6 +17,8 @@ from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.resolve import resolve, resolve_as
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy, make_records
 from tilewright.studies.pe.own_pe import OwnPE, measure_own
+from tilewright.studies.pe.points import SPACES
+from tilewright.studies.pe.workload import pe_bench
 from tilewright.synth.layout.record import LAYOUT, period_of
 from tilewright.synth.record import find_record, load_kind
 from tilewright.synth.technology import Technology
@@ -350,18 +352,50 @@ def orders_table(technologies: Sequence[Technology]) -> str:
     columns: dict[str, dict[str, str]] = {}
     for technology in technologies:
         pes = {p.spec: p for p in reversed(compare_in(technology).pes) if p.die_um2 is not None}
-        names = {spec: next(n for n, s in PES.items() if s == spec) for spec in pes}
+        names = {next(n for n, s in PES.items() if s == spec): pe for spec, pe in pes.items()}
         for quantity, attributes in _RANKED.items():
-            ranks = [
-                {s: k + 1 for k, s in enumerate(sorted(pes, key=lambda s: getattr(pes[s], name)))}
-                for name in attributes
-            ]
-            columns[f"{technology.name}, {quantity}"] = {
-                names[spec]: str(old) if old == ranks[1][spec] else f"**{old} → {ranks[1][spec]}**"
-                for spec, old in ranks[0].items()
-            }
+            columns[f"{technology.name}, {quantity}"] = _moved(
+                *({name: getattr(pe, x) for name, pe in names.items()} for x in attributes)
+            )
+    return _ranks_table(PES, columns)
+
+
+def search_orders_table(technologies: Sequence[Technology]) -> str:
+    """Ranks by default and as the search takes PEs, as the table of docs/pe-comparison.md."""
+    columns: dict[str, dict[str, str]] = {}
+    for technology in technologies:
+        records = [
+            {name: _recorded(spec, technology) for name, spec in specs.items()}
+            for specs in ({n: s.spec(False, {}) for n, s in SPACES.items()}, PES)
+        ]
+        for quantity in ("area", "energy"):
+            old, new = (
+                {name: _figure(of[name], quantity) for name in SPACES if name in of}
+                for of in records
+            )
+            columns[f"{technology.name}, {quantity}"] = _moved(old, new)
+    return _ranks_table(SPACES, columns)
+
+
+def _figure(record: dict[str, Any], quantity: str) -> float:
+    """Area, or energy in the mode on which PEs are compared."""
+    if quantity == "area":
+        return float(record["metrics"]["area"])
+    usual = pe_bench(resolve(record["spec"])).usual_variant
+    return float(record["runs"][f"real {usual}".strip()]["total"])
+
+
+def _moved(before: dict[str, float], after: dict[str, float]) -> dict[str, str]:
+    """The rank of each, and the later one where it is another."""
+    old, new = (
+        {n: k for k, n in enumerate(sorted(x, key=x.__getitem__), 1)} for x in (before, after)
+    )
+    return {n: str(k) if k == new[n] else f"**{k} → {new[n]}**" for n, k in old.items()}
+
+
+def _ranks_table(names: Iterable[str], columns: dict[str, dict[str, str]]) -> str:
     lines = ["| PE | " + " | ".join(columns) + " |", "|" + "---|" * (1 + len(columns))]
-    for name in PES:
+    for name in names:
         lines.append(
             "| " + " | ".join([name, *(of.get(name, "") for of in columns.values())]) + " |"
         )

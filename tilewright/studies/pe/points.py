@@ -8,8 +8,8 @@ It is applied separately with operand registers inside the PEs and outside.
 
 Not all combinations are measured. From the defaults, the axes are taken in the order of ``AXES``
 and each is set to its best value; ``stages`` grow or shrink by one for as long as that is better.
-The rule takes the best of all points on record, which has every combination of the baselines'
-``stages``, ``adder`` and ``bounded`` from an earlier search.
+The axes are taken again until none changes. The rule takes the best of all points on record, which
+has every combination of the baselines' ``stages``, ``adder`` and ``bounded`` of an earlier search.
 
     tilewright sweep --frontier pes --update-records
 
@@ -121,10 +121,12 @@ Wanted = tuple[str, bool, str]  # PE, operands inside, spec
 def search(measured: Callable[[Sequence[Wanted]], Mapping[str, Point]]) -> Found:
     """Where the search ends for each PE; ``measured`` gives the points of specs."""
     found = {(pe, i): s.defaults(i) for pe, s in SPACES.items() for i in (True, False)}
-    for axis in AXES:
-        before: Found = {}
-        while before != found and (axis == "stages" or not before):
-            before = dict(found)
+    # Stages move by one at a time, as far as they gain.
+    turns = [axis for axis in AXES for _ in range(4 if axis == "stages" else 1)]
+    before: Found = {}
+    while before != found:
+        before = dict(found)
+        for axis in turns:
             tried = {
                 (pe, inside): {
                     value: SPACES[pe].spec(inside, {**values, axis: value})
@@ -133,12 +135,10 @@ def search(measured: Callable[[Sequence[Wanted]], Mapping[str, Point]]) -> Found
                 }
                 for (pe, inside), values in found.items()
             }
-            wanted = [(*key, spec) for key, specs in tried.items() for spec in specs.values()]
-            points = measured(wanted)
+            points = measured([(*key, s) for key, specs in tried.items() for s in specs.values()])
             for key, specs in tried.items():
                 if specs:
-                    best = _best(specs, points, found[key][axis])
-                    found[key] = {**found[key], axis: best}
+                    found[key] = {**found[key], axis: _best(specs, points, found[key][axis])}
     return found
 
 

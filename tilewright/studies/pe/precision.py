@@ -24,7 +24,13 @@ PRECISIONS = table_path("pe_precision", TECHNOLOGY, RECORDS)
 Place = tuple[int, ...]  # bits of mantissas and weights, elements of a group
 CENTRE = (8, 4, 64)
 VALUES = ((3, 5, 7, 8, 11), (2, 4, 8), (16, 64, 128))
-VARIED = {n: PES[n] for n in ("FP-INT", "FIGNA-M8", "iFPU", "Anda")}
+# Values of each PE on each axis: those that its format allows, but for iFPU's mantissas.
+VARIED: dict[str, tuple[tuple[int, ...], ...]] = {
+    "FP-INT": ((), *VALUES[1:]),
+    **dict.fromkeys(("FIGNA-M8", "iFPU"), VALUES),
+    "Anda": (*VALUES[:2], VALUES[2][:2]),
+    "Harmonia": ((), (), (16, 32, 64)),
+}
 
 
 @dataclass(frozen=True)
@@ -38,15 +44,14 @@ class Precision:
 
 
 def wanted_points() -> dict[Wanted, tuple[str, Place]]:
-    """Every PE at every place; FP-INT has mantissas of 11 bits alone, Anda no groups above 64."""
+    """Every PE at every place; FP-INT has mantissas of 11 bits."""
     found: dict[Wanted, tuple[str, Place]] = {}
-    for pe, spec in VARIED.items():
+    for pe, values in VARIED.items():
         own = (FP16.significand_bits if pe == "FP-INT" else CENTRE[0], *CENTRE[1:])
-        for axis in range(pe == "FP-INT", 3):
-            for value in VALUES[axis]:
+        for axis, of_axis in enumerate(values):
+            for value in of_axis:
                 place = (*own[:axis], value, *own[axis + 1 :])
-                if pe != "Anda" or place[2] <= CENTRE[2]:
-                    found[_wanted(pe, spec, place)] = pe.partition("-M")[0], place
+                found[_wanted(pe, PES[pe], place)] = pe.partition("-M")[0], place
     return found
 
 
