@@ -135,8 +135,9 @@ class LowBit:
         scales, steps = self._scales(blocks, tensor, rules)
         how = rules.get("quotient", "exact")
         if how == "reciprocal-tensor":
-            factors = (1 / np.float32(tensor)) / (steps / tensor).astype(np.float32)
-            quotients = (blocks.astype(np.float32) * factors[..., np.newaxis]).astype(np.float64)
+            factors = _divide(1 / np.array(tensor, np.float32), steps / tensor, "float32")
+            quotients = blocks.astype(np.float32) * factors.astype(np.float32)[..., np.newaxis]
+            quotients = quotients.astype(np.float64)
         else:
             quotients = _divide(blocks, steps[..., np.newaxis], how)
         if rules.get("quotient") == "reciprocal-offset":  # the half is added before it is cut off

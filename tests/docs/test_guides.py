@@ -6,7 +6,7 @@ from tests.docs.pages import DOCS, ROOT
 from tests.support.examples import run_page
 
 EXPLAINED = (
-    *("anda-system", "deca", "deca-timing", "harmonia-system", "model"),
+    *("anda-system", "conform", "deca", "deca-timing", "harmonia-system", "model"),
     *("sparamx", "sparamx-kernels"),
 )
 GUIDES = [

@@ -98,7 +98,7 @@ def assert_conforms(
 
     ``rules`` are other than the specification's, such as ``rounding="nearest-away"``.
     """
-    found = check(format, encode, decode, **rules)
+    found = check(format, encode, decode, rules=rules)
     assert not found.wrong, f"\n{found}"
 
 
@@ -107,15 +107,15 @@ def check(
     encode: Implementation | None = None,
     decode: Implementation | None = None,
     subject: str = "",
+    rules: Rules | None = None,
     explain: bool = True,
-    **rules: str,
 ) -> Report:
     """Run every vector of a format through an encoder, a decoder or both.
 
-    ``explain``: look for rules that explain deviations, and for a small example.
+    ``rules`` are other than the specification's. ``explain``: look for rules that explain deviations, and for a small example.
     """
     fmt = lowbit(format)
-    base = fmt.completed(rules)
+    base = fmt.completed(rules or {})
     require(bool(encode or decode), "give an encoder, a decoder or both")
     require(bool(fmt.rules) or not encode, f"{fmt.name} has no rule of encoding; give a decoder")
     checks: list[Check] = []

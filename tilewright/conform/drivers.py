@@ -225,7 +225,7 @@ def of_quark() -> Iterator[Entry]:
         **{"mxfp6_e2m3": "fp6_e2m3", "mxfp4": "fp4", "mxint8": "int8"},
     }
     for name, kind in kinds.items():
-        for mode in ("even", "floor", "ceil"):
+        for mode in ("even", "floor"):
             take = partial(
                 fake_quantize_mx,
                 **{"axis": -1, "block_size": 32, "scale_calculation_mode": mode},
@@ -243,13 +243,9 @@ def of_microxcaling() -> Iterator[Entry]:
         **{"mxint4": "int4", "mxint2": "int2"},
     }
     for name, kind in kinds.items():
-        for rounding in ("even", "nearest", "floor"):
-            take = partial(
-                _quantize_mx,
-                **{"scale_bits": 8, "elem_format": kind, "axes": [-1], "block_size": 32},
-                round=rounding,
-            )
-            yield Entry(name, f"quantize_mx, {rounding}", _tensors(take))
+        sizes = {"scale_bits": 8, "axes": [-1], "block_size": 32}
+        take = partial(_quantize_mx, elem_format=kind, round="even", **sizes)
+        yield Entry(name, "quantize_mx, even", _tensors(take))
 
 
 LIBRARIES: dict[str, Callable[[], Iterator[Entry]]] = {
@@ -286,7 +282,7 @@ def reports(
             raise CommandError(unknown(f"format of {library}", format, sorted(known)))
         entries = [entry for entry in entries if entry.format == format]
     for entry in entries:
-        yield check(entry.format, entry.encode, entry.decode, entry.function, **(rules or {}))
+        yield check(entry.format, entry.encode, entry.decode, entry.function, rules)
 
 
 def update_records() -> Iterator[str]:
@@ -310,8 +306,8 @@ def update_records() -> Iterator[str]:
             for r in found
         ]
         records[library] = {"version": _version(library), "functions": rows}
+        write_record(RECORDS, records)
         yield f"{library} {_version(library)}: {len(found)} functions"
-    write_record(RECORDS, records)
 
 
 def load_records() -> dict[str, Any]:

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             other, alone = load(args.decode, args.torch)
             decode = alone or other
         name = args.subject or args.decode
-        reports = [check(args.format, encode, decode, name, **rules)]
+        reports = [check(args.format, encode, decode, name, rules)]
     if args.json:
         print_json(reports)
     elif len(reports) == 1:
