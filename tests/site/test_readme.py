@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.examples import blocks, console_examples, run_examples, torch_or_skip
+from tests.support.examples import blocks, console_examples, run_examples
 from tests.support.installed import run
 from tilewright import cli
 from tilewright.claims.scoreboard import Count, counts, evaluate
@@ -23,23 +23,9 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 TOUR = (ROOT / "docs" / "reference" / "tour.md").read_text()
 
-# More than a few seconds; other tests do the same on their way.
-LONG = (
-    "tilewright report",
-    *(f"tilewright simulate {name}" for name in ("anda", "deca", "harmonia", "machine")),
-)
 
-
-def case(command, *values):
-    marks = [pytest.mark.full] if command.startswith(LONG) else []
-    return pytest.param(*values, id=command, marks=marks)
-
-
-@pytest.mark.parametrize(
-    "examples", [case(examples[0][0], examples) for examples in console_examples(TOUR)]
-)
+@pytest.mark.parametrize("examples", console_examples(TOUR), ids=lambda found: found[0][0])
 def test_examples_of_the_tour(examples, tmp_path, monkeypatch, capsys):
-    torch_or_skip(examples[0][0])
     monkeypatch.chdir(tmp_path)
     run_examples(examples, capsys)
 
