@@ -195,7 +195,7 @@ def _head(
     context: int,
     sequences: int,
     tiles: tuple[int, ...],
-    few: bool,
+    few: int,
     timing: Timing,
 ) -> ProgramTime:
     return head_time(_plan(machine, model, context, sequences), tiles, timing, few=few)

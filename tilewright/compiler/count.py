@@ -308,7 +308,7 @@ def head_tiles(machine: Machine, step: Step) -> range:
     return tiles if step.kind == "batch" else tiles[-1:]
 
 
-def head_time(plan: Plan, tiles: Iterable[int], latency: Any, *, few: bool = False) -> ProgramTime:
+def head_time(plan: Plan, tiles: Iterable[int], latency: Any, *, few: int = 0) -> ProgramTime:
     """Cycles of the vocabulary head after some token tiles of a step."""
     programs = (head_program(_lines(plan), tile, latency=latency, few=few) for tile in tiles)
     times = (program_time(plan.machine, program, latency) for program in programs)

@@ -73,7 +73,7 @@ class Runner:
         self.outcome: Outcome | None = None  # of the last program
         self.choices: dict[int, int] = {}  # likeliest next token by sequence
         self.listen: Callable[[ProgramRun, Program], None] = lambda run, program: None
-        self._heads: dict[tuple[int, bool], tuple[Program, Bytes]] = {}
+        self._heads: dict[tuple[int, int], tuple[Program, Bytes]] = {}
         self._known: dict[int, tuple[dict, tuple]] = {}  # counts of heads, which no data change
 
     @property

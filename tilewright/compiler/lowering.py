@@ -132,8 +132,7 @@ class Lowering(ABC):
     of products, 3 nor do the activations of the last product while others are needed.
     """
 
-    # Whether few tokens are shared out over the array's rows: all banks hold one of them.
-    shared = False
+    shared = 0  # whether few tokens are shared out over the array's rows: all banks hold one
 
     def __init__(
         self, machine: Machine, plan: Plan, lines: Lines, step: Step, together: int, spill: int

@@ -262,8 +262,8 @@ class Machine(ABC):
         """
         return _package(self.name).Lowering(self, plan, lines, step, together, spill)
 
-    def few(self, step: Step) -> bool:
-        """Whether a step's tokens are shared out over the array's rows."""
+    def few(self, step: Step) -> int:
+        """Whether a step's tokens are shared out over the array's rows; to how many at a time."""
         some = step.kind != "prompt" and len(step.tokens) <= self.shared_tokens
         return self.params.row_groups > 1 and some
 

@@ -193,7 +193,7 @@ def _taken(low: Lowering) -> list[Item]:
 
 
 @lru_cache(maxsize=64)
-def _lowered_head(lines: Lines, tile: int, parts: int | None, few: bool) -> _Straight:
+def _lowered_head(lines: Lines, tile: int, parts: int | None, few: int) -> _Straight:
     """No position of a token matters: one stands for all."""
     machine = lines.plan.machine
     low = machine.lowering(lines.plan, lines, Step.prompt(0, 1), 1, 2)
@@ -203,7 +203,7 @@ def _lowered_head(lines: Lines, tile: int, parts: int | None, few: bool) -> _Str
 
 
 def head_program(
-    lines: Lines, tile: int = 0, *, latency: Latency, parts: int | None = None, few: bool = False
+    lines: Lines, tile: int = 0, *, latency: Latency, parts: int | None = None, few: int = 0
 ) -> Program:
     """Logits and choices of a token tile that has left the last layer.
 

@@ -64,7 +64,8 @@ class AndaLowering(Lowering):
             for k, (bank, (line, _)) in enumerate(vectors.items()):
                 vector = self.tensor(len(part), apart=[into])
                 self.load_vector(vector, line)
-                self._own(range(bank, self.machine.rows if bank == last else bank + 1))
+                most = self.shared or self.machine.rows
+                self._of(range(bank, most if bank == last else bank + 1))
                 self.apply(Operation.MULTIPLY, vector, _OWN, into=vector if k else into)
                 if k:
                     self.apply(Operation.ADD, into, vector, into=into)
@@ -77,8 +78,13 @@ class AndaLowering(Lowering):
         rows = Tensor(first, len(banks) * self.machine.row_values)
         self.apply(Operation.LARGEST, rows, into=_OWN)
 
+    def _of(self, tokens: range) -> None:
+        """One in the banks of some tokens of a tile, else zero."""
+        copies = self.machine.rows + self.shared - 2 if self.shared > 1 else 0
+        self._own(range(copies + tokens.start, copies + tokens.stop))
+
     def enter(self, embeddings: Sequence[tuple[int, int]]) -> None:
-        rows = 1 + self.machine.rows
+        rows = len(self.machine.owners)
         with self.fp16.within(self.fp16.regions - 1):
             self.ones = self.fp16.take(rows + FP16_ROWS).first
         self.move("LOAD", Memory.ACTIVATIONS, self.ones, rows, self.lines.constants)
@@ -129,11 +135,16 @@ class AndaLowering(Lowering):
             self.multiply(acts, chunk, into, matrix)
             return
         source = acts.first + load.groups.start * group_rows(self.machine.mantissa(matrix))
-        fields = {"span": 0, "continues": int(load.continues), "keeps": int(load.keeps)}
+        fields = {
+            "span": self.shared.bit_length() - 1,
+            "continues": int(load.continues),
+            "keeps": int(load.keeps),
+        }
         self._gemm("SHARED_GEMM", source, chunk, into, matrix, len(load.groups), **fields)
 
     def loads(self, matrix: Matrix, outputs: int) -> list[Load]:
-        """Of a chunk in pieces, shared: one piece after the other; else block after block."""
+        """Of a chunk in pieces, shared: of each pass one piece after the other; else block after
+        block."""
         pieces, tiles = matrix.pieces, self.machine.params.block_tiles
         if len(pieces) == 1:
             return super().loads(matrix, outputs)
@@ -144,21 +155,19 @@ class AndaLowering(Lowering):
             first = blocks * piece.start + some.start * len(piece)
             return range(tiles * first, tiles * (first + len(some) * len(piece)))
 
-        if self.shared:
-            every, last = range(blocks), pieces[-1]
-            return [
-                Load(range(outputs), p, (cells(p, every),), p.start > 0, p is not last)
-                for p in pieces
-            ]
-        groups = range(matrix.groups)
-        return [
-            Load(
-                range(b * block, min(outputs, (b + 1) * block)),
-                groups,
-                tuple(cells(p, range(b, b + 1)) for p in pieces),
-            )
-            for b in range(blocks)
-        ]
+        each = self.machine.rows // self.shared // tiles if self.shared else 1
+        found = []
+        for b in range(0, blocks, each):
+            own = range(b * block, min(outputs, (b + each) * block))
+            lie = [cells(p, range(b, min(blocks, b + each))) for p in pieces]
+            if self.shared:
+                found += [
+                    Load(own, p, (x,), p.start > 0, p.stop < matrix.groups)
+                    for p, x in zip(pieces, lie, strict=True)
+                ]
+            else:
+                found.append(Load(own, range(matrix.groups), tuple(lie)))
+        return found
 
     # Attention.
 
@@ -238,7 +247,7 @@ class AndaLowering(Lowering):
 
     def layer(self) -> None:
         """A token that is shared out attends with the first heads while others are multiplied."""
-        if not self.shared:
+        if not self.shared or self.step.kind != "token":
             super().layer()
             return
         graph = list(self.plan.graph)
@@ -319,7 +328,7 @@ class AndaLowering(Lowering):
                 with self.fp16.within(self.aside):
                     ones = [self.tensor(channels) for _ in results]
                 self._attend_token(token, head, places, ones)
-                self._own(range(bank, bank + 1))
+                self._of(range(bank, bank + 1))
                 for one, result in zip(ones, results, strict=True):
                     self.apply(Operation.MULTIPLY, one, _OWN, into=one if bank else result)
                     if bank:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class AndaMachine(Machine):
         lanes = params.vector.row_lanes
         self.row_values, self.step_unit = lanes, params.rows
         self.output_unit = self.chunk_unit = params.group
-        self.shared_tokens = 1
+        self.shared_tokens = 1 << params.spans[-1]
         # Tokens of a prompt have banks of their own if rows of keys can be loaded one by one, and
         # tiles of keys begin with a word.
         whole = params.row_bits(Memory.ACTIVATIONS) % params.line_bits == 0
@@ -101,6 +102,10 @@ class AndaMachine(Machine):
         ):
             require(value % p.group == 0, f"{name} is {value}, no multiple of {p.group}, the group")
 
+    def few(self, step: Step) -> int:
+        tokens = 1 << (len(step.tokens) - 1).bit_length()
+        return tokens if super().few(step) else 0
+
     def piece(self, groups: int) -> int:
         # Whole beats of scales.
         p = self.params
@@ -133,7 +138,14 @@ class AndaMachine(Machine):
         data[:, : octets.shape[1]] = octets
         return data.reshape(-1)
 
-    # Constants of attention: a row of ones, one in a single bank, masks.
+    # Constants of attention: a row of ones, one in a single bank or in those of a token, masks.
+
+    @cached_property
+    def owners(self) -> list[slice]:
+        """Banks with a one, row by row."""
+        few = self.params.spans[1:] if self.params.row_groups > 1 else ()
+        shared = [slice(k, None, 1 << span) for span in few for k in range(1 << span)]
+        return [slice(None), *(slice(k, k + 1) for k in range(self.rows)), *shared]
 
     def constants(self, shape: LlmShape) -> Bytes:
         """Ones, rows with a one in a single bank; masks of unfinished tiles, lane by lane; and the
@@ -141,11 +153,11 @@ class AndaMachine(Machine):
         p = self.params
         lanes = p.vector.row_lanes
         minus = np.uint16(0x8000 | (FP16.infinity_bits or 0))
-        ones = np.zeros((1 + p.rows, p.rows, lanes), np.uint16)
+        ones = np.zeros((len(self.owners), p.rows, lanes), np.uint16)
         masks = np.zeros((lanes, p.rows, p.rows, lanes), np.uint16)
-        ones[0] = one = int(encode(FP16, 1.0))
+        for row, banks in zip(ones, self.owners, strict=True):
+            row[banks] = int(encode(FP16, 1.0))
         for bank in range(p.rows):
-            ones[1 + bank, bank] = one
             for lane in range(lanes):
                 masks[lane, bank, bank:, lane] = minus
         prompt = np.zeros((p.rows, FP16_ROWS * lanes), np.uint16)
@@ -157,7 +169,7 @@ class AndaMachine(Machine):
 
     def mask_line(self, lane: int) -> int:
         """Lines from the first constant to the masks of a lane."""
-        lines = self.lines(Memory.ACTIVATIONS, 1 + self.rows)
+        lines = self.lines(Memory.ACTIVATIONS, len(self.owners))
         return lines + lane * self.lines(Memory.ACTIVATIONS, self.rows)
 
     @property
