@@ -64,7 +64,7 @@ class Machine(BaseMachine):
     def _prepare(self) -> None:
         self.maxima = np.zeros(self.params.channels, np.uint16)  # of K in the initial window
         self.offsets = np.zeros_like(self.maxima)
-        self._open: Floats | None = None  # sums that the last gemm has left in the array
+        self._open: Floats | None = None  # sums (rows, columns) that the last gemm has left open
         self._cache: dict[tuple[int, ...], PartWeights] = {}  # keys and values, as they are now
         self._values: dict[tuple, Floats] = {}  # of activations, as they are now
         self._banks: tuple[Floats, Banks] | None = None  # of the last activations of all
@@ -143,16 +143,22 @@ class Machine(BaseMachine):
             part, sums = self._cached_part(x, operand)
         self._count(Counter.MATRIX_BUSY, sums * x["token_tiles"])
         lanes = slice(None) if x["maxima"] or shared else self._written
-        row, state, before = x["destination"], sums_of(x), self._open
+        row, before = x["destination"], self._open
         self._open = None
         for tile in range(x["token_tiles"]):
             values = self._activation_values(x["source"] + tile * groups, groups, lanes)
-            if state:
-                total = part.product(values, before if Sums.FURTHER in state else None)
-                if Sums.OPEN in state:
-                    self._open = total
-                    return
-                results = masked(total)
+            goes_on = None
+            if before is not None:  # the first tile does, of a shared gemm that of every row group
+                goes_on = np.zeros((values.shape[1], part.values.shape[1]), np.float32)
+                own = np.tile(before[lanes], p.row_groups if shared else 1)
+                goes_on[:, : own.shape[1]], before = own, None
+            if Sums.OPEN in sums_of(x):
+                total = part.product(values, goes_on).reshape(p.rows, p.row_groups, p.columns)
+                bank = np.arange(p.rows)
+                self._open = total[bank, bank // p.group_rows]
+                return
+            if goes_on is not None:
+                results = masked(part.product(values, goes_on))
             elif values.shape[1] > FEW_BANKS:
                 banks = self._banks_of(values)
                 results = masked(part.product(banks.distinct)[banks.place])

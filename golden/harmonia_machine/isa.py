@@ -200,7 +200,7 @@ def check(params: HarmoniaParams, x: Instruction | None) -> Error:
     shared = x.opcode is Opcode.GEMM and x["operand"] == Operand.SHARED
     if shared and x["tiles"] % params.row_groups:
         return Error.SIZE
-    if sums_of(x) and (x["tiles"], x["token_tiles"]) != (params.row_groups, 1):
+    if Sums.OPEN in sums_of(x) and (x["tiles"], x["token_tiles"]) != (params.row_groups, 1):
         return Error.SIZE
     is_values = x.opcode is Opcode.CONVERT and x["conversion"] == Conversion.VALUES
     if is_values and not 1 <= x["tokens"] <= params.group:

@@ -113,8 +113,8 @@ class Operand(IntEnum):
 class Sums(IntFlag):
     """The sums of a shared gemm that has some of the groups: its field ``register``."""
 
-    OPEN = 1  # they stay in the array: there are no results
-    FURTHER = 2  # they go on from those that the gemm before has left open
+    OPEN = 1  # they stay in the array, where the next gemm goes on: there are no results
+    FURTHER = 2  # the gemm before has left them open; only a mark, the array goes on anyway
 
 
 class Conversion(IntEnum):

@@ -203,7 +203,7 @@ class Controller(Sequencer):
     def _shared_errors(self, gemm: data.View, error: Error) -> list[tuple[Value, Error]]:
         """Of a shared gemm: no maxima, whole blocks of tiles, and rows from that of a block on.
 
-        One block of a token tile where its sums stay open or go on.
+        One block of a token tile where its sums stay open.
         """
         count = self.params.row_groups
         if count == 1:
@@ -212,8 +212,7 @@ class Controller(Sequencer):
         several = (gemm.tiles != count) | (gemm.token_tiles != 1)
         wrong = {
             Error.OPERAND: gemm.maxima,
-            Error.SIZE: gemm.tiles[:bits].any()
-            | ((gemm.register & (Sums.OPEN | Sums.FURTHER)).any() & several),
+            Error.SIZE: gemm.tiles[:bits].any() | ((gemm.register & Sums.OPEN).any() & several),
             Error.ADDRESS: (gemm.operands[:bits] | gemm.metadata[:bits]).any(),
         }
         return [((gemm.operand == Operand.SHARED) & wrong[error], error)]

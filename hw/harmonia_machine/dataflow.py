@@ -55,14 +55,9 @@ def maxima_layout(params: HarmoniaParams) -> data.StructLayout:
     )
 
 
-def shared_sums(gemm: data.View, state: Sums) -> Value:
-    """Whether the sums of a gemm are of some groups, and begin or end so."""
-    return (gemm.operand == Operand.SHARED) & (gemm.register & state).any()
-
-
 def stays_open(gemm: data.View) -> Value:
-    """Whether a gemm leaves its sums in the array and has no results."""
-    return shared_sums(gemm, Sums.OPEN)
+    """Whether a gemm leaves its sums in the array, where the next goes on, and has no results."""
+    return (gemm.operand == Operand.SHARED) & (gemm.register & Sums.OPEN).any()
 
 
 class _Tiles:
@@ -198,7 +193,6 @@ class SumFeeder(wiring.Component):
             Mode.M8W4.code,
             Mux(long, Mode.M8M8.code, Mode.M8M4.code),
         )
-        goes_on = self._goes_on(m) if row_groups > 1 else None
         with m.If(o.ready):
             m.d.sync += o.valid.eq(0)
         with m.If(step):
@@ -212,8 +206,6 @@ class SumFeeder(wiring.Component):
             ]
             if row_groups > 1:
                 m.d.sync += o.p.shared.eq(shared)
-                with m.If(goes_on):
-                    m.d.sync += o.p.first.eq(0)
                 with m.If(stays_open(gemm)):
                     m.d.sync += o.p.last.eq(0)
         row = self.read_data
@@ -227,14 +219,6 @@ class SumFeeder(wiring.Component):
             ),
         ]
         return m
-
-    def _goes_on(self, m: Module) -> Value:
-        """Whether sums go on from those that the gemm before has left open."""
-        was_open, goes_on = Signal(), Signal()
-        with m.If(self.start):
-            further = shared_sums(self.gemm, Sums.FURTHER)
-            m.d.sync += [goes_on.eq(was_open & further), was_open.eq(stays_open(self.gemm))]
-        return goes_on
 
     def _precision(self, m: Module, group: Value, tile: Value) -> tuple[Value, Value]:
         """Whether the group has 8-bit operands, and the row of their low halves."""

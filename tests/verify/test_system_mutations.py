@@ -104,9 +104,9 @@ an end before the last row: harmonia_machine.dataflow:ResultWriter random_progra
 a block of tiles that begins too early: harmonia_machine.dataflow:SumFeeder random_programs
 - m.d.comb += next_tile.eq(place + 1)
 + m.d.comb += next_tile.eq(first_place + 1)
-sums that go on from none left open: harmonia_machine.dataflow:SumFeeder random_programs
-- was_open & further
-+ further
+sums that end though they stay open: harmonia_machine.dataflow:SumFeeder random_programs
+- with m.If(stays_open(gemm)):
++ with m.If(stays_open(gemm) & ~last_group):
 lines of the next load in rows of this one: machine.loader:Loader random_programs
 - takes = active & lines_left.any()
 + takes = active

@@ -73,7 +73,7 @@ tiled gemm with row groups     | opcode  | {_tiled_gemm()}
 shared gemm with maxima        | operand | {_gemm("shared", tiles=p.row_groups, maxima=1)}
 shared gemm of part of a block | size    | {_gemm("shared", tiles=p.row_groups + 1)}
 shared gemm, open, of two blocks | size  | {_gemm("shared", tiles=2 * p.row_groups, register=1)}
-shared gemm, further, of two tiles | size | {_gemm("shared", tiles=each, token_tiles=2, register=2)}
+shared gemm, open, of two tiles | size | {_gemm("shared", tiles=each, token_tiles=2, register=1)}
 shared gemm between blocks     | address | {_gemm("shared", tiles=p.row_groups, operands=1)}
 shared gemm of scales between blocks | address | {_gemm("shared", tiles=p.row_groups, metadata=1)}
 gemm beyond the last block     | address | {_gemm("weights", operands=operands - 1)}

@@ -147,10 +147,8 @@ class Writer:
             kept = None
         maxima = {"maxima": kept is not None, "register": kept or 0}
         if operand is Operand.SHARED and (tiles, token_tiles) == (p.row_groups, 1):
-            # Sums that stay open, gemm after gemm; those that nothing left open begin anew.
-            for state in choose.choice(([0], [1, 2], [1, 3, 2], [2], [1, 0])):
-                self.b.emit(Opcode.GEMM, operand=operand, **places, **sizes, register=state)
-            return
+            for _ in range(choose.randint(0, 2)):  # sums that stay open; any gemm goes on from them
+                self.b.emit(Opcode.GEMM, operand=operand, **places, **sizes, register=1)
         self.b.emit(Opcode.GEMM, operand=operand, **places, **sizes, **maxima)
 
     def _overlap(self) -> None:
