@@ -72,6 +72,9 @@ llm opt-125m --context 2x8 --batch 2 | a context like 8x128,2x4096 says how many
 llm opt-125m --context y | --context takes tokens, or 8x128,2x4096, not 'y'
 llm opt-125m --csv --json | --csv does not go with --json
 llm opt-125m --engine avx | unknown engine 'avx'; did you mean more-avx
+llm opt-125m --on anda --memory ddr4 --set bandwidth=1GB/s | memory ddr4 has a bandwidth of its own
+llm opt-125m --on harmonia --memory hbm3 | memory must be flat, hbm2, lpddr5, ddr4, not 'hbm3'
+llm opt-125m --on spr-hbm --memory hbm2 | memory hbm2 is that of anda or harmonia
 llm opt-125m --phase train | unknown phase 'train'; known: decode, prefill
 llm opt-125m --plot x.svg | --plot goes with --sweep
 llm opt-125m --prompt 9 --tokens 9 --context 9 | context does not go with prompt and tokens
