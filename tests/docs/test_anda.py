@@ -7,7 +7,7 @@ from tests.support.attention import attention_time
 from tests.support.claims import claim
 from tests.support.examples import table
 from tilewright.compiler.sizes import Step
-from tilewright.golden.machine.moves import load_cycles
+from tilewright.golden.machine.moves import Move, load_cycles
 from tilewright.golden.params.anda_machine import AndaParams, Memory
 from tilewright.golden.params.machine import CODE_LINES, INDICES, LIMIT, LOOP_LEVELS
 from tilewright.sim.accelerator import Accelerator
@@ -62,7 +62,7 @@ def test_bandwidth_of_the_memory_port():
     def interval(latency):
         """Cycles in which a long load brings as many beats as requests are outstanding."""
         rows = [k * params.dma_lines * params.beat_rows(Memory.WEIGHTS) for k in (50, 51)]
-        short, long = (load_cycles(params, Memory.WEIGHTS, n, latency) for n in rows)
+        short, long = (load_cycles(params, Move(Memory.WEIGHTS, n), latency) for n in rows)
         return long - short
 
     for latency in (1, 61):
