@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
@@ -128,8 +128,6 @@ def make_records(
     parts = {}
     if isinstance(bench, ComparedArray):
         variants = {"real": bench.variants}
-        if params.rows * params.columns > 4:  # type: ignore[attr-defined]  # of all arrays
-            variants = {"real": (bench.usual_variant,)}  # it checks how smaller tiles are extended
         parts["parts"] = bench.by_growth(params, result.area_by_part)
     return record, {
         **energy_record(record, result),
@@ -187,13 +185,8 @@ def record_jobs(
     ]
 
 
-def update_records(
-    jobs: Sequence[tuple[str, Technology, bool]], unproved: Collection[str] = ()
-) -> Iterator[str]:
-    """Make and write the records of ``jobs``, several at once; tells each one that is done.
-
-    Those ``unproved`` have no record of synthesis, since their netlists are simulated alone.
-    """
+def update_records(jobs: Sequence[tuple[str, Technology, bool]]) -> Iterator[str]:
+    """Make and write the records of ``jobs``, several at once; tells each one that is done."""
     if not jobs:
         return
     # Processes, as a netlist is simulated in Python; not forked, as there are threads.
@@ -202,8 +195,7 @@ def update_records(
         for (spec, technology, gating), (record, energy) in zip(jobs, made, strict=True):
             name = record_name(resolve(spec), technology.name, gating=gating)
             store_record(ENERGY, technology.name, name, energy)
-            if spec not in unproved:
-                store_synthesis(record)
+            store_synthesis(record)
             yield f"{spec} {technology.name}"
 
 

@@ -37,10 +37,6 @@ ARRAY_COLUMNS = {
     **{"ARRAY FJ/MAC": "energy_fj_per_mac:.1f", "ENERGY X": "energy_x:.2f"},
     **{"MEMORIES UM2": "memory_um2:.0f", "MEMORIES FJ": "memory_fj_per_mac:.1f"},
 }
-CHECK_COLUMNS = {
-    **{"RULE CHECKED ON": "name", "TILE": "size"},
-    **{"AREA X": "area_x:.3f", "ENERGY X": "energy_x:.3f"},
-}
 CLAIMS = {
     **{"PAPER SAYS": "name", "PAPER": "shown", "HERE": "measured:.2f"},
     "DEVIATION %": "deviation_percent:+.0f",
@@ -64,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.studies.pe.arrays import ARRAYS, CHECKED, LARGER, compare_arrays
+    from tilewright.studies.pe.arrays import ARRAYS, compare_arrays
     from tilewright.studies.pe.compare import compare
     from tilewright.studies.pe.energy import record_jobs, update_records
     from tilewright.synth.technology import TECHNOLOGIES, load_technology
@@ -83,12 +79,11 @@ def run(args: argparse.Namespace) -> int:
             )
         return _by_layer(args.json)
     if args.update_records:
-        specs = [*ARRAYS.values(), *LARGER] if args.array else args.block
+        specs = [*ARRAYS.values()] if args.array else args.block
         jobs = record_jobs(specs, technologies, only_stale=args.stale)
-        if args.array:  # with clock gates; larger tiles check the rule in one technology
-            jobs = [(s, t, g) for s, t, g in jobs if g and (s not in LARGER or t.name == CHECKED)]
+        jobs = [job for job in jobs if job[2] or not args.array]  # arrays have clock gates
         with progress("PEs", len(jobs)) as tick:
-            for done in update_records(jobs, unproved=LARGER):
+            for done in update_records(jobs):
                 tick(done)
     if args.array:
         arrays = compare_arrays(technologies)
@@ -144,9 +139,6 @@ def _print_arrays(comparisons: "tuple[ArrayComparison, ...]") -> None:
         print(f"{c.technology}, {c.clock_mhz} MHz, real data; x: over FP-FP; from {c.boundary}")
         if c.arrays:
             print_records(c.arrays, ARRAY_COLUMNS)
-        if c.checks:
-            print()
-            print_records(c.checks, CHECK_COLUMNS)
         if c.missing:
             print(f"not on record: {' '.join(c.missing)}; --update-records --stale measures them")
 
