@@ -136,8 +136,9 @@ class LowBit:
         how = rules.get("quotient", "exact")
         if how == "reciprocal-tensor":
             factors = _divide(1 / np.array(tensor, np.float32), steps / tensor, "float32")
-            quotients = blocks.astype(np.float32) * factors.astype(np.float32)[..., np.newaxis]
-            quotients = quotients.astype(np.float64)
+            short = factors.astype(np.float32)[..., np.newaxis]
+            with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+                quotients = (blocks.astype(np.float32) * short).astype(np.float64)
         else:
             quotients = _divide(blocks, steps[..., np.newaxis], how)
         if rules.get("quotient") == "reciprocal-offset":  # the half is added before it is cut off

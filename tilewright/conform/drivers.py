@@ -264,6 +264,9 @@ LIBRARIES: dict[str, Callable[[], Iterator[Entry]]] = {
 }
 EXPLAINED: dict[tuple[str, ...], str] = {
     ("gguf", "gguf_mxfp4"): "exponents below -127 wrap to bytes up to 255",
+    ("compressed-tensors",): "from 1.75 * 2^127 on the scale is infinite, and values are NaN",
+    ("microxcaling",): "logarithms of elements are float32 numbers, too",
+    ("bitsandbytes",): "wrong codes where the largest magnitude of a block is subnormal",
 }
 NO_RELEASE = {"microxcaling": "7bc4195"}  # its only branch, not on PyPI
 
