@@ -112,7 +112,8 @@ def check(
 ) -> Report:
     """Run every vector of a format through an encoder, a decoder or both.
 
-    ``rules`` are other than the specification's. ``explain``: look for rules that explain deviations, and for a small example.
+    ``rules`` are other than the specification's. ``explain``: look for rules that explain
+    deviations, and for a small example.
     """
     fmt = lowbit(format)
     base = fmt.completed(rules or {})
@@ -134,7 +135,6 @@ def check(
             row_check, row_note = _check_rows(fmt, base, encode)
             checks += row_check
             notes += row_note
-            left += sum(check.wrong for check in row_check)
             notes += _specials(fmt, encode)
         count = sum(check.wrong for check in wrong)
         if count and not explain:
@@ -143,6 +143,8 @@ def check(
             closest, remaining = _explain(fmt, base, runs)
             left += remaining
             example = _example(fmt, base | closest if remaining else base, encode, runs)
+    if encode and fmt.group > 1 and any(check.wrong for check in row_check):
+        left += sum(check.wrong for check in _check_rows(fmt, {**base, **closest}, encode)[0])
     changed = {name: choice for name, choice in closest.items() if choice != base[name]}
     return Report(
         subject=subject or getattr(encode or decode, "__name__", "implementation"),

@@ -5,7 +5,7 @@ for a reason that no rule names is explained in ``EXPLAINED``.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -265,6 +265,7 @@ LIBRARIES: dict[str, Callable[[], Iterator[Entry]]] = {
 EXPLAINED: dict[tuple[str, ...], str] = {
     ("gguf", "gguf_mxfp4"): "exponents below -127 wrap to bytes up to 255",
     ("compressed-tensors",): "from 1.75 * 2^127 on the scale is infinite, and values are NaN",
+    ("nvidia-modelopt", "mxfp4"): "the least float32 number is 0 as a float32 quotient",
     ("microxcaling",): "logarithms of elements are float32 numbers, too",
     ("bitsandbytes",): "wrong codes where the largest magnitude of a block is subnormal",
 }
@@ -288,11 +289,11 @@ def reports(
         yield check(entry.format, entry.encode, entry.decode, entry.function, rules)
 
 
-def update_records() -> Iterator[str]:
-    """Check every library that can be imported; a line for each. Others' records stay."""
+def update_records(libraries: Iterable[str] = ()) -> Iterator[str]:
+    """Check these libraries, or all that can be imported; a line for each. Others' rows stay."""
     write_record(RECORDS.with_name("vectors.json"), {name: digest(name) for name in LOWBIT})
     records = load_records()
-    for library in LIBRARIES:
+    for library in libraries or LIBRARIES:
         try:
             found = list(reports(library))
         except CommandError as error:

@@ -26,7 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--formats", "list formats and their rules")
     add("--vectors F", "write the vectors of a format to the file of --output")
     add("-o --output FILE", "file of vectors")
-    add("--update-records", "check all installed libraries and record the results")
+    add(
+        "--update-records",
+        "check SUBJECT, a library, or all installed ones, and record the results",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,7 +42,9 @@ def run(args: argparse.Namespace) -> int:
     if args.formats:
         return _formats(args)
     if args.update_records:
-        for line in drivers.update_records():
+        for line in drivers.update_records(
+            [args.subject] if args.subject in drivers.LIBRARIES else []
+        ):
             remark(line)
         return 0
     if not args.subject and not args.decode:
