@@ -198,7 +198,7 @@ def test_every_recorded_deviation_is_explained():
             rows += 1
             if row.get("unexplained"):
                 assert libraries.explanation(library, row), (library, row)
-    assert rows > 80
+    assert rows >= 50
 
 
 @pytest.mark.parametrize("library", ["tilewright", "ml_dtypes", "gguf"])
