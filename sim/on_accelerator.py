@@ -57,7 +57,7 @@ def _step(
     if not machine.power:
         remarks.append("energy is that of buffers and memory alone")
     if target.built is not None:
-        remarks.append(f"memory port of {target.built.slug}, as built")
+        remarks.append(f"memory at the port of {target.built.slug}, as built")
     params, reason = target.programmed, ""
     if params is None:
         reason = "programs are written for anda and harmonia alone"

@@ -69,8 +69,8 @@ class Target:
     def timing(self) -> Timing:
         """Timing of external memory: cycles to a line, and between two lines of a channel.
 
-        It is that of the paper for every preset, unless another is given. One that brings more
-        than the port takes has the port's rate.
+        A published machine has the memory of its paper, one as built a memory as fast as its port,
+        as ``tilewright run`` has. One that brings more than the port takes has the port's rate.
         """
         params, given = self.programmed, dict(self.settings)
         if params is None:
@@ -80,7 +80,7 @@ class Target:
         if self.memory != FLAT:
             return timing_of(memory_timing(self.memory, None, params, clock))
         port = params.beat_bits * clock / 8
-        bandwidth = given.get("bandwidth", machine.bandwidth)
+        bandwidth = given.get("bandwidth", machine.bandwidth if self.built is None else port)
         lines = Fraction(port / bandwidth).limit_denominator(1000)
         return Timing(self.latency, max(Fraction(1), lines))
 

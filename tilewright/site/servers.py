@@ -27,6 +27,7 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (128, 512, 2048, 8192, 32768)
 # Accelerators as published and for few users, and the largest batches of two models.
 DECODERS = ("anda", "anda:decode", "harmonia", "harmonia:decode")
+HBM2 = {"bandwidth": "256GB/s"}
 USERS = {"smollm2-135m": 64, "llama-2-7b": 16}
 HBM, DDR = SYSTEMS["spr-hbm"], SYSTEMS["spr-ddr"]
 KINDS = {  # engine and scheme
@@ -119,7 +120,7 @@ def users(name: str) -> dict[str, Series]:
     model, found = resolve_model(name), dict[str, Series]()
     for block in DECODERS:
         answers = [
-            (n, answer(model, block=block, batch=n, context=512))
+            (n, answer(model, block=block, settings=HBM2, batch=n, context=512))
             for n in BATCHES
             if n <= USERS[name]
         ]
