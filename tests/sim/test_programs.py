@@ -289,9 +289,9 @@ def test_times_are_cached_by_all_that_decides_them(tmp_path, monkeypatch):
         made.append(rows)
         if rows > 2:
             raise ValueError("no more than 2")
-        return ProgramTime(1, rows, latency, sums=((8, rows),))
+        return ProgramTime(1, rows, latency, sums=(((8, 1), rows),))
 
-    assert time(1, 30) == ProgramTime(1, 1, 30, sums=((8, 1),)) == time(1, 30)
+    assert time(1, 30) == ProgramTime(1, 1, 30, sums=(((8, 1), 1),)) == time(1, 30)
     assert time(2, 30).cycles == 2 and time(1, 40).control == 40
     for _ in range(2):
         with pytest.raises(ValueError, match=r"^no more than 2$"):

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from tilewright.compiler.image import Lines
-from tilewright.compiler.machine import Machine
+from tilewright.compiler.machine import Machine, SumKind
 from tilewright.compiler.plan import Plan, step_sizes
 from tilewright.compiler.program import Program, head_program, step_program
 from tilewright.compiler.schedule import Item
@@ -60,7 +60,7 @@ class ProgramTime:
     convert: int = 0  # 0 where conversions are the vector unit's
     lines_read: int = 0  # of external memory; instructions are not among them
     lines_written: int = 0
-    sums: tuple[tuple[int, int], ...] = ()  # mantissas, and the groups that a tile summed with each
+    sums: tuple[tuple[SumKind, int], ...] = ()  # kinds, and the groups that were summed in each
 
     def __add__(self, other: "ProgramTime") -> "ProgramTime":
         return self.plus(other, 1)
@@ -68,10 +68,12 @@ class ProgramTime:
     def plus(self, other: "ProgramTime", times: int) -> "ProgramTime":
         """Return the time of these programs and of ``times`` runs of the others."""
         sums = dict(self.sums)
-        for mantissa, count in other.sums:
-            sums[mantissa] = sums.get(mantissa, 0) + times * count
+        for kind, count in other.sums:
+            sums[kind] = sums.get(kind, 0) + times * count
         numbers = {n: getattr(self, n) + times * getattr(other, n) for n in _NUMBERS}
-        return ProgramTime(**numbers, sums=tuple(sorted((m, n) for m, n in sums.items() if n)))
+        return ProgramTime(
+            **numbers, sums=tuple(sorted((kind, n) for kind, n in sums.items() if n))
+        )
 
     def times(self, count: int) -> "ProgramTime":
         """Return the time of ``count`` runs of these programs."""
@@ -80,12 +82,12 @@ class ProgramTime:
     def scaled(self, share: Fraction | int) -> "ProgramTime":
         """Return a share of everything, in whole cycles."""
         numbers = {n: round(getattr(self, n) * share) for n in _NUMBERS}
-        return ProgramTime(**numbers, sums=tuple((m, round(n * share)) for m, n in self.sums))
+        return ProgramTime(**numbers, sums=tuple((kind, round(n * share)) for kind, n in self.sums))
 
     @classmethod
     def of_data(cls, data: dict[str, Any]) -> "ProgramTime":
         """The inverse of ``vars``, after JSON."""
-        return cls(**data | {"sums": tuple((m, n) for m, n in data["sums"])})
+        return cls(**data | {"sums": tuple((tuple(kind), n) for kind, n in data["sums"])})
 
 
 BUSY = ("load", "store", "gemm", "vector", "convert")  # fields by unit
@@ -99,7 +101,7 @@ class _Counted:
         self.cycles = self.control = 0
         self.lines = [0] * len(UnitOfWork)  # of external memory: read, and written
         self.busy = [0] * len(UnitOfWork)
-        self.sums: dict[int, int] = {}
+        self.sums: dict[SumKind, int] = {}
 
     @property
     def time(self) -> ProgramTime:
@@ -216,7 +218,7 @@ def operation_times(
 
 
 _NO_UNIT = ("CONFIGURE", "LOOP", "WAIT", "HALT")
-_Known = tuple[Task | None, tuple[int, int] | None, str]
+_Known = tuple[Task | None, tuple[SumKind, int] | None, str]
 
 
 def _tasks(machine: Machine, program: Program, latency: Any) -> Callable[..., _Known]:

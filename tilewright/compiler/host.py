@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tilewright.base.errors import CommandError
 from tilewright.compiler.folder import ModelFolder
 from tilewright.compiler.head import choice_of, logits_of
+from tilewright.compiler.machine import SumKind
 from tilewright.compiler.plan import step_sizes
 from tilewright.compiler.program import Program, head_program, step_program
 from tilewright.compiler.sizes import Step, Token
@@ -37,7 +38,7 @@ class ProgramRun:
     tokens: int
     sequences: tuple[int, ...]
     counters: dict[str, int]  # the accelerator's, cycles among them
-    sums: tuple[tuple[int, int], ...]  # bits of mantissas, and groups that were summed with each
+    sums: tuple[tuple[SumKind, int], ...]  # kinds, and the groups that were summed in each
 
     @property
     def cycles(self) -> int:

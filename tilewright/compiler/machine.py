@@ -25,6 +25,7 @@ from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.weights import Weights
 
 Bytes = NDArray[np.uint8]
+SumKind = tuple[int, int]  # bits of activations' mantissas, and tiles of columns summed at once
 MACHINES = ("anda", "harmonia")  # packages in this folder, by the block that each is for
 
 
@@ -251,8 +252,8 @@ class Machine(ABC):
         """The settings of an instruction that :meth:`configure` returned."""
 
     @abstractmethod
-    def sums(self, item: Item) -> tuple[int, int] | None:
-        """Mantissa of a product's activations, and the groups that a tile sums; None for others."""
+    def sums(self, item: Item) -> tuple[SumKind, int] | None:
+        """The sums of a product, and how many groups they have; None for others."""
 
     def lowering(self, plan: Any, lines: Any, step: Step, together: int, spill: int) -> Any:
         """The lowering that writes the operations of a step.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tilewright.compiler.head import lower_head
 from tilewright.compiler.image import Lines
 from tilewright.compiler.lowering import CACHE_INDEX, LAYER_INDEX, Lowering
-from tilewright.compiler.machine import Machine
+from tilewright.compiler.machine import Machine, SumKind
 from tilewright.compiler.rows import NoRoomError
 from tilewright.compiler.schedule import Item, dependences, schedule, written
 from tilewright.compiler.sizes import Step
@@ -42,9 +42,9 @@ class Program:
                 settings = machine.settings(x)
             yield Item(x, settings, operation)
 
-    def sums(self, machine: Machine) -> tuple[tuple[int, int], ...]:
-        """Bits of activations' mantissas, and the groups that the array sums with each."""
-        sums: dict[int, int] = {}
+    def sums(self, machine: Machine) -> tuple[tuple[SumKind, int], ...]:
+        """Kinds of sums, and the groups that the array sums in each."""
+        sums: dict[SumKind, int] = {}
         for number, item in enumerate(self.with_settings(machine)):
             found = machine.sums(item)
             if found is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.machine import Bytes, Machine
+from tilewright.compiler.machine import Bytes, Machine, SumKind
 from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.anda_machine import cycles, isa
@@ -236,14 +236,14 @@ class AndaMachine(Machine):
     def settings(self, x: Instruction) -> tuple:
         return x["source_mantissa"], x["result_mantissa"]
 
-    def sums(self, item: Item) -> tuple[int, int] | None:
+    def sums(self, item: Item) -> tuple[SumKind, int] | None:
         x = item.instruction
         if x.opcode not in isa.GEMMS:
             return None
         groups = -(-x["inputs"] // self.params.group)
         tiles = -(-x["outputs"] // self.params.columns)
-        passes = -(-tiles // isa.pass_tiles(self.params, x))
-        return self.settings_of(item).source, groups * passes
+        together = isa.pass_tiles(self.params, x)
+        return (self.settings_of(item).source, together), groups * -(-tiles // together)
 
     def bank(self, token: Token, index: int, step: Step) -> int:
         return token.position % self.rows if step.kind == "prompt" else index % self.rows

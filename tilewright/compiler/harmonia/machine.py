@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.machine import Bytes, Machine
+from tilewright.compiler.machine import Bytes, Machine, SumKind
 from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.harmonia_machine import cycles, isa
@@ -250,20 +250,20 @@ class HarmoniaMachine(Machine):
         memories = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
         return [{"memory": int(memory), "rows": matrix.groups} for memory in memories]
 
-    def sums(self, item: Item) -> tuple[int, int] | None:
+    def sums(self, item: Item) -> tuple[SumKind, int] | None:
         """Keys and values of 8 bits are summed twice."""
         x, p = item.instruction, self.params
         if x.opcode is not Opcode.GEMM:
             return None
-        count, operand = x["groups"] * x["tiles"], Operand(x["operand"])
-        if operand is Operand.SHARED:
-            count //= p.row_groups
+        operand = Operand(x["operand"])
+        together = p.row_groups if operand is Operand.SHARED else 1
+        count = x["groups"] * x["tiles"] // together
         if operand in isa.CACHED:
             keys = operand is Operand.KEYS
             units, across = (x["tiles"], x["groups"]) if keys else (x["groups"], x["tiles"])
             tokens = item.needs[1] or 0
             count += across * sum(p.has_low(operand, unit, tokens) for unit in range(units))
-        return ACTIVATION_BITS, count * x["token_tiles"]
+        return (ACTIVATION_BITS, together), count * x["token_tiles"]
 
     def bank(self, token: Token, index: int, step: Step) -> int:
         return index % self.rows if step.kind == "batch" else token.position % self.rows
