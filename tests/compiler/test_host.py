@@ -215,7 +215,7 @@ class Published:
 def test_energy_of_a_sum_does_not_depend_on_its_cycles():
     """A group's bits are read once, whatever the planes in which the array takes them."""
     counters = {"vector": 2000, "lines_read": 3, "lines_written": 1}
-    found = energy(Published(), counters, {7: 100, 3: 50}, 64)
+    found = energy(Published(), counters, {(7, 1): 100, (3, 1): 50}, 64)
     assert found == pytest.approx(
         {
             "compute": (100 * 8 + 50 * 4) * 1e-9,

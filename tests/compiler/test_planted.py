@@ -167,7 +167,7 @@ PLANTED: dict[str, Patch] = {
     ),
     "chunks are those of the first part": swapped(
         "load_chunk",
-        lambda f: lambda self, matrix, line, part, k, index=1: f(self, matrix, line, 0, k, index),
+        lambda f: lambda self, matrix, line, part, *rest: f(self, matrix, line, 0, *rest),
     ),
     "the first copy alone is converted": constant(
         lowering.Matrix, "copies", property(lambda self: 1)

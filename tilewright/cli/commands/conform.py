@@ -5,6 +5,7 @@ import argparse
 from tilewright.base.console import print_json, print_table, remark, show
 from tilewright.base.errors import CommandError
 from tilewright.cli.options import adder
+from tilewright.golden.params.names import unknown
 
 NAME = "conform"
 HELP = "check an implementation of a low-bit format, code by code, and name the rules it follows"
@@ -42,9 +43,9 @@ def run(args: argparse.Namespace) -> int:
     if args.formats:
         return _formats(args)
     if args.update_records:
-        for line in drivers.update_records(
-            [args.subject] if args.subject in drivers.LIBRARIES else []
-        ):
+        if args.subject and args.subject not in drivers.LIBRARIES:
+            raise CommandError(unknown("library", args.subject, drivers.LIBRARIES))
+        for line in drivers.update_records([args.subject] if args.subject else []):
             remark(line)
         return 0
     if not args.subject and not args.decode:
