@@ -67,7 +67,9 @@ def test_a_wrong_entry_of_an_encoder_is_found(name):
     assert found.unexplained and (name not in RULED or len(found.example[1].split()) <= 9)
 
 
-@pytest.mark.parametrize("name", RULED)
+@pytest.mark.parametrize(
+    "name", ["mxfp4", *(pytest.param(n, marks=pytest.mark.full) for n in RULED if n != "mxfp4")]
+)
 def test_each_choice_of_each_rule_is_found_and_named(name):
     """Where a choice makes any difference to codes, the report explains all of it."""
     fmt = LOWBIT[name]
@@ -76,8 +78,8 @@ def test_each_choice_of_each_rule_is_found_and_named(name):
         if other:
             found = check(name, encoder(name, **{axis: other}))
             assert not found.unexplained, (axis, other, str(found))
-            # float32 quotients of so few bits may round as the exact ones do
-            assert axis in found.rules or (axis == "quotient" and not found.wrong)
+            # With so few bits float32 quotients and the least divisor may change no code.
+            assert axis in found.rules or (axis in ("quotient", "least") and not found.wrong)
 
 
 def test_faults_of_the_field_are_found():
