@@ -20,8 +20,9 @@ def test_latency_never_falls_as_batch_or_context_grow(series):
 
 # Where the memory bounds both, software and DECA take the same time. Software's is bytes over
 # bandwidth; DECA's is that of 86 tiles of a stream, whose two ends move with the lines that are
-# then on their way: 0.7% at most here, 0.2% with four times as many tiles.
-STREAM_RESOLUTION = 0.01
+# then on their way: 0.7% at most here, 0.2% with four times as many tiles. Where prefetches are
+# dropped, of bf16 at 50%, DECA loses 1.2%, which software's formula does not have.
+STREAM_RESOLUTION = 0.015
 
 
 @pytest.mark.parametrize("system", ["spr-ddr", "spr-hbm"])
