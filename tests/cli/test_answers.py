@@ -13,7 +13,7 @@ from tests.cli.test_cli import run
 from tilewright.claims import deca, find_claim
 from tilewright.claims.anda import anda_areas, anda_saved
 from tilewright.claims.scoreboard import answer, compare, evaluate
-from tilewright.sim import calibration, deca_stream, xeon
+from tilewright.sim import calibration, xeon
 from tilewright.sim.calibration import changed, other_choice
 
 # Command | exit code | a pattern of its output, remarks included.
@@ -74,7 +74,7 @@ def within(name):
     return compare(claim.compare, claim.value, answer(claim), claim.tolerance or 0.0)[1]
 
 
-def test_causes_are_as_large_as_they_say(monkeypatch):
+def test_causes_are_as_large_as_they_say():
     parts, printed = deca.areas_by_part(), find_claim("deca.area.share").numbers
     area = {name: parts[name] / (448.21 * share) for name, share in printed.items()}
     assert area == pytest.approx({"buffers": 0.45, "lut": 0.41, "rest": 1.36}, abs=0.005)
@@ -101,13 +101,3 @@ def test_causes_are_as_large_as_they_say(monkeypatch):
     assert not any(map(within, ddr))
     with changed("layer_us", 147 / calibration.constant("layer_us")):
         assert all(map(within, ddr))
-    rates = []
-    for tiles in (160, 480):
-        monkeypatch.setattr(deca_stream, "TILES", tiles)
-        calibration.forget()
-        deca_stream._stream.cache_clear()
-        rates.append(deca.prefetch_rate("deca", 15))
-    monkeypatch.undo()
-    calibration.forget()
-    deca_stream._stream.cache_clear()
-    assert rates == pytest.approx([5.40, 6.01], abs=0.005)
