@@ -272,7 +272,7 @@ def program_counters(
     known: dict[tuple[int, Any], tuple[Task | None, dict[Any, int]]] = {}
 
     def waits(x: Any, settings: Any) -> dict[Any, int]:
-        if not x.opcode.name.endswith("GEMM"):
+        if x.opcode.name not in ("GEMM", "SHARED_GEMM"):
             return {}
         found = gemm(params, settings, x)._asdict()
         return {counter[name.upper()]: n for name, n in found.items() if name != "cycles"}
