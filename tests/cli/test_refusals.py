@@ -160,7 +160,7 @@ synth | name one BLOCK, or --all
 verilog -o out | name one BLOCK, or --all
 verilog queue --all -o out | name one BLOCK, or --all
 verilog queue | the following arguments are required: -o/--output; see tilewright
-zzz | unknown command 'zzz'; known: claims, compare, compile, completion, design, doctor, export
+zzz | unknown command 'zzz'; known: claims, compare, compile, completion, conform, design, doctor
 """
 
 
