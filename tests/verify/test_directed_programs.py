@@ -20,7 +20,8 @@ def sized_instructions(params, system):
     """Opcode, choice and whether several; others (halt, loops, ...) every program has."""
     for opcode, fields in system.machine.INSTRUCTION.FIELDS.items():
         names = {f.name for f in fields}
-        if names.isdisjoint(SIZES) or opcode.name == "TILED_GEMM":
+        own = opcode in getattr(params, "opcodes", [opcode])
+        if names.isdisjoint(SIZES) or opcode.name == "TILED_GEMM" or not own:
             continue
         choices = {
             "memory": [m for m in system.memory if m.stores or opcode.name == "LOAD"],
