@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Literal
 
-from tilewright.base.cache import content_key, sources_of
+from tilewright.base.cache import content_key, sources_of, with_imports
 from tilewright.golden.deca.core import CoreParams
 from tilewright.golden.deca.memory import MemoryParams
 from tilewright.golden.deca.stream import stream_by_stores, stream_by_tepls
@@ -141,4 +141,5 @@ def _stream(
 @cache
 def _model() -> str:
     """Sources of the cycle model; they do not change under a running process."""
-    return content_key(sources_of("tilewright.golden", __name__))
+    golden = ("tilewright.golden.deca.stream", "tilewright.golden.deca.tile_timing")
+    return content_key(sources_of(*with_imports(*golden, "tilewright.sim.scheme"), __name__))

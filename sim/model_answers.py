@@ -4,7 +4,7 @@ A stream of tiles or a program of a layer takes a tenth of a second to a second 
 claims and pages of results ask for hundreds. ``model_answers.json`` holds their answers, each
 under the key of everything it follows from, the sources of the model among them: after a change of
 the model nothing is found there, and answers are computed as if there were no such file.
-``python -m tilewright.site.model_answers`` writes it anew.
+``python -m tilewright.site.model_answers`` renews it.
 """
 
 import json
@@ -19,6 +19,7 @@ from tilewright.base.cache import content_key, get_or_make
 ANSWERS = Path(__file__).with_name("model_answers.json")
 
 _recorder: dict[str, Any] | None = None
+_known: dict[str, Any] = {}
 
 
 def get_or_compute(ingredients: Iterable[str], compute: Callable[[], Any]) -> Any:
@@ -30,21 +31,21 @@ def get_or_compute(ingredients: Iterable[str], compute: Callable[[], Any]) -> An
     key = content_key(words)
     if _recorder is not None:
         if key not in _recorder:
-            _recorder[key] = compute()
+            _recorder[key] = _known[key] if key in _known else compute()
         return _recorder[key]
-    shipped = _shipped()
-    return shipped[key] if key in shipped else get_or_make(words, compute)
+    known = shipped()
+    return known[key] if key in known else get_or_make(words, compute)
 
 
 @contextmanager
-def recorded() -> Iterator[dict[str, Any]]:
-    """Give a dictionary that takes answers by their keys; each is computed, none is looked up."""
-    global _recorder
-    _recorder = {}
+def recorded(known: dict[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    """Give a dictionary that takes answers by their keys; those not in ``known`` are computed."""
+    global _recorder, _known
+    _recorder, _known = {}, known or {}
     try:
         yield _recorder
     finally:
-        _recorder = None
+        _recorder, _known = None, {}
 
 
 def text_of(answers: dict[str, Any]) -> str:
@@ -54,6 +55,6 @@ def text_of(answers: dict[str, Any]) -> str:
 
 
 @cache
-def _shipped() -> dict[str, Any]:
+def shipped() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(ANSWERS.read_text())
     return found

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tilewright.base.cache import with_imports
 from tilewright.sim import model_answers
 
 # Streams of DECA of each way to fetch tiles, and programs of an accelerator.
@@ -31,13 +32,13 @@ def shipped(tmp_path, monkeypatch):
     """A file of answers in place of ours, and a cache that has nothing."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(model_answers, "ANSWERS", tmp_path / "model_answers.json")
-    model_answers._shipped.cache_clear()
+    model_answers.shipped.cache_clear()
 
     def ship(answers):
         (tmp_path / "model_answers.json").write_text(model_answers.text_of(answers))
 
     yield ship
-    model_answers._shipped.cache_clear()
+    model_answers.shipped.cache_clear()
 
 
 def never():
@@ -74,3 +75,21 @@ def test_a_record_looks_nothing_up(shipped):
         assert model_answers.get_or_compute(("a stream", "model"), lambda: 2) == 2
         assert model_answers.get_or_compute(("a stream", "model"), never) == 2
     assert list(new.values()) == [2]
+
+
+def test_a_renewal_computes_what_is_not_known(shipped):
+    with model_answers.recorded() as old:
+        model_answers.get_or_compute(("a stream", "model 1"), lambda: 1)
+    with model_answers.recorded(old) as new:
+        assert model_answers.get_or_compute(("a stream", "model 1"), never) == 1
+        assert model_answers.get_or_compute(("a stream", "model 2"), lambda: 2) == 2
+    assert list(new.values()) == [1, 2]
+    with model_answers.recorded(old) as asked:
+        pass
+    assert not asked  # answers that nobody asks for go
+
+
+def test_streams_follow_from_what_their_model_imports():
+    found = with_imports("tilewright.golden.deca.stream")
+    assert {"tilewright.golden.deca.memory", "tilewright.golden.params.block"} <= {*found}
+    assert not any("anda" in name for name in found)

@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -25,6 +26,7 @@ from typing import Any
 from tilewright.base.files import write_atomic
 
 UNUSED_SECONDS = 30 * 24 * 3600
+IMPORT = re.compile(r"^ *(?:from|import) (tilewright(?:\.\w+)+)", re.MULTILINE)
 
 
 def cache_folder(kind: str) -> Path:
@@ -146,6 +148,17 @@ def source_of(*modules: str) -> str:
     """Return the source text of ``modules``, on which a result depends besides its input."""
     files = (import_module(name).__file__ for name in modules)
     return "\n".join(Path(file).read_text() for file in files if file)
+
+
+def with_imports(*modules: str) -> list[str]:
+    """Return ``modules`` and all modules of this package that they import, directly or not."""
+    found, waiting = set[str](), list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += IMPORT.findall("\n".join(sources_of(name)))
+    return sorted(found)
 
 
 def sources_of(*modules: str) -> list[str]:

@@ -1,11 +1,14 @@
 """Answers of cycle models that the site and ``tilewright claims`` need.
 
-They ship with the package. ``python -m tilewright.site.model_answers`` computes all of them;
-after a change of the models, until it is rerun, they are computed on demand.
+They ship with the package. ``python -m tilewright.site.model_answers`` computes those that follow
+from a changed source, with ``--all`` every one. Until it is rerun they are computed on demand.
 """
 
+import sys
+from typing import Any
+
 from tilewright.base.files import write_atomic
-from tilewright.sim.model_answers import ANSWERS, recorded, text_of
+from tilewright.sim.model_answers import ANSWERS, recorded, shipped, text_of
 from tilewright.site import accuracy, claims, lab, own, servers, sparamx
 
 QUESTIONS = (
@@ -22,9 +25,9 @@ QUESTIONS = (
 )
 
 
-def answers_text() -> str:
-    """Return the content of the file, every answer computed by today's models."""
-    with recorded() as answers:
+def answers_text(known: dict[str, Any] | None = None) -> str:
+    """Return the content of the file; answers that are not ``known`` are computed."""
+    with recorded(known) as answers:
         for ask in QUESTIONS:
             ask()
         for system in ("spr-ddr", "spr-hbm"):
@@ -34,4 +37,4 @@ def answers_text() -> str:
 
 
 if __name__ == "__main__":
-    write_atomic(ANSWERS, answers_text())
+    write_atomic(ANSWERS, answers_text({} if "--all" in sys.argv else shipped()))
