@@ -48,7 +48,7 @@ POWERS = (
 ZEROS = ("signed", "below-zero", "positive", "negative")
 OVERFLOWS = ("special", "saturate", "saturate-infinity")
 QUOTIENTS = ("exact", "float32", "reciprocal", "reciprocal-offset")
-# What a block is divided by whose scale is the least one, 2^-127, which is subnormal in float32.
+# The divisor of a block with the least scale, 2^-127, which is subnormal in float32.
 # Scales that are no powers: the least one is the least normal one, or the least one above 0; or
 # instead of 0 stands the format's epsilon.
 LEAST = ("stored", "normal", "one")

@@ -216,7 +216,7 @@ def _common(fields: Fields, family: str) -> Read:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """What the models of a family have beyond the fields of all."""
+    """Fields that only the models of a family have."""
 
     defaults: Mapping[str, int] = field(default_factory=dict)  # of fields that files leave out
     fixed: Read = field(default_factory=dict)  # the same in all of its models

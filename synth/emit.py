@@ -152,7 +152,7 @@ def verilog_from_rtlil(text: str) -> str:
 
 
 def interface(params: BlockParams, verilog: str) -> dict[str, Any]:
-    """What instantiates and drives the module: parameters, timing, every wire of every port.
+    """Everything needed to drive the module: parameters, timing, every wire of every port.
 
     ``wires`` are all of the module's, as ``verilog`` declares them; a block without registers has
     neither clock nor reset.

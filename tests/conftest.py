@@ -1,4 +1,4 @@
-"""What every test may use: the installed package; how workers of pytest-xdist run."""
+"""For every test: the installed package; how workers of pytest-xdist run."""
 
 import os
 from contextlib import ExitStack

@@ -27,7 +27,7 @@ class MemoryParams(Limited):
     bytes_per_cycle: Fraction | None = None  # this core's share of the bandwidth; None: all of it
     prefetch_lines: Annotated[int, SOME] = 96  # on their way with which a prefetch is dropped
     l2_prefetch: bool = False  # the L2 has a prefetcher that sees DECA's requests
-    # Of a physical page, which the L2's prefetcher does not leave.
+    # Lines of a physical page, which the L2's prefetcher does not leave.
     page_lines: Annotated[int, SOME] = 64
     # Lines of a page that it watches before it asks for any; how far it then is ahead.
     training_lines: Annotated[int, within(0, MOST_CYCLES)] = 8

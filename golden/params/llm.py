@@ -102,7 +102,7 @@ class DeltaAttention(Limited):
 
     @property
     def state_bytes(self) -> int:
-        """Of all layers of a sequence: matrices in fp32, the convolution's tokens in bf16."""
+        """State of all layers of a sequence: matrices in fp32, the convolution's tokens in bf16."""
         return self.layers * (4 * self.key_dim * self.value_width + 2 * self.taps * self.channels)
 
     def projections(self, hidden: int) -> dict[str, tuple[int, int]]:

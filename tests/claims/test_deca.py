@@ -68,7 +68,7 @@ def test_the_loaders_of_the_paper():
         none, l2, one, five, fifteen = (prefetch_rate(*kind) for kind in kinds)
     assert none < 0.6 * ours[0] and l2 < 0.6 * ours[1] and one < 0.6 * ours[2]
     assert five == pytest.approx(ours[3], rel=0.01) and fifteen == pytest.approx(five, rel=0.01)
-    # What the paper says of its prefetcher: degree 1 is not enough.
+    # The paper on its prefetcher: degree 1 is not enough.
     assert one == pytest.approx(find_claim("deca.table5.deca1").number, rel=0.08)
 
 

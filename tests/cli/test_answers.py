@@ -86,7 +86,7 @@ def test_causes_are_as_large_as_they_say():
     theirs = paper["mxu"], sum(paper[name] for name in buffers)
     ratios = [a / b / 1e6 for a, b in zip(ours, theirs, strict=True)]
     assert ratios == pytest.approx([0.23, 0.50], abs=0.005)
-    # Of 16 activation and 4 weight bits, what is saved on the activations alone.
+    # 16 activation and 4 weight bits, with savings on the activations alone.
     assert anda_saved("llama-13b", "1p0", "buffers") * 20 / 16 == pytest.approx(-54.4, abs=0.1)
     with other_choice("outside"):
         assert answer(find_claim("anda.energy.llama13b.compute")) == pytest.approx(-86.8, abs=0.1)

@@ -1,4 +1,4 @@
-"""What the commands print with."""
+"""Output of the commands."""
 
 import io
 import json

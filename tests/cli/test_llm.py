@@ -35,7 +35,7 @@ def test_llm_gives_latency_rate_bounds_energy_and_memory(capsys):
     assert found["tokens_per_second_per_mm2"] == pytest.approx(
         rate / (1576 + 56e-6 * area_um2("deca", "fastest"))
     )
-    # Of 56 DECAs, from their energy record: more than idle, less than always at work.
+    # 56 DECAs, by their energy record: more than idle, less than always at work.
     idle, work = (56e-3 * deca_power_mw(run) * seconds for run in ("idle", "mxfp4 real"))
     assert idle < energy["deca"] < work
     assert any("energy of deca is that of its netlist" in line for line in found["remarks"])

@@ -40,7 +40,7 @@ def addresses(path: Path) -> Iterator[str]:
 
 
 def broken_links(path: Path) -> list[str]:
-    """What the relative links of a page name that does not exist."""
+    """Targets of a page's relative links that do not exist."""
     problems = []
     for address in map(urlsplit, addresses(path)):
         if address.scheme or address.netloc:

@@ -31,7 +31,7 @@ WIDTH = "document.scrollingElement.scrollWidth"
 MISSING = """[...document.images]
     .filter(image => image.naturalWidth == 0 && image.getClientRects().length > 0)
     .map(image => image.src)"""
-# What sticks out, for whoever has to mend it: the innermost elements that no scrolling box holds.
+# Elements that stick out: the innermost elements that no scrolling box holds.
 CULPRITS = """[...document.querySelectorAll("body *")]
     .filter(e => e.getBoundingClientRect().left + e.scrollWidth > %d + 1)
     .filter(e => { for (let p = e; p; p = p.parentElement)

@@ -1,4 +1,4 @@
-"""What the reference pages are filled with from the code."""
+"""Content of the reference pages that comes from the code."""
 
 import argparse
 import re

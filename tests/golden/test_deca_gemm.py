@@ -124,7 +124,7 @@ def test_fast_products_have_the_same_bits(scheme, density, scale, monkeypatch):
 
 @pytest.mark.parametrize("scale", [1e-30, 1e38])
 def test_range_of_fast_products(scale):
-    """What AMX would flush, or what may overflow, is computed as the golden model does it."""
+    """Values that AMX flushes, or that may overflow, are computed as the golden model does it."""
     matrix, tiles = tiles_of("bf8", (16, 64))
     config = matrix.scheme.config
     activations = encode(BF16, np.random.default_rng(3).normal(0, scale, (64, 2)))

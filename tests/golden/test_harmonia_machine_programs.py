@@ -415,7 +415,7 @@ def test_powers_of_what_a_causal_mask_shows():
 @pytest.mark.parametrize("limit", [0, 1, 6])
 @pytest.mark.parametrize("tokens", [3, 11, 12, 100])
 def test_a_gemm_keeps_the_largest_results(dataflow, limit, tokens):
-    """Of every row, of what it sees of three tiles of keys; as ``largest`` finds them."""
+    """The largest value that every row sees in three tiles of keys, as ``largest`` finds it."""
     p, rng, token_tiles, tiles = SMALL, np.random.default_rng(tokens), 3, 3
     b = Builder(p)
     for memory, rows in (

@@ -272,7 +272,7 @@ def test_alignment_is_that_of_block_floating_point(mantissa_bits):
 
 
 def test_chunks_are_aligned_to_their_own_largest_exponent():
-    """What is lost is lost beside larger neighbours in the chunk, not in the group."""
+    """Bits are lost to larger neighbours in the chunk, not in the group."""
     params = FignaChunkParams(lanes=2, group=8)
     one, tiny = 0x3C00, 0x0C01  # 1 and 2^-12 (1 + 2^-10)
     words, exponents = align_chunks(params, np.array([one, tiny, tiny, 0, 0, 0, one, one]))

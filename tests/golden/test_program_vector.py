@@ -156,7 +156,7 @@ def test_inactive_elements_are_zero():
 
 
 def test_powers_and_their_sum():
-    """Of every difference: e^(a - b), and the sum that SUM gives of what is written."""
+    """e^(a - b) of every difference, and the sum that SUM gives of the results."""
     params = VectorParams(rows=2, group=64, fused=True)
     rng = np.random.default_rng(4)
     shape = (50, params.lanes)

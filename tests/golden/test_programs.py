@@ -1,4 +1,4 @@
-"""What programs of all accelerators have in common: words, text, a machine's limits."""
+"""Words, text and limits, which programs of all accelerators share."""
 
 import re
 from random import Random

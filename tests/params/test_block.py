@@ -1,4 +1,4 @@
-"""What every parameter object shares: fields, ports, names, presets."""
+"""Fields, ports, names and presets, which all parameter objects have."""
 
 import dataclasses
 from dataclasses import dataclass

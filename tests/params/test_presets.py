@@ -59,7 +59,7 @@ def test_preset_states_its_timing_or_says_where_to_find_it(name):
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_fields_survive_the_command_line(name):
-    """What ``as_dict`` writes, given back as settings, is the same object."""
+    """Settings from ``as_dict`` make the same object."""
     params = resolve(name)
     words = {True: "true", False: "false", None: "none"}
     settings = {

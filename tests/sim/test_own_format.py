@@ -76,7 +76,7 @@ def test_what_is_refused(tmp_path, text, words, message):
 
 
 def test_deca_takes_what_its_tables_can_hold():
-    """Of 16 levels with a scale for 64 weights: tiles of 4-bit codes, a scale for each 32."""
+    """16 levels with a scale for 64 weights: tiles of 4-bit codes, a scale for each 32."""
     mine, known = (answer(MODEL, scheme=scheme) for scheme in (f"{LEVELS}:Levels", "int4,group=32"))
     assert mine.latency_ms == known.latency_ms
     assert mine.memory_bytes == known.memory_bytes

@@ -118,7 +118,7 @@ def test_products_take_the_cycles_of_the_verilog(spec, short_bodies):
 
 
 def test_products_take_the_cycles_of_golden(short_bodies):
-    """Of the accelerator that no build of every run has."""
+    """An accelerator that no test run builds otherwise."""
     params, latency = resolve("anda:small"), 10
     system, shapes = accelerator_of(params), BUILT["anda:small"]
     for shape, counted in zip(shapes, model_cycles("anda:small", shapes, latency), strict=True):

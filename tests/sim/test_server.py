@@ -101,7 +101,7 @@ def test_the_chosen_experts_of_a_layer_are_one_product():
     gate = found["expert gate"].gemm
     assert (gate.rows, gate.outer, gate.count) == (1, 8 * 768, experts.layers)
     assert found["expert gate"].seconds >= 48 * constant("sync_us") * 1e-6
-    # Of 16 tokens 128 uses: 82.4 distinct experts, some with one token and some with two.
+    # 16 tokens use experts 128 times: 82.4 distinct experts, some with one token and some with two.
     gates = [p.gemm for p in step("qwen3-30b-a3b", ((16, 100),)).projections[0].products]
     gates = [g for g in gates if g.name == "expert gate"]
     assert sum(g.rows * g.outer for g in gates) == pytest.approx(128 * 768, rel=1e-4)

@@ -84,7 +84,7 @@ def test_a_layer_of_linear_attention():
     assert shapes["delta qkvz"] == (2048, 2 * 16 * 128 + 2 * 32 * 128 + 2 * 32, 36)
     assert shapes["delta o"] == (32 * 128, 2048, 36)
     (state,) = (p for p in attention(model, 3, 5, 100) if p.name == "state")
-    # Of each token: its key reads and changes 32 matrices of 128 by 128, its query reads them.
+    # For each token, its key reads and changes 32 matrices of 128 by 128, its query reads them.
     assert state.macs == 3 * 5 * 36 * 3 * 32 * 128 * 128
 
 

@@ -59,7 +59,7 @@ def test_recorded_prices_are_those_of_the_lengths(shape):
     assert min(checked.values()) > 100
 
 
-# What docs/accuracy.md says in words.
+# Statements of docs/accuracy.md in words.
 
 
 def losses(name):

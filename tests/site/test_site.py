@@ -33,7 +33,7 @@ kernelspec: {name: python3, display_name: Python 3}
 
 
 class Page(HTMLParser):
-    """What a page refers to, its anchors, tables and drawings."""
+    """References of a page, its anchors, tables and drawings."""
 
     def __init__(self, path: Path):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the studies of formats compute without a model: logs, prices, sizes, quizzes."""
+"""Studies of formats, as far as they need no model: logs, prices, sizes, quizzes."""
 
 import numpy as np
 import pytest

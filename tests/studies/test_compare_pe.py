@@ -1,4 +1,4 @@
-"""What survives a change of technology, worked out from comparisons made by hand."""
+"""Orders that survive a change of technology, from comparisons made by hand."""
 
 import re
 from dataclasses import replace

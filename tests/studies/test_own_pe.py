@@ -66,7 +66,7 @@ def packed(codes, bits):
     ],
 )
 def test_the_examples_records_are_what_the_flow_gives(top, formats):
-    """What their accelerators take area and energy from."""
+    """The PEs from which accelerators take area and energy."""
     (found,) = json.loads((DESIGNS / f"{top}.json").read_text())["comparisons"]
     (row,) = found["pes"]
     pe = OwnPE(path=DESIGNS / f"{top}.v", top=top, macs=32, cycles=4, formats=formats)

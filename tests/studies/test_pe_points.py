@@ -44,7 +44,7 @@ LATE = 1e6 / CLOCK_MHZ + 1
 
 
 def found_with(area, delay=lambda spec: 1.0):
-    """What the search takes if points have these areas and delays, and which it wanted."""
+    """The point that the search takes with these areas and delays, and those it asked for."""
     wanted = set()
 
     def measured(asked):

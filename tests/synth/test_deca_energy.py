@@ -145,7 +145,7 @@ def test_the_record_is_of_the_present_element():
         assert value == synthesis["metrics"][name]["value"]
 
 
-# What is refused.
+# Refusals.
 
 
 def test_a_clock_out_of_reach_is_refused(monkeypatch):

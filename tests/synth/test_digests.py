@@ -36,7 +36,7 @@ def test_small_ones_are_right(name, kept):
 
 
 def test_those_of_other_sources_are_not_taken(monkeypatch, tmp_path):
-    """What is committed for other sources is wrong here, so the block is elaborated."""
+    """Digests of other sources are wrong here, so the block is elaborated."""
     stale = tmp_path / "rtlil.json"
     stale.write_text(json.dumps({"sources": "others", "digests": {"popcount:odd": "wrong"}}))
     monkeypatch.setattr(record, "DIGESTS", stale)

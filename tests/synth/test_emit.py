@@ -19,7 +19,7 @@ SPECS = ["queue:odd", "float_mul:e4m3"]
 
 
 def emitted(spec, function, seed, **options):
-    """What a process of its own emits, in which sets have the order of ``seed``."""
+    """Verilog of a separate process, in which sets have the order of ``seed``."""
     script = (
         "import sys; from tilewright.golden.params.resolve import resolve;"
         "from tilewright.synth import emit;"
@@ -44,7 +44,7 @@ def test_same_bytes_whatever_the_hash_seed(spec):
     [*(pytest.param(s, marks=pytest.mark.full) for s in ("deca:small", "anda_apu")), "harmonia_pe"],
 )
 def test_same_rtlil_whatever_the_hash_seed(spec):
-    """Of large blocks: Verilog is made of RTLIL by Yosys, which knows no hash seed.
+    """Large blocks: Verilog is made of RTLIL by Yosys, which knows no hash seed.
 
     The digest is that of the tests of records, whose process has a seed of its own.
     """

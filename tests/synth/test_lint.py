@@ -38,7 +38,7 @@ LARGE = [
     for name in cls.PRESETS
     if name == "small" or not issubclass(cls, MachineParams)
 ]
-# Of the paper's memory: a load counts the lines of each of many channels.
+# The paper's memory: a load counts the lines of each of many channels.
 LARGE.append("harmonia_axi:small,memory_channels=8")
 
 

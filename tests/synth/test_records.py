@@ -42,7 +42,7 @@ def test_no_record_is_stale():
 
 
 def test_records_without_clock_gates_stand_beside_those_with_them():
-    """Of the same blocks, with the same registers."""
+    """Records of the same blocks, with the same registers."""
     ungated = load_records(gating=False)
     assert {"deca.asap7.fastest.ungated", "harmonia_pe.asap7.ungated"} <= ungated.keys()
     for name, record in ungated.items():

@@ -263,7 +263,7 @@ def test_likelihoods_are_those_of_the_logits(folder):
 
 @pytest.mark.parametrize("name", ["plain", "Anda 6/6/6/6", "Harmonia, windows, offsets"])
 def test_requests_of_several_lengths_go_through_a_model_together(folder, name):
-    """What fills up the shorter ones changes nothing: likelihoods of each one alone."""
+    """Padding of the shorter ones changes nothing: likelihoods are those of each one alone."""
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     if FORMATS[name] is not None:
         quantize_(model, FORMATS[name])

@@ -157,7 +157,7 @@ def check(
     )
 
 
-# What an implementation returns.
+# Results of an implementation.
 
 
 def _plain(array: Any) -> NDArray:
@@ -175,7 +175,7 @@ def _plain(array: Any) -> NDArray:
 
 
 def _run(fmt: LowBit, encoder: Implementation, inputs: NDArray[np.float32]) -> Outcome | str:
-    """What an encoder makes of values, or why that is nothing of the format."""
+    """An encoder's result for values, or why it is not in the format."""
     try:
         with np.errstate(all="ignore"):
             returned = encoder(inputs.copy())
@@ -365,7 +365,7 @@ def _check_rows(
 
 
 def _specials(fmt: LowBit, encoder: Implementation) -> list[str]:
-    """What becomes of NaN and infinity, on which specifications of blocks are silent."""
+    """Treatment of NaN and infinity, on which specifications of blocks are silent."""
     found = []
     for name, special in (("NaN", np.nan), ("infinity", np.inf)):
         inputs = np.ones((1, fmt.group), np.float32)
@@ -399,7 +399,7 @@ def _explain(
             found += int(codes.sum() + scales.sum())
         return found
 
-    # Of some axes all combinations, and from the three best ones one axis after another; then from
+    # All combinations of some axes, and from the three best ones one axis after another; then from
     # the best one again, on rows that still deviate.
     pairs = [name for name in ("scale", "quotient", "overflow") if name in fmt.axes]
     starts = [

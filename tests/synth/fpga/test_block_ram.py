@@ -74,7 +74,7 @@ endmodule
 
 
 def difference(folder, width: int, part: int, gives: str) -> str:
-    """What Icarus prints at the first cycle in which both forms differ, or that they are equal."""
+    """Icarus on the first cycle in which both forms differ, or on their equality."""
     commands = ["read_verilog in.v", "synth_ecp5 -top mapped", "write_verilog -noattr out.v"]
     source = {"in.v": memory_verilog("mapped", width, part, gives)}
     mapped = yosys_files(commands, source, ("out.v",))["out.v"]

@@ -1,4 +1,4 @@
-"""What flows get: our clock and false paths, every file that a configuration names, macros."""
+"""Input of chip flows: our clock and false paths, every file that a configuration names, macros."""
 
 import json
 import re

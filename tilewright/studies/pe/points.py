@@ -217,7 +217,7 @@ def load_points(path: Path = POINTS) -> Iterator[Point]:
 
 
 def taken_points() -> dict[tuple[str, bool], Point]:
-    """What the rule takes of all points on record, for each PE with operands inside and outside."""
+    """The points on record that the rule takes, for each PE with operands inside and outside."""
     best: dict[tuple[str, bool], Point] = {}
     for point in sorted(load_points(), key=lambda p: (p.rank, p.spec)):
         best.setdefault((point.pe, point.inside), point)
