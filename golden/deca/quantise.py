@@ -75,7 +75,7 @@ def _floor_log2(value: float) -> int:
     return int(np.frexp(value)[1]) - 1
 
 
-class _Rounder(NamedTuple):
+class Rounder(NamedTuple):
     """Nearest code of a float32 by its upper half, which is a bf16 rounded toward zero.
 
     Values of a book are bf16, so between two neighbouring bf16 numbers lies at most one threshold
@@ -92,7 +92,8 @@ class _Rounder(NamedTuple):
 
 
 @lru_cache
-def _rounder(scheme: Scheme) -> _Rounder:
+def rounder(scheme: Scheme) -> Rounder:
+    """The rounding to the nearest code of a scheme of at most 8 bits."""
     codes, thresholds = thresholds_of(scheme.values)
     half = np.arange(1 << 16, dtype=np.uint32) << 16
     ends = np.stack([half, half | 0xFFFF]).view(np.float32)
@@ -100,7 +101,7 @@ def _rounder(scheme: Scheme) -> _Rounder:
     below, above = (
         np.searchsorted(thresholds, end, side="right") for end in (ends.min(0), ends.max(0))
     )
-    return _Rounder(np.append(thresholds, np.float32(0))[below], codes[above], codes[below])
+    return Rounder(np.append(thresholds, np.float32(0))[below], codes[above], codes[below])
 
 
 def thresholds_of(values: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
@@ -127,7 +128,7 @@ def _ceil_float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
 def _nearest_codes(scheme: Scheme, quotients: NDArray[np.float32]) -> NDArray:
     if scheme.config.code_bits == 16:
         return encode(BF16, quotients, _SATURATE)
-    return _rounder(scheme)(quotients)
+    return rounder(scheme)(quotients)
 
 
 _LOW_BITS = 16  # of a float32 pattern: the two passes share its 31 magnitude bits

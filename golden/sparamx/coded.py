@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from tilewright.golden.arith import add, fma
 from tilewright.golden.deca.coding import decode_tiles
 from tilewright.golden.deca.matrix import CompressedMatrix
+from tilewright.golden.deca.scheme import Scheme
 from tilewright.golden.deca.tiles import grid
 from tilewright.golden.params.arith import AMX_RULES
 from tilewright.golden.params.block import require
@@ -101,15 +102,21 @@ def repeated(coded: CodedWeights, times: int) -> CodedWeights:
     )
 
 
-def pack(compressed: CompressedMatrix) -> CodedWeights:
-    """Lay a compressed matrix out anew; refused where its scheme has no such layout."""
-    config, name = compressed.scheme.config, compressed.scheme.name
+def check_layout(scheme: Scheme) -> None:
+    """Refuse a scheme that has no such layout."""
+    config, name = scheme.config, scheme.name
     require(not config.int8, f"{name}: int8 tiles have no look-up kernel")
     require(config.code_bits <= 8, f"{name}: 16-bit elements need no look-up")
     require(
         config.scale is ScaleKind.NONE or (config.scale is ScaleKind.E8M0 and config.group == ROW),
         f"{name}: {config.scale.value} scales of groups of {config.group} have no look-up kernel",
     )
+
+
+def pack(compressed: CompressedMatrix) -> CodedWeights:
+    """Lay a compressed matrix out anew; refused where its scheme has no such layout."""
+    config, name = compressed.scheme.config, compressed.scheme.name
+    check_layout(compressed.scheme)
     scaled = config.scale is ScaleKind.E8M0
     nans = scaled and bool((compressed.tiles.scales == E8M0.nan_bits).any())
     require(not nans, f"{name}: a scale is NaN")
@@ -128,7 +135,8 @@ def pack(compressed: CompressedMatrix) -> CodedWeights:
         table[: len(book)] = book
     else:
         bits = 8
-        codes, table, low_mask = _renamed(name, book, codes, mask)
+        new, table, low_mask = renamed(compressed.scheme, np.unique(codes[mask]))
+        codes = new[codes]
     order = slot_order()
     heads = []
     if config.sparse:
@@ -177,13 +185,10 @@ def _halves(codes: NDArray[np.uint8], kept: NDArray[np.int64]) -> NDArray[np.uin
     return (codes[low] | upper << NIBBLE).astype(np.uint8)
 
 
-def _renamed(
-    name: str, book: NDArray[np.uint16], codes: NDArray[np.uint8], mask: NDArray[np.bool_]
-) -> tuple[NDArray[np.uint8], NDArray[np.uint16], int]:
-    """Codes under their new names, the table of these, and the bits that are the low byte."""
+def renamed(scheme: Scheme, used: NDArray) -> tuple[NDArray[np.uint8], NDArray[np.uint16], int]:
+    """New names of ``used`` codes, the table of names, and which of their bits are the low byte."""
+    book = np.array(scheme.book, np.uint16)
     values = np.where(book & 0x7FFF, book, 0)
-    used = np.zeros(len(book), np.bool_)
-    used[np.unique(codes[mask])] = True
     wanted = np.unique(values[used])
     low_bits = 2
     while np.any(wanted & (0xFF >> low_bits)):
@@ -202,13 +207,13 @@ def _renamed(
         index = names[shared, high] if value else 0
         require(
             index < room and low_bits <= INDEX_BITS,
-            f"{name}: the values of this matrix have too many high bytes for one permutation;"
-            " DecaMatrix takes it",
+            f"{scheme.name}: the values of this matrix have too many high bytes for one"
+            " permutation; DecaMatrix takes it",
         )
         code = low | index
         table[code] = value
         new[values == value] = code
-    return new[codes], table, low_mask
+    return new, table, low_mask
 
 
 # --- the way back, and the kernels

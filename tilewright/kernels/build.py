@@ -25,7 +25,7 @@ EXACT_LOOPS = ("-O3", "-ffp-contract=off")  # the same bits on every processor
 PORTABLE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("portable.cpp", "pool.cpp", "openmp.cpp"), ()),
     **dict.fromkeys(("attention.cpp", "step.cpp", "token.cpp"), ()),
-    **dict.fromkeys(("weights.cpp", "interface.cpp"), ("-O3",)),
+    **dict.fromkeys(("weights.cpp", "codes.cpp", "interface.cpp"), ("-O3",)),
     **dict.fromkeys(("multiply.cpp", "elementwise.cpp"), EXACT_LOOPS),
 }
 X86 = {

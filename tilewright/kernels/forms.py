@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.deca import CompressedMatrix, Scheme, compress, resolve_scheme
+from tilewright.golden.deca import CompressedMatrix, Scheme, resolve_scheme
 from tilewright.golden.deca.coding import CompressedTiles, data_lengths, mask_nonzeros
 from tilewright.golden.deca.tiles import grid
 from tilewright.golden.params.deca import ScaleKind
 from tilewright.golden.params.sparamx import ElementType, WeightFormat
 from tilewright.golden.sparamx.coded import ROW, CodedWeights
 from tilewright.golden.sparamx.coded import SLACK as CODED_SLACK
-from tilewright.golden.sparamx.coded import pack as lay_out_coded
 from tilewright.golden.sparamx.packed import DTYPES
+from tilewright.kernels.coding import coded_weights, compressed_matrix
 from tilewright.kernels.compressed import CodedMatrix, DecaMatrix
 from tilewright.kernels.library import (
     SLACK,
@@ -84,11 +84,10 @@ def pack(form: str, bits: NDArray[np.uint16]) -> Packed:
     if form == "int8":
         quantised, scales = _int8(bits)
         return Packed(_bitmap_parts(Matrix.pack(_format(form, quantised), quantised)), scales)
-    weights = (bits.astype(np.uint32) << 16).view(np.float32)
-    compressed = compress(weights, _scheme(form, bits))
+    scheme = _scheme(form, bits)
     if family(form) == "coded":
-        return Packed(coded_parts(lay_out_coded(compressed)), None)
-    tiles = compressed.tiles
+        return Packed(coded_parts(coded_weights(scheme, bits)), None)
+    tiles = compressed_matrix(scheme, bits).tiles
     arrays = (with_slack(as_weight_bytes(a)) for a in (tiles.masks, tiles.scales, tiles.data))
     return Packed(dict(zip(PARTS["deca"], arrays, strict=True)), None)
 

@@ -51,6 +51,16 @@ class CCodedWeights(Structure):
     ]
 
 
+class CCoder(Structure):
+    """How a scheme quantises, as ``src/codes.cpp`` declares it."""
+
+    _fields_ = [
+        *((name, c_int32) for name in ("scale", "group", "sparse", "reach_exponent")),
+        ("reach", c_double),
+        *((name, c_void_p) for name in ("threshold", "upper", "lower")),
+    ]
+
+
 class CProduct(Structure):
     """One GEMM: weights, activations, results and their pitches."""
 
@@ -140,6 +150,9 @@ _SIGNATURES = {
     "tw_set_pair_bytes": (None, [c_int64]),
     "tw_prune": (None, [c_void_p, c_int64, c_int64, c_int32]),
     "tw_quantise": (None, [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int32]),
+    "tw_code": (c_int32, [POINTER(CCoder), c_void_p, c_int64, c_int64, *[c_void_p] * 5, c_int32]),
+    "tw_pack_codes": (None, [*[c_void_p] * 2, c_int64, c_int32, *[c_void_p] * 2, c_int32]),
+    "tw_pack_records": (None, [*[c_void_p] * 4, c_int64, *[c_void_p] * 2, c_int32]),
     "tw_count_segments": (None, [c_void_p, *[c_int64] * 4, c_void_p, c_int32]),
     "tw_sum_weights": (None, [*[c_void_p] * 3, c_int64, c_int64, c_void_p, c_int32]),
     "tw_norm": (None, [*[c_void_p] * 3, c_int64, c_int64, c_float, c_int32]),
