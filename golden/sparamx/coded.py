@@ -13,17 +13,23 @@ permutation of bytes decodes them:
   code is renamed according to its value; whether all values that occur fit is known when packing.
 
 A strip is 16 outputs, a tile of it 32 inputs, as in ``tilewright.golden.params.sparamx``. A tile
-is one record: 64 bytes of bitmap where zeros are left out, 16 scales (one of each output) where
-there are scales, and codes. Records follow each other in one stream.
+is one record: 64 bytes of bitmap where zeros are left out, scales of its 16 outputs, one for each
+group of 32 or 16 inputs, where there are scales, and codes. Records follow each other in one
+stream.
+
+Weights that were quantised elsewhere (``lay_out``) have other scales than powers of two, and may
+have one fp32 scale of the whole tensor; a factor is their product, rounded to fp32.
 """
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.arith import add, fma
+from tilewright.golden.bits import decode, decode_scale
 from tilewright.golden.deca.coding import decode_tiles
 from tilewright.golden.deca.matrix import CompressedMatrix
 from tilewright.golden.deca.scheme import Scheme
@@ -31,7 +37,15 @@ from tilewright.golden.deca.tiles import grid
 from tilewright.golden.params.arith import AMX_RULES
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TILE_ROWS, ScaleKind, TileConfig
-from tilewright.golden.params.formats import E8M0, FP32
+from tilewright.golden.params.formats import (
+    BF16,
+    E4M3,
+    E8M0,
+    FP16,
+    FP32,
+    FloatFormat,
+    ScaleFormat,
+)
 from tilewright.golden.params.sparamx import STRIP_OUTPUTS, VECTOR_CHAINS, Order, WeightFormat
 from tilewright.golden.sparamx.core import Core
 from tilewright.golden.sparamx.linear import check_activations
@@ -48,6 +62,30 @@ NIBBLE = 4
 _DENSE = WeightFormat(sparse=False)
 
 
+class TileScale(NamedTuple):
+    """How the scales of a tile are stored: their format, and groups of its inputs."""
+
+    fmt: FloatFormat | ScaleFormat | None
+    groups: int
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype("<u2" if self.fmt and self.fmt.bits == 16 else "u1")
+
+    def numbers(self, patterns: NDArray) -> NDArray[np.float64]:
+        decoded = decode_scale if isinstance(self.fmt, ScaleFormat) else decode
+        return decoded(self.fmt, patterns)  # type: ignore[arg-type]
+
+
+SCALES = {  # in the order of their numbers in the kernels
+    "none": TileScale(None, 0),
+    "e8m0": TileScale(E8M0, 1),
+    "fp16": TileScale(FP16, 1),
+    "bf16": TileScale(BF16, 1),
+    "e4m3": TileScale(E4M3, 2),
+}
+
+
 @dataclass(frozen=True)
 class CodedWeights:
     """A (outputs, inputs) matrix as one stream of records."""
@@ -55,11 +93,12 @@ class CodedWeights:
     shape: tuple[int, int]
     code_bits: int  # 4 or 8
     sparse: bool
-    scaled: bool
+    scale: str  # a name of ``SCALES``
     low_mask: int  # 8-bit codes: which of their bits are the low byte of the bf16
     table: NDArray[np.uint16]  # (256,) bf16 pattern of every code, before its scale
     stream: NDArray[np.uint8]  # with ``SLACK`` bytes at its end
     tile_starts: NDArray[np.int64]  # (strips * tiles + 1,) offsets of the records
+    tensor_scale: float = 1.0  # fp32, in every factor of e4m3 scales
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -69,6 +108,16 @@ class CodedWeights:
     def size(self) -> int:
         """Bytes that a multiplication reads of it."""
         return int(self.tile_starts[-1])
+
+    @property
+    def scale_bytes(self) -> int:
+        kind = SCALES[self.scale]
+        return STRIP_OUTPUTS * kind.dtype.itemsize * kind.groups
+
+    @property
+    def has_tile_order(self) -> bool:
+        """Whether scales can be applied to elements, which powers of two do without rounding."""
+        return self.scale in ("none", "e8m0")
 
     @property
     def segment_starts(self) -> NDArray[np.int64]:
@@ -161,9 +210,56 @@ def pack(compressed: CompressedMatrix) -> CodedWeights:
     else:
         rows = stream[: starts[-1]].reshape(count, -1)
         rows[:, head.shape[1] :] = data.reshape(count, -1)
+    scale = "e8m0" if scaled else "none"
     return CodedWeights(
-        compressed.shape, bits, config.sparse, scaled, low_mask, table, stream, starts
+        compressed.shape, bits, config.sparse, scale, low_mask, table, stream, starts
     )
+
+
+def lay_out(
+    codes: NDArray[np.uint8],
+    scales: NDArray,
+    values: NDArray[np.uint16],
+    scale: str,
+    tensor_scale: float = 1.0,
+) -> CodedWeights:
+    """Lay out (outputs, inputs) codes of up to 4 bits, quantised elsewhere, none left out.
+
+    ``values`` are the bf16 patterns of the codes, ``scales`` (outputs, groups) patterns. The
+    ``tensor_scale`` of e4m3 ones is far from fp32's limits.
+    """
+    plain = tensor_scale == 1 if scale != "e4m3" else 2.0**-80 <= abs(tensor_scale) <= 2.0**80
+    require(plain, f"{scale} scales take no tensor scale of {tensor_scale!r}")
+    by_tile, heads = tiles_of(codes, scales, scale)
+    by_rows = by_tile.reshape(-1, STRIP_OUTPUTS, TILE_ROWS, 2).transpose(0, 2, 1, 3)
+    data = _nibbles(by_rows.reshape(-1, ELEMENTS))
+    records = np.concatenate([heads, data], axis=1)
+    stream = np.append(records.reshape(-1), np.zeros(SLACK, np.uint8))
+    starts = np.arange(len(records) + 1, dtype=np.int64) * records.shape[1]
+    table = np.zeros(256, np.uint16)
+    table[: len(values)] = values
+    shape = (codes.shape[0], codes.shape[1])
+    return CodedWeights(shape, NIBBLE, False, scale, 0, table, stream, starts, tensor_scale)
+
+
+def tiles_of(
+    codes: NDArray[np.uint8], scales: NDArray, scale: str
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """(tiles, 512) codes, output by output, and (tiles, bytes) scales; ragged edges are zeros."""
+    kind, (outputs, inputs) = SCALES[scale], codes.shape
+    require(
+        scales.shape == (outputs, -(-inputs * kind.groups // ROW)),
+        f"scales of shape {scales.shape} are not those of weights of {codes.shape}",
+    )
+    require(bool(np.isfinite(kind.numbers(scales)).all()), "a scale is NaN or infinite")
+    strips, along = _DENSE.grid((outputs, inputs))
+    down = (0, strips * STRIP_OUTPUTS - outputs)
+    codes = np.pad(codes, [down, (0, along * ROW - inputs)])
+    by_tile = codes.reshape(strips, STRIP_OUTPUTS, along, ROW).swapaxes(1, 2)
+    scales = np.pad(scales, [down, (0, along * kind.groups - scales.shape[1])])
+    heads = scales.reshape(strips, STRIP_OUTPUTS, along, kind.groups).transpose(0, 2, 3, 1)
+    heads = np.ascontiguousarray(heads, kind.dtype).view(np.uint8)
+    return by_tile.reshape(-1, ELEMENTS), heads.reshape(strips * along, -1)
 
 
 def _nibbles(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -219,19 +315,18 @@ def renamed(scheme: Scheme, used: NDArray) -> tuple[NDArray[np.uint8], NDArray[n
 # --- the way back, and the kernels
 
 
-def elements(coded: CodedWeights) -> tuple[NDArray[np.uint16], NDArray[np.uint8] | None]:
-    """(tiles, 16 rows, 32) bf16 patterns before their scale, and (tiles, 16) e8m0 scales."""
+def elements(coded: CodedWeights) -> tuple[NDArray[np.uint16], NDArray | None]:
+    """(tiles, 16 rows, 32) bf16 patterns before their scale, and (tiles, groups, 16) scales."""
     count, order = len(coded.tile_starts) - 1, slot_order()
     codes = np.zeros((count, ELEMENTS), np.uint8)
     kept = np.ones((count, ELEMENTS), np.bool_)
-    scales = np.zeros((count, SCALE_BYTES), np.uint8)
+    scales = np.zeros((count, coded.scale_bytes), np.uint8)
     for k, start in enumerate(coded.tile_starts[:-1]):
         record = coded.stream[start : coded.tile_starts[k + 1]]
         if coded.sparse:
             bits, record = record[:MASK_BYTES], record[MASK_BYTES:]
             kept[k, order] = np.unpackbits(bits, bitorder="little").view(np.bool_)
-        if coded.scaled:
-            scales[k], record = record[:SCALE_BYTES], record[SCALE_BYTES:]
+        scales[k], record = record[: coded.scale_bytes], record[coded.scale_bytes :]
         if coded.sparse:
             if coded.code_bits == NIBBLE:
                 record = np.concatenate([record & 0xF, record >> NIBBLE])
@@ -244,7 +339,17 @@ def elements(coded: CodedWeights) -> tuple[NDArray[np.uint16], NDArray[np.uint8]
             rows = [words >> np.uint16(NIBBLE * r) & 0xF for r in range(4)]
             codes[k] = np.stack(rows, axis=1).reshape(-1)
     values = np.where(kept, coded.table[codes], 0).astype(np.uint16)
-    return values.reshape(count, TILE_ROWS, ROW), scales if coded.scaled else None
+    kind, rows = SCALES[coded.scale], values.reshape(count, TILE_ROWS, ROW)
+    groups = (count, kind.groups, STRIP_OUTPUTS)
+    return rows, scales.view(kind.dtype).reshape(groups) if kind.groups else None
+
+
+def factors(coded: CodedWeights, scales: NDArray) -> NDArray[np.uint32]:
+    """What sums are multiplied by, as fp32 patterns."""
+    if coded.scale == "e8m0":
+        return np.asarray(scales.astype(np.uint32) << 23, np.uint32)
+    numbers = SCALES[coded.scale].numbers(scales) * np.float64(np.float32(coded.tensor_scale))
+    return numbers.astype(np.float32).view(np.uint32)
 
 
 def multiply(coded: CodedWeights, activations: NDArray[np.uint16], order: Order) -> NDArray:
@@ -253,9 +358,9 @@ def multiply(coded: CodedWeights, activations: NDArray[np.uint16], order: Order)
     ``Order.TILE``: scales are applied to the elements, and TDPBF16PS goes over the tiles, as in
     ``golden.deca.gemm``. ``Order.VECTOR``: VDPBF16PS over rows, row r of a tile to sum r mod 4.
     Without scales the four sums run over a segment of ``SEGMENT_TILES`` tiles and are added as
-    (0 + 1) + (2 + 3). With scales they begin at +0 in every tile, are added in the same way, and a
-    fused multiplication by the scales adds them to the segment's sum. Segments are added from the
-    first one on.
+    (0 + 1) + (2 + 3). With scales they begin at +0 in every group, are added in the same way, and a
+    fused multiplication by the group's factor adds them to the segment's sum. Segments are added
+    from the first one on. Scales that are no powers of two have this order only.
     """
     check_activations(_DENSE, coded.shape, activations)
     strips, along = coded.tiles
@@ -263,6 +368,7 @@ def multiply(coded: CodedWeights, activations: NDArray[np.uint16], order: Order)
     tiles, scales = elements(coded)
     tiles = tiles.reshape(strips, along, TILE_ROWS, ROW)
     if order is Order.TILE:
+        require(coded.has_tile_order, f"{coded.scale} scales have vector order only")
         if scales is not None:
             tiles = _scaled(tiles, scales.reshape(strips, along, 1, STRIP_OUTPUTS, 1))
         matrix = tiles.reshape(strips, along, TILE_ROWS, STRIP_OUTPUTS, 2)
@@ -273,6 +379,9 @@ def multiply(coded: CodedWeights, activations: NDArray[np.uint16], order: Order)
     padded = np.pad(activations, [(0, 0), (0, along * ROW - coded.shape[1])])
     x = padded.reshape(batch, along, TILE_ROWS, 2)
     shape = (strips, batch, STRIP_OUTPUTS)
+    groups = SCALES[coded.scale].groups
+    if scales is not None:
+        factor = factors(coded, scales).reshape(strips, along, groups, 1, STRIP_OUTPUTS)
     total = None
     for first in range(0, along, SEGMENT_TILES):
         segment = np.zeros(shape, np.uint32)
@@ -282,12 +391,12 @@ def multiply(coded: CodedWeights, activations: NDArray[np.uint16], order: Order)
                 left = np.tile(x[:, t, r], (1, STRIP_OUTPUTS))
                 right = tiles[:, t, r][:, np.newaxis]
                 chains[r % VECTOR_CHAINS] = core.vdpbf16ps(chains[r % VECTOR_CHAINS], left, right)
-            if scales is not None:
-                power = scales.reshape(strips, along, 1, STRIP_OUTPUTS)[:, t].astype(np.uint32)
-                factor = np.broadcast_to(power << 23, shape)
-                args = (FP32, FP32, FP32, FP32, _joined(chains), factor, segment)
-                segment = fma(*args, AMX_RULES).astype(np.uint32)
-                chains[...] = 0
+                group, left_over = divmod((r + 1) * groups, TILE_ROWS)
+                if groups and not left_over:
+                    times = np.broadcast_to(factor[:, t, group - 1], shape)
+                    args = (FP32, FP32, FP32, FP32, _joined(chains), times, segment)
+                    segment = fma(*args, AMX_RULES).astype(np.uint32)
+                    chains[...] = 0
         if scales is None:
             segment = _joined(chains)
         total = segment if total is None else _plus(total, segment)
@@ -325,7 +434,7 @@ def scales_are_plain(elements: NDArray[np.uint16], scales: NDArray[np.uint8]) ->
 def tile_counts(coded: CodedWeights, order: Order) -> Counter[str]:
     """Vector and tile instructions of one tile at batch 1, as the kernels execute them."""
     counts: Counter[str] = Counter()
-    sparse, scaled, pairs = coded.sparse, coded.scaled, TILE_ROWS // 2
+    sparse, groups, pairs = coded.sparse, SCALES[coded.scale].groups, TILE_ROWS // 2
     if coded.code_bits == NIBBLE and not sparse:
         counts.update({"load": 4, "vpmultishiftqb": 12, "vpermw": 16})
     elif coded.code_bits == NIBBLE:
@@ -337,11 +446,11 @@ def tile_counts(coded: CodedWeights, order: Order) -> Counter[str]:
         counts.update({"vpermb": pairs, "vpand": pairs, "vpunpckbw": 2 * pairs})
     if order is Order.VECTOR:
         counts["vdpbf16ps"] = TILE_ROWS
-        if scaled:
-            counts.update({"vpmovzxbd": 1, "vpsrlw": 1, "vaddps": 3, "vfmadd": 1})
+        if groups:
+            counts.update({"vpmovzxbd": 1, "vpsrlw": 1, "vaddps": 3 * groups, "vfmadd": groups})
         return counts
     counts.update({"store": TILE_ROWS, "tileloadd": 2, "tdpbf16ps": 1})
-    if scaled:
+    if groups:
         counts.update({"vpmovzxbd": 1, "vpadd": 2, "vpsrlw": 2})
         counts.update({"vptestmw": TILE_ROWS, "vmovdqu16": TILE_ROWS})  # the masked addition
     return counts

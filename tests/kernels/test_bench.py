@@ -52,7 +52,7 @@ def test_the_command(capsys):
     assert cli.main(["kernels", "info", "--form", "int8"]) == 2
     assert capsys.readouterr().err == "tilewright: info takes no other argument than --json\n"
     assert cli.main(["kernels", "sparsify", "somewhere"]) == 2
-    assert capsys.readouterr().err == "tilewright: sparsify takes MODEL_DIR and -o DIR\n"
+    assert capsys.readouterr().err == "tilewright: sparsify takes MODEL and -o DIR\n"
 
 
 def test_no_compiler_ends_the_command_in_one_line(monkeypatch, capsys):

@@ -48,7 +48,7 @@ def assert_equal(scheme, bits):
         return
     fast = coded_weights(scheme, bits)
     assert fast.size == records.size and fast.low_mask == records.low_mask
-    for name in ("shape", "code_bits", "sparse", "scaled"):
+    for name in ("shape", "code_bits", "sparse", "scale"):
         assert getattr(fast, name) == getattr(records, name)
     for name in ("table", "stream", "tile_starts"):
         assert np.array_equal(getattr(fast, name), getattr(records, name)), name

@@ -28,6 +28,10 @@ def test_coded_weights():
     kernel_paths.compare_coded(available_paths(), ("bf8", "mxfp4"), ((17, 70), (1, 2100)), 2000)
 
 
+def test_weights_quantised_elsewhere():
+    kernel_paths.compare_quantised(available_paths(), ((17, 70), (1, 2100)))
+
+
 def test_attention_with_a_growing_tail():
     kernel_paths.compare_attention(available_paths(), ((2, 3, 40, 40, 33),))
 

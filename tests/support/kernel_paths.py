@@ -25,6 +25,7 @@ SCHEMES = (
     *("int7,scale=none", "int5,scale=none", "int1,scale=none"),
 )
 LONG = [(1, 1060), (2, 2100)]  # more inputs than a segment of bf16, of int8
+ROW = 32
 SPECIAL = np.array([0x7F80, 0xFF80, 0x7FC0, 0x0001, 0x807F, 0x0080, 0x7F7F, 0x8000], np.uint16)
 
 SMALLEST_FP32 = 1 << 23
@@ -177,6 +178,28 @@ def compare_coded(paths, schemes=CODED, shapes=((40, 100), (17, 64), (3, 2100)),
                             assert same(got, first), (name, density, shape, batch, order, path)
 
 
+def compare_quantised(paths, shapes=((40, 100), (17, 64), (3, 2100))):
+    """Weights quantised elsewhere, with all scales of their formats, against golden."""
+    rng = np.random.default_rng(8)
+    values = encode(BF16, rng.normal(0, 1, 16)).astype(np.uint16)
+    for scale, kind in coded.SCALES.items():
+        patterns = np.arange(1 << 8 * kind.dtype.itemsize)
+        patterns = patterns[np.isfinite(kind.numbers(patterns))] if kind.groups else patterns
+        for outputs, inputs in shapes if kind.groups else ():
+            scales = rng.choice(patterns, (outputs, -(-inputs * kind.groups // ROW)))
+            codes = rng.integers(0, 16, (outputs, inputs)).astype(np.uint8)
+            tensor_scale = 0.0137 if scale == "e4m3" else 1.0
+            weights = coded.lay_out(codes, scales, values, scale, tensor_scale)
+            packed = CodedMatrix(weights)
+            for batch in (1, 3, 6):
+                x = encode(BF16, rng.normal(0, 1, (batch, inputs))).astype(np.uint16)
+                assert packed.default_order(6, Path.AMX) is Order.VECTOR or scale == "e8m0"
+                expected = coded.multiply(weights, x, Order.VECTOR)
+                for path in paths:
+                    got = packed.multiply(x, path=path, order=Order.VECTOR, threads=3)
+                    assert same(got, expected), (scale, outputs, inputs, batch, path)
+
+
 def compare_attention(paths, sizes=((2, 4, 50, 32, 3), (2, 3, 600, 40, 70), (1, 16, 33, 64, 40))):
     """Heads, queries of each, tokens, dim and later tokens; both orders against golden."""
     rng = np.random.default_rng(4)
@@ -208,6 +231,7 @@ def main() -> None:
     compare_nan_scale(paths)
     compare_schemes(paths)
     compare_coded(paths)
+    compare_quantised(paths)
     compare_attention(paths)
     print(" ".join(path.name for path in paths))
 

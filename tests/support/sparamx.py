@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from tilewright.golden.bits import encode
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.sparamx import ElementType, WeightFormat
+from tilewright.golden.sparamx import coded
 
 FORMATS = [WeightFormat(element=e, sparse=s) for e in ElementType for s in (True, False)]
 SHAPES = [(1, 1), (1, 70), (19, 1), (16, 64), (17, 65), (40, 200)]
@@ -30,3 +31,16 @@ def activations(fmt: WeightFormat, batch: int, inputs: int, seed: int = 1) -> ND
     if fmt.element is ElementType.INT8:
         return rng.integers(-128, 128, (batch, inputs), np.int8)
     return encode(BF16, rng.normal(0, 1, (batch, inputs))).astype(np.uint16)
+
+
+def dense_values(weights: coded.CodedWeights) -> NDArray:
+    """(outputs, inputs) values that the records of coded weights hold, tile by tile."""
+    tiles, scales = coded.elements(weights)
+    values = (tiles.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    strips, along = weights.tiles
+    matrix = values.reshape(strips, along, 16, 16, 2).transpose(0, 3, 1, 2, 4)
+    if scales is not None:
+        numbers = coded.SCALES[weights.scale].numbers(scales) * weights.tensor_scale
+        groups = numbers.reshape(strips, along, -1, 16).transpose(0, 3, 1, 2)
+        matrix = matrix * groups.repeat(16 // groups.shape[-1], axis=-1)[..., np.newaxis]
+    return matrix.reshape(strips * 16, -1)[: weights.shape[0], : weights.shape[1]]

@@ -8,30 +8,24 @@ as it loads any other. ``config.json`` lists the packed layers under ``quantizat
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.quantizers import HfQuantizer, register_quantization_config, register_quantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from tilewright.kernels.forms import check_form
 from tilewright.kernels.models import Site, fuse_small_steps, sites
+from tilewright.kernels.sources import CheckpointError, open_source
 from tilewright.kernels.torch_layers import SparseLinear, settled
 
 METHOD = "sparamx"  # tilewright.torch has its own, "tilewright"
 SHARD_BYTES = 2 << 30  # of weights in one file: what a conversion keeps in memory
-
-
-class CheckpointError(ValueError):
-    """A folder that cannot be read; the text says why."""
 
 
 def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
@@ -105,8 +99,10 @@ def make_room(model: nn.Module, layers: dict[str, dict[str, Any]]) -> None:
             torch.empty(outputs, dtype=torch.float32) if about[name] else None
             for name in ("scales", "bias")
         )
-        form = check_form(about["form"])
-        site.put(SparseLinear(form, (outputs, inputs), parts, scales, bias, gated=about["gated"]))
+        packed = SparseLinear(
+            about["form"], (outputs, inputs), parts, scales, bias, gated=about["gated"]
+        )
+        site.put(packed)
     fuse_small_steps(model)
 
 
@@ -131,43 +127,68 @@ def places(model: nn.Module, layers: dict[str, dict[str, Any]]) -> Iterator[Site
 def convert(
     source: Path,
     target: Path,
-    sparsity: float | None = 0.5,
-    form: str = "bf16",
+    sparsity: float | None = None,
+    form: str | None = None,
     progress: Callable[[str], None] = lambda name: None,
 ) -> dict[str, dict[str, Any]]:
-    """Pack a folder of Hugging Face into another one; returns the description of its layers.
+    """Pack a model of Hugging Face, or a GGUF file, into a folder; returns a description of layers.
 
-    Weights are read from safetensors layer by layer, so that no more than a file's worth of packed
-    ones is in memory. ``target`` appears complete or not at all. ``progress`` is told the name of
-    each tensor that is read.
+    A model that is quantised already stays as it is: layers of ``tilewright.kernels.quantised``
+    have their codes and scales, others are bf16. Others are pruned to ``sparsity``, by default 0.5,
+    and packed in ``form``, by default bf16.
+
+    Weights are read layer by layer, so that no more than a file's worth of packed ones is in
+    memory. ``target`` appears complete or not at all. ``progress`` is told the name of each tensor
+    that is read.
     """
-    check_form(form)
+    check_form(form or "bf16")
     if target.exists():
         raise CheckpointError(f"{target} exists already: name another folder, or remove it")
-    reader = Reader(source)
-    model = _skeleton(source)
+    reader = open_source(source)
+    if reader.is_quantised and (sparsity is not None or form is not None):
+        raise CheckpointError(f"{source} is quantised already: it takes no sparsity and no form")
+    sparsity = 0.5 if sparsity is None and not reader.is_quantised else sparsity
+    model = reader.skeleton()
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
         folder = Path(scratch) / target.name
         folder.mkdir()
         writer = Writer(folder)
         layers: dict[str, dict[str, Any]] = {}
+        known = {name.removesuffix("_packed") for name in reader.names()}
         tied = {"lm_head.weight": "model.embed_tokens.weight"}
-        used = set()
+        used = set[str]()
+
+        def stored(name: str) -> str:
+            return name if name in known else tied.get(name, name)
+
+        def note(name: str) -> None:
+            used.add(name)
+            progress(name)
 
         def read(name: str) -> nn.Parameter:
-            if name in reader:
-                used.add(name)
-                progress(name)
-            return reader.parameter(name if name in reader else tied.get(name, name))
+            if name in known:
+                note(name)
+            return nn.Parameter(reader.tensor(stored(name)), requires_grad=False)
 
         for site in list(sites(model)):
             prefix = site.name[: -len(site.new)]
+            parts = []
             for key, layer in zip(site.keys, site.layers(), strict=True):
-                layer.weight = read(f"{prefix}{key}.weight")
+                name = f"{prefix}{key}.weight"
+                part, made_of = reader.quantised(stored(name))
+                if part is not None:
+                    parts.append(part)
+                for found in made_of if name in known else ():
+                    note(found)
                 if layer.bias is not None:
                     layer.bias = read(f"{prefix}{key}.bias")
-            packed = SparseLinear.of(site.layers(), sparsity, form, gated=site.gated)
+            if len(parts) == len(site.keys):
+                packed = SparseLinear.of_quantised(site.layers(), parts, gated=site.gated)
+            else:
+                for key, layer in zip(site.keys, site.layers(), strict=True):
+                    layer.weight = read(f"{prefix}{key}.weight")
+                packed = SparseLinear.of(site.layers(), sparsity, form or "bf16", gated=site.gated)
             layers[site.name] = describe_layer(packed)
             for name, tensor in packed.state_dict().items():
                 writer.add(f"{site.name}.{name}", tensor)
@@ -178,56 +199,13 @@ def convert(
                 progress(name)
                 writer.add(name, reader.tensor(name))
         writer.close()
-        settings = json.loads((source / "config.json").read_text())
+        settings = reader.settings()
         settings["quantization_config"] = SparseConfig(layers).to_dict()
         settings["tie_word_embeddings"] = False  # the packed head is not the embedding
         (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
-        for path in source.iterdir():
-            is_weight = path.name.endswith((".safetensors", ".bin", ".pth", ".gguf", ".index.json"))
-            if path.is_file() and not is_weight and not (folder / path.name).exists():
-                shutil.copy2(path, folder / path.name)
+        reader.copy_rest(folder)
         folder.rename(target)
     return layers
-
-
-def _skeleton(source: Path) -> Any:
-    with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(
-            AutoConfig.from_pretrained(source), dtype=torch.bfloat16
-        )
-
-
-class Reader:
-    """The tensors of a folder of safetensors files, read one at a time."""
-
-    def __init__(self, folder: Path):
-        files = sorted(folder.glob("*.safetensors"))
-        if not (folder / "config.json").is_file():
-            raise CheckpointError(f"{folder} has no config.json: not a model of Hugging Face")
-        if not files:
-            raise CheckpointError(f"{folder} has no .safetensors file")
-        self._where: dict[str, Path] = {}
-        for path in files:
-            try:
-                with safe_open(path, framework="pt") as file:
-                    self._where.update(dict.fromkeys(file.keys(), path))
-            except SafetensorError as error:
-                raise CheckpointError(f"{path} cannot be read: {error}") from error
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._where
-
-    def names(self) -> list[str]:
-        return list(self._where)
-
-    def tensor(self, name: str) -> Tensor:
-        if name not in self._where:
-            raise CheckpointError(f"the folder has no tensor {name}")
-        with safe_open(self._where[name], framework="pt") as file:
-            return file.get_tensor(name)
-
-    def parameter(self, name: str) -> nn.Parameter:
-        return nn.Parameter(self.tensor(name), requires_grad=False)
 
 
 class Writer:

@@ -65,12 +65,12 @@ def coded_weights(scheme: Scheme, bits: NDArray[np.uint16]) -> CodedWeights:
     stream = np.zeros(int(starts[-1]) + SLACK, np.uint8)
     library().tw_pack_records(
         *(address(found.codes), _place(found.masks), _place(found.scales)),
-        *(None if names is None else address(names), len(found.codes)),
+        *(None if names is None else address(names), len(found.codes), found.scales.shape[1]),
         *(address(starts), address(stream), checked_threads(None)),
     )
-    sparse, scaled = scheme.config.sparse, scheme.config.scale is not ScaleKind.NONE
-    shape = (bits.shape[0], bits.shape[1])
-    return CodedWeights(shape, width, sparse, scaled, low_mask, table, stream, starts)
+    scale = "none" if scheme.config.scale is ScaleKind.NONE else "e8m0"
+    shape, sparse = (bits.shape[0], bits.shape[1]), scheme.config.sparse
+    return CodedWeights(shape, width, sparse, scale, low_mask, table, stream, starts)
 
 
 def _codes(scheme: Scheme, bits: NDArray[np.uint16]) -> _Codes | None:

@@ -19,6 +19,7 @@ from tilewright.golden.params.sparamx import Order
 from tilewright.golden.sparamx.coded import (
     MASK_BYTES,
     SCALE_BYTES,
+    SCALES,
     CodedWeights,
     pack,
     scales_are_plain,
@@ -35,6 +36,8 @@ from tilewright.kernels.matrix import VECTOR_BATCH, Multiplier
 
 class CodedMatrix(Multiplier):
     """Codes of up to 8 bits, dense or with a bitmap, without scales or with e8m0 ones of 32.
+
+    Dense codes of 4 bits may have other scales, in vector order.
 
     Every path gives the bits of ``golden.sparamx.coded.multiply`` in the same order; in tile order
     these are the bits of ``golden.deca.gemm`` and of ``DecaMatrix``.
@@ -53,13 +56,13 @@ class CodedMatrix(Multiplier):
         self._segments = np.ascontiguousarray(coded.segment_starts, np.int64)
         self.costs = np.ascontiguousarray(coded.tile_starts[::along], np.int64)
         plain = True
-        if coded.scaled:
+        if coded.scale == "e8m0":
             place = coded.tile_starts[:-1, np.newaxis] + (MASK_BYTES if coded.sparse else 0)
             plain = scales_are_plain(coded.table, coded.stream[place + np.arange(SCALE_BYTES)])
         weights_ = CCodedWeights(
             code_bits=coded.code_bits,
             sparse=coded.sparse,
-            scaled=coded.scaled,
+            scale=[*SCALES].index(coded.scale),
             low_mask=coded.low_mask,
             plain_scales=plain,
             outputs=self.shape[0],
@@ -69,6 +72,7 @@ class CodedMatrix(Multiplier):
             stream=address(self._stream),
             segment_starts=address(self._segments),
             table=address(self._table),
+            tensor_scale=coded.tensor_scale,
         )
         super().__init__(coded=weights_)
 
@@ -80,7 +84,8 @@ class CodedMatrix(Multiplier):
         return self.coded.size
 
     def default_order(self, batch: int, path: Path) -> Order:
-        return Order.TILE if batch > VECTOR_BATCH and path is Path.AMX else Order.VECTOR
+        tiles = batch > VECTOR_BATCH and path is Path.AMX and self.coded.has_tile_order
+        return Order.TILE if tiles else Order.VECTOR
 
 
 class DecaMatrix(Multiplier):

@@ -1,9 +1,10 @@
 """Storage forms of a layer's weights: names, packing, and the arrays that a kernel reads.
 
 A form is "bf16" or "int8", packed with a bitmap of the nonzero weights (SparAMX), or the name of a
-scheme of DECA such as "bf8" or "mxfp4", laid out for vector registers where that is possible. The
-arrays of a packed layer are plain bytes followed by some readable ones, so that they can be
-stored, loaded and mapped as they are.
+scheme of DECA such as "bf8" or "mxfp4", laid out for vector registers where that is possible;
+weights that were quantised elsewhere have those of ``tilewright.kernels.quantised``. The arrays of
+a packed layer are plain bytes followed by some readable ones, so that they can be stored, loaded
+and mapped as they are.
 """
 
 from typing import NamedTuple
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 
 from tilewright.golden.deca import CompressedMatrix, Scheme, resolve_scheme
 from tilewright.golden.deca.coding import CompressedTiles, data_lengths, mask_nonzeros
+from tilewright.golden.deca.scheme import SCHEMES
 from tilewright.golden.deca.tiles import grid
 from tilewright.golden.params.deca import ScaleKind
 from tilewright.golden.params.sparamx import ElementType, WeightFormat
-from tilewright.golden.sparamx.coded import ROW, CodedWeights
+from tilewright.golden.sparamx.coded import ROW, SCALES, CodedWeights
 from tilewright.golden.sparamx.coded import SLACK as CODED_SLACK
 from tilewright.golden.sparamx.packed import DTYPES
 from tilewright.kernels.coding import coded_weights, compressed_matrix
@@ -30,6 +32,7 @@ from tilewright.kernels.library import (
     with_slack,
 )
 from tilewright.kernels.matrix import Matrix, Multiplier
+from tilewright.kernels.quantised import FORMS
 
 Parts = dict[str, NDArray[np.uint8]]
 
@@ -50,6 +53,8 @@ class Packed(NamedTuple):
 
 def check_form(form: str) -> str:
     """``form`` where it is known; else a ValueError that says which are."""
+    if form in FORMS and form not in SCHEMES:
+        raise ValueError(f"{form} is a form of weights that are quantised already")
     if form not in ELEMENTS:
         scheme = _scheme(form)  # refuses an unknown name
         if scheme.config.int8:
@@ -61,6 +66,8 @@ def family(form: str) -> str:
     """Which arrays a form has: DECA's own tiles only where no faster layout of them is known."""
     if form in ELEMENTS:
         return "sparamx"
+    if form in FORMS:
+        return "coded"
     config = _scheme(form).config
     plain = config.scale is ScaleKind.NONE
     grouped = config.scale is ScaleKind.E8M0 and config.group == ROW
@@ -130,7 +137,9 @@ def _scheme(form: str, bits: NDArray[np.uint16] | None = None) -> Scheme:
 
 
 def coded_parts(coded: CodedWeights) -> Parts:
-    header = np.array([coded.code_bits, coded.sparse, coded.scaled, coded.low_mask], np.int64)
+    words = (coded.code_bits, coded.sparse, [*SCALES].index(coded.scale), coded.low_mask)
+    tensor_scale = int(np.float32(coded.tensor_scale).view(np.uint32))
+    header = np.array([*words, tensor_scale], np.int64)
     arrays = (header, coded.table, coded.tile_starts, coded.stream)
     parts = (with_slack(as_weight_bytes(array)) for array in arrays)
     return dict(zip(PARTS["coded"], parts, strict=True))
@@ -138,12 +147,13 @@ def coded_parts(coded: CodedWeights) -> Parts:
 
 def _coded(shape: tuple[int, int], *arrays: NDArray[np.uint8]) -> CodedWeights:
     header, table, starts, stream = arrays
-    if len(header) != 32 or len(table) != 512:
+    if len(header) != 40 or len(table) != 512:
         raise ValueError(f"a header of {len(header)} bytes and a table of {len(table)}")
-    bits, sparse, scaled, low_mask = (int(value) for value in header.view(np.int64))
+    bits, sparse, scale, low_mask, tensor_scale = (int(value) for value in header.view(np.int64))
     coded = CodedWeights(
-        *(shape, bits, bool(sparse), bool(scaled), low_mask),
+        *(shape, bits, bool(sparse), [*SCALES][scale], low_mask),
         *(table.view(np.uint16), stream, starts.view(np.int64)),
+        float(np.uint32(tensor_scale).view(np.float32)),
     )
     strips, along = coded.tiles
     wanted = strips * along + 1

@@ -45,9 +45,10 @@ class CDecaWeights(Structure):
 
 class CCodedWeights(Structure):
     _fields_ = [
-        *((n, c_int32) for n in ("code_bits", "sparse", "scaled", "low_mask", "plain_scales")),
+        *((n, c_int32) for n in ("code_bits", "sparse", "scale", "low_mask", "plain_scales")),
         *((name, c_int64) for name in ("outputs", "inputs", "strips", "tiles")),
         *((name, c_void_p) for name in ("stream", "segment_starts", "table")),
+        ("tensor_scale", c_float),
     ]
 
 
@@ -152,7 +153,7 @@ _SIGNATURES = {
     "tw_quantise": (None, [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int32]),
     "tw_code": (c_int32, [POINTER(CCoder), c_void_p, c_int64, c_int64, *[c_void_p] * 5, c_int32]),
     "tw_pack_codes": (None, [*[c_void_p] * 2, c_int64, c_int32, *[c_void_p] * 2, c_int32]),
-    "tw_pack_records": (None, [*[c_void_p] * 4, c_int64, *[c_void_p] * 2, c_int32]),
+    "tw_pack_records": (None, [*[c_void_p] * 4, c_int64, c_int64, *[c_void_p] * 2, c_int32]),
     "tw_count_segments": (None, [c_void_p, *[c_int64] * 4, c_void_p, c_int32]),
     "tw_sum_weights": (None, [*[c_void_p] * 3, c_int64, c_int64, c_void_p, c_int32]),
     "tw_norm": (None, [*[c_void_p] * 3, c_int64, c_int64, c_float, c_int32]),

@@ -16,9 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tilewright.kernels.forms import PARTS, family, matrix_of, pack, prune_bits
+from tilewright.kernels.forms import PARTS, coded_parts, family, matrix_of, pack, prune_bits
 from tilewright.kernels.library import SLACK, as_weight_bytes, with_slack
 from tilewright.kernels.operators import Prepared, linear
+from tilewright.kernels.quantised import Quantised, lay_out_rows
 
 
 class SparseLinear(nn.Module):
@@ -75,19 +76,29 @@ class SparseLinear(nn.Module):
         matrix = joined(bits, gated)
         del bits
         packed = pack(form, matrix)
-        biases = [layer.bias for layer in layers]
-        bias = None
-        if any(b is not None for b in biases):
-            found = [
-                torch.zeros(layer.out_features) if b is None else b.detach().float()
-                for layer, b in zip(layers, biases, strict=True)
-            ]
-            bias = torch.stack([b.view(-1, 16) for b in found], 1) if gated else torch.cat(found)
-            bias = bias.reshape(-1)
         scales = None if packed.scales is None else torch.from_numpy(packed.scales)
         parts = {name: torch.from_numpy(array) for name, array in packed.parts.items()}
         shape = (matrix.shape[0], matrix.shape[1])
-        return cls(form, shape, parts, scales, bias, gated=gated)
+        return cls(form, shape, parts, scales, _joined_bias(layers, gated), gated=gated)
+
+    @classmethod
+    def of_quantised(
+        cls, layers: Sequence[nn.Linear], parts: Sequence[Quantised], *, gated: bool = False
+    ) -> SparseLinear:
+        """One layer of several with the same inputs, quantised elsewhere; ``layers`` have biases.
+
+        A ValueError says why they do not go together.
+        """
+        rows = np.split(
+            np.arange(sum(len(part.codes) for part in parts)),
+            np.cumsum([len(part.codes) for part in parts])[:-1],
+        )
+        order = np.stack([r.reshape(-1, 16) for r in rows], 1) if gated else np.concatenate(rows)
+        coded = lay_out_rows(parts, order.reshape(-1))
+        arrays = {name: torch.from_numpy(array) for name, array in coded_parts(coded).items()}
+        return cls(
+            parts[0].form, coded.shape, arrays, None, _joined_bias(layers, gated), gated=gated
+        )
 
     def named_parts(self) -> Iterator[tuple[str, Tensor]]:
         for name in self._names:
@@ -147,6 +158,18 @@ class SparseLinear(nn.Module):
                     self._buffers[name] = settled(torch.empty_like(part))
         super()._load_from_state_dict(state_dict, prefix, *rest, **named)
         self._ready = None
+
+
+def _joined_bias(layers: Sequence[nn.Linear], gated: bool) -> Tensor | None:
+    biases = [layer.bias for layer in layers]
+    if all(b is None for b in biases):
+        return None
+    found = [
+        torch.zeros(layer.out_features) if b is None else b.detach().float()
+        for layer, b in zip(layers, biases, strict=True)
+    ]
+    together = torch.stack([b.view(-1, 16) for b in found], 1) if gated else torch.cat(found)
+    return together.reshape(-1)
 
 
 def settled(part: Tensor) -> Tensor:

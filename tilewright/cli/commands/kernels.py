@@ -1,6 +1,7 @@
 """``tilewright kernels``: which kernels this machine can run; pack a model for them."""
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
 from tilewright.base.console import print_json, print_table, progress
@@ -15,7 +16,8 @@ EXAMPLE = "tilewright kernels info"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = adder(parser)
     add("what info|sparsify", "info: what can run here; sparsify: pack a model of Hugging Face")
-    add("folder MODEL_DIR", "sparsify: the model's folder", nargs="?", type=Path)
+    text = "sparsify: a folder, or a GGUF file; one that is quantised stays as it is"
+    add("folder MODEL", text, nargs="?", type=Path)
     add("-o --output DIR", "sparsify: where the packed folder goes")
     text = "sparsify: share of each layer's weights that become zero, 0..1 [0.5]; 0 keeps all"
     add("--sparsity SHARE", text, type=float)
@@ -52,23 +54,26 @@ def _text(value: object) -> str:
 def _sparsify(args: argparse.Namespace) -> int:
     """A folder of Hugging Face into another one, packed."""
     if args.folder is None or args.output is None:
-        raise CommandError("sparsify takes MODEL_DIR and -o DIR")
-    sparsity = 0.5 if args.sparsity is None else args.sparsity
-    if not 0 <= sparsity <= 1:
-        raise CommandError(f"--sparsity must be 0..1, not {sparsity}")
+        raise CommandError("sparsify takes MODEL and -o DIR")
+    if args.sparsity is not None and not 0 <= args.sparsity <= 1:
+        raise CommandError(f"--sparsity must be 0..1, not {args.sparsity}")
     try:
-        from tilewright.kernels.checkpoints import Reader, convert
+        from tilewright.kernels.checkpoints import convert
+        from tilewright.kernels.sources import open_source
     except ImportError as error:
         raise CommandError(f"{error.name} is missing: pip install 'tilewright[torch]'") from error
     try:
-        with progress("packing", len(Reader(args.folder).names())) as tick:
-            layers = convert(args.folder, args.output, sparsity, args.form or "bf16", tick)
+        with progress("packing", len(open_source(args.folder).names())) as tick:
+            layers = convert(args.folder, args.output, args.sparsity, args.form, tick)
     except (ValueError, OSError) as error:
         raise CommandError(str(error)) from error
     packed = sum(sum(layer["bytes"].values()) for layer in layers.values())
     dense = sum(2 * layer["shape"][0] * layer["shape"][1] for layer in layers.values())
+    forms = Counter(layer["form"] for layer in layers.values())
     if args.json:
-        print_json({"folder": str(args.output), "packed_bytes": packed, "bf16_bytes": dense})
+        sizes = {"packed_bytes": packed, "bf16_bytes": dense}
+        print_json({"folder": str(args.output), "layers": forms, **sizes})
     else:
-        print(f"{len(layers)} layers, {packed / dense:.1%} of their bytes in bf16: {args.output}")
+        count = ", ".join(f"{number} in {form}" for form, number in forms.items())
+        print(f"layers: {count}; {packed / dense:.1%} of their bytes in bf16: {args.output}")
     return 0

@@ -510,7 +510,7 @@ class CodedSource {
 
     [[gnu::always_inline]] void expand(int first, int last, uint8_t *tile) {  // even numbers
         if (first == 0) stream_.next();
-        if constexpr (Kind::kScaled) {
+        if constexpr (Kind::kScale != kUnscaled) {
             const ScaledRows scaled(stream_.scales());
 #pragma GCC unroll 8
             for (int pair = first / 2; pair < last / 2; pair++) {

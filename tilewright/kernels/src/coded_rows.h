@@ -154,7 +154,7 @@ class SparseNibbleDecoder {
 };
 
 // The records of a segment or strip one after the other, with any decoder.
-template <int Bits, bool Sparse, bool Scaled>
+template <int Bits, bool Sparse, int Scale>
 class CodedStream {
   public:
     CodedStream(const CodedWeights &w, int64_t start)
@@ -196,7 +196,7 @@ class CodedStream {
 
   private:
     static constexpr bool kSpread = Bits == 4 && Sparse;
-    static constexpr int64_t kHead = (Sparse ? kMaskBytes : 0) + (Scaled ? kScaleBytes : 0);
+    static constexpr int64_t kHead = (Sparse ? kMaskBytes : 0) + scale_bytes_of(Scale);
     using Decoder = std::conditional_t<
         Bits == 8, ByteDecoder<Sparse>,
         std::conditional_t<Sparse, SparseNibbleDecoder, NibbleDecoder>>;
@@ -218,24 +218,27 @@ class CodedStream {
 };
 
 // Calls `run` with the kind of stream that the weights are, as a value of type Kind.
-template <int Bits, bool Sparse, bool Scaled>
+template <int Bits, bool Sparse, int Scale>
 struct Kind {
-    using Stream = CodedStream<Bits, Sparse, Scaled>;
-    static constexpr bool kScaled = Scaled;
+    using Stream = CodedStream<Bits, Sparse, Scale>;
+    static constexpr int kScale = Scale;
 };
 
 template <class Run>
 void with_kind(const CodedWeights &w, Run run) {
-    const int kind = (w.code_bits == 8) * 4 + bool(w.sparse) * 2 + bool(w.scaled);
-    switch (kind) {
-        case 0: return run(Kind<4, false, false>());
-        case 1: return run(Kind<4, false, true>());
-        case 2: return run(Kind<4, true, false>());
-        case 3: return run(Kind<4, true, true>());
-        case 4: return run(Kind<8, false, false>());
-        case 5: return run(Kind<8, false, true>());
-        case 6: return run(Kind<8, true, false>());
-        case 7: return run(Kind<8, true, true>());
+    const int layout = (w.code_bits == 8) * 2 + bool(w.sparse);
+    switch (layout * 8 + w.scale) {
+        case kUnscaled: return run(Kind<4, false, kUnscaled>());
+        case kPower: return run(Kind<4, false, kPower>());
+        case kFp16: return run(Kind<4, false, kFp16>());
+        case kBf16Scale: return run(Kind<4, false, kBf16Scale>());
+        case kE4m3: return run(Kind<4, false, kE4m3>());
+        case 8 + kUnscaled: return run(Kind<4, true, kUnscaled>());
+        case 8 + kPower: return run(Kind<4, true, kPower>());
+        case 16 + kUnscaled: return run(Kind<8, false, kUnscaled>());
+        case 16 + kPower: return run(Kind<8, false, kPower>());
+        case 24 + kUnscaled: return run(Kind<8, true, kUnscaled>());
+        case 24 + kPower: return run(Kind<8, true, kPower>());
     }
 }
 

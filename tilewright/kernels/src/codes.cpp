@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kElements = 512, kInputs = 32;
 constexpr uint16_t kSmallestNormalBf16 = 0x0080, kLargestBf16 = 0x7f7f;
-enum Scale : int32_t { kNoScale = 0, kE8m0 = 1, kBf16Scale = 2 };
+enum DecaScale : int32_t { kNoScale = 0, kE8m0 = 1 };  // else bf16
 
 // `value` to the nearest bf16, ties to even, kept within its positive normal numbers.
 uint16_t normal_bf16(double value) {
@@ -136,7 +136,7 @@ struct DecaTask final : Task {
 struct RecordTask final : Task {
     const uint8_t *codes, *masks, *scales;  // of dense tiles, and without scales, null
     const uint8_t *names;                   // of 8-bit codes; null where they have 4
-    int64_t tiles;
+    int64_t tiles, scale_bytes;
     const int64_t *starts;
     uint8_t *stream;
     uint16_t slots[kElements], rows[kElements];  // element in each byte of codes; by processor's row
@@ -172,8 +172,8 @@ struct RecordTask final : Task {
             to += kMaskBytes;
         }
         if (scales) {
-            std::memcpy(to, scales + t * kScaleBytes, kScaleBytes);
-            to += kScaleBytes;
+            std::memcpy(to, scales + t * scale_bytes, scale_bytes);
+            to += scale_bytes;
         }
         if (masks && names) {
             for (int k = 0; k < count; k++) to[k] = names[kept[k]];
@@ -232,10 +232,10 @@ extern "C" void tw_pack_codes(const uint8_t *codes, const uint8_t *masks, int64_
 }
 
 extern "C" void tw_pack_records(const uint8_t *codes, const uint8_t *masks, const uint8_t *scales,
-                                const uint8_t *names, int64_t tiles, const int64_t *starts,
-                                uint8_t *stream, int32_t threads) {
+                                const uint8_t *names, int64_t tiles, int64_t scale_bytes,
+                                const int64_t *starts, uint8_t *stream, int32_t threads) {
     RecordTask task;
     task.codes = codes, task.masks = masks, task.scales = scales, task.names = names;
-    task.tiles = tiles, task.starts = starts, task.stream = stream;
+    task.tiles = tiles, task.scale_bytes = scale_bytes, task.starts = starts, task.stream = stream;
     run_in_pool(threads, task);
 }

@@ -19,7 +19,7 @@ constexpr int kTileBytes = kTileRows * kRowBytes;
 constexpr int kChains = 4;         // sums that Order.VECTOR keeps apart
 constexpr int kSegmentTiles = 32;  // what it adds up before it goes on to another part of a strip
 constexpr int kCodedSegmentTiles = 64;  // the same of coded weights, whose tiles are smaller
-constexpr int kMaskBytes = 64, kScaleBytes = 16;  // in the record of a coded tile
+constexpr int kMaskBytes = 64;      // in the record of a coded tile
 
 enum Element : int32_t { kBf16 = 0, kInt8 = 1 };
 enum Order : int32_t { kTileOrder = 0, kVectorOrder = 1 };
@@ -48,15 +48,23 @@ struct DecaWeights {
     const uint16_t *lut;                   // 256 bf16 patterns
 };
 
+// Scales of a coded tile, of 16 outputs each: golden.sparamx.coded.SCALES.
+enum CodedScale : int32_t { kUnscaled = 0, kPower = 1, kFp16 = 2, kBf16Scale = 3, kE4m3 = 4 };
+constexpr int groups_of(int scale) { return scale == kUnscaled ? 0 : scale == kE4m3 ? 2 : 1; }
+constexpr int scale_bytes_of(int scale) {
+    return kStripOutputs * (scale == kUnscaled ? 0 : scale == kPower ? 1 : 2);
+}
+
 // tilewright.golden.sparamx.coded.CodedWeights, likewise.
 struct CodedWeights {
-    int32_t code_bits, sparse, scaled, low_mask;
+    int32_t code_bits, sparse, scale, low_mask;  // scale: a CodedScale
     int32_t plain_scales;  // as above
     int64_t outputs, inputs;
     int64_t strips, tiles;
     const uint8_t *stream;          // 256 readable bytes follow the last record
     const int64_t *segment_starts;  // of every strip's segments, and the end
     const uint16_t *table;          // 256 bf16 patterns
+    float tensor_scale;             // of kE4m3
 };
 
 // One multiplication: y = x * weights. Strips of several products form one list for the threads.

@@ -55,7 +55,7 @@ Kernel kernel_of(const Product &p, Path path, Order order) {
         if (path == kAmx && vectorised) return {amx::deca};
     } else if (p.coded) {
         if (order == kVectorOrder && path >= kAvx512) return {nullptr, avx512::coded_vectors};
-        const bool vectorised = !p.coded->scaled || p.coded->plain_scales;
+        const bool vectorised = p.coded->scale == kUnscaled || (p.coded->scale == kPower && p.coded->plain_scales);
         if (order == kTileOrder && path == kAmx && vectorised) return {amx::coded_tiles};
     } else if (order == kVectorOrder) {
         if (path >= kAvx512) return {nullptr, avx512::vector_order};

@@ -20,6 +20,12 @@ float rounded(double value) {
 // double first and then to 24 bits gives what one rounding would.
 float fused(float a, float b, float sum) { return rounded(double(sum) + double(a) * double(b)); }
 
+// The same where the product may have more bits than a double keeps next to the sum.
+float fused_wide(float a, float b, float sum) {
+    const float result = std::fma(a, b, sum);
+    return std::fabs(result) < 0x1p-125f ? fused(a, b, sum) : result;
+}
+
 // One row of a tile, dense, from a stream of nonzeros; returns how many it took.
 template <class T, class Mask>
 int expand(T *row, Mask mask, const T *values) {
@@ -305,6 +311,17 @@ void deca(const Product &p, int64_t strip) {
 
 namespace {
 
+// A finite number of a small float format; all of them are numbers of fp32.
+template <int ExponentBits, int MantissaBits>
+float small_float(uint32_t bits) {
+    constexpr int kBias = (1 << (ExponentBits - 1)) - 1;
+    const uint32_t exponent = bits >> MantissaBits & ((1u << ExponentBits) - 1);
+    const uint32_t fraction = bits & ((1u << MantissaBits) - 1);
+    const uint32_t whole = fraction + (exponent ? 1u << MantissaBits : 0);
+    const float size = std::ldexp(float(whole), int(std::max(exponent, 1u)) - kBias - MantissaBits);
+    return bits >> (ExponentBits + MantissaBits) & 1 ? -size : size;
+}
+
 // The tiles of a segment one after the other: unscaled elements, and what each output is scaled by.
 class CodedStrip {
   public:
@@ -314,7 +331,7 @@ class CodedStrip {
         const uint8_t *mask = from_;
         if (w_.sparse) from_ += kMaskBytes;
         scales_ = from_;
-        if (w_.scaled) from_ += kScaleBytes;
+        from_ += scale_bytes_of(w_.scale);
         const int64_t kept = count(mask), half = (kept + 1) / 2;
         int64_t taken = 0;
         for (int slot = 0; slot < 512; slot++) {
@@ -331,8 +348,23 @@ class CodedStrip {
         return tile_;
     }
 
-    // Of an output of the last tile.
+    // e8m0 scale of an output in the last tile.
     uint8_t scale(int output) const { return scales_[output]; }
+
+    // The factor of a group of an output.
+    float factor(int group, int output) const {
+        const int place = group * kStripOutputs + output;
+        const uint16_t word = load<uint16_t>(scales_ + 2 * output * (w_.scale != kE4m3));
+        switch (w_.scale) {
+            case kPower: {
+                const uint32_t power = uint32_t(scales_[place]) << 23;
+                return load<float>(&power);
+            }
+            case kFp16: return small_float<5, 10>(word);
+            case kBf16Scale: return from_bf16(word);
+            default: return small_float<4, 3>(scales_[place]) * w_.tensor_scale;
+        }
+    }
 
   private:
     int64_t count(const uint8_t *mask) const {
@@ -367,7 +399,7 @@ void coded_tiles(const Product &p, int64_t strip) {
         std::memset(sums, 0, sizeof sums);
         for (int64_t t = 0; t < w.tiles; t++) {
             const uint16_t(*tile)[32] = tiles.next();
-            if (w.scaled) {
+            if (w.scale == kPower) {
                 for (int r = 0; r < kTileRows; r++)
                     for (int i = 0; i < 32; i++)
                         scaled[r][i] =
@@ -396,6 +428,7 @@ void coded_vectors(const Product &p, int64_t strip, int64_t segment_index, void 
         for (int64_t t = segment.first; t < segment.last; t++) {
             const uint16_t(*tile)[32] = tiles.next();
             const uint16_t *pairs = row_of<uint16_t>(p.x, p.x_pitch, int(b), t);
+            const int groups = groups_of(w.scale);
             for (int r = 0; r < kTileRows; r++) {
                 float *sum = chains[r % kChains];
                 const float x0 = operand(pairs[2 * r]), x1 = operand(pairs[2 * r + 1]);
@@ -403,15 +436,14 @@ void coded_vectors(const Product &p, int64_t strip, int64_t segment_index, void 
                     sum[n] = fused(x1, operand(tile[r][2 * n + 1]), sum[n]);
                     sum[n] = fused(x0, operand(tile[r][2 * n]), sum[n]);
                 }
+                if (!groups || (r + 1) * groups % kTileRows) continue;
+                const int group = (r + 1) * groups / kTileRows - 1;
+                for (int n = 0; n < kStripOutputs; n++)
+                    sums[b][n] = fused_wide(joined(n), flush(tiles.factor(group, n)), sums[b][n]);
+                std::memset(chains, 0, sizeof chains);
             }
-            if (!w.scaled) continue;
-            for (int n = 0; n < kStripOutputs; n++) {
-                const uint32_t power = uint32_t(tiles.scale(n)) << 23;
-                sums[b][n] = fused(joined(n), load<float>(&power), sums[b][n]);
-            }
-            std::memset(chains, 0, sizeof chains);
         }
-        if (!w.scaled)
+        if (w.scale == kUnscaled)
             for (int n = 0; n < kStripOutputs; n++) sums[b][n] = joined(n);
     }
 }
