@@ -339,9 +339,9 @@ def elements(coded: CodedWeights) -> tuple[NDArray[np.uint16], NDArray | None]:
             rows = [words >> np.uint16(NIBBLE * r) & 0xF for r in range(4)]
             codes[k] = np.stack(rows, axis=1).reshape(-1)
     values = np.where(kept, coded.table[codes], 0).astype(np.uint16)
-    kind, rows = SCALES[coded.scale], values.reshape(count, TILE_ROWS, ROW)
+    kind, patterns = SCALES[coded.scale], values.reshape(count, TILE_ROWS, ROW)
     groups = (count, kind.groups, STRIP_OUTPUTS)
-    return rows, scales.view(kind.dtype).reshape(groups) if kind.groups else None
+    return patterns, scales.view(kind.dtype).reshape(groups) if kind.groups else None
 
 
 def factors(coded: CodedWeights, scales: NDArray) -> NDArray[np.uint32]:

@@ -79,7 +79,7 @@ def w4a16(
     packed: NDArray[np.int32], scales: NDArray[np.uint16], scale: str, inputs: int
 ) -> Quantised:
     """Words of eight codes, which are 8 above their value, the first one in the lowest bits."""
-    codes = _halves(np.ascontiguousarray(packed).view(np.uint8))[:, :inputs] ^ 8
+    codes = _halves(np.ascontiguousarray(packed).view(np.uint8))[:, :inputs] ^ np.uint8(8)
     group, rest = divmod(inputs, scales.shape[1])
     require(not rest and not group % ROW, f"groups of {inputs / scales.shape[1]:g} weights")
     return Quantised("w4a16", codes, scales.repeat(group // ROW, axis=1), scale)
