@@ -53,6 +53,8 @@ def test_the_command(capsys):
     assert capsys.readouterr().err == "tilewright: info takes no other argument than --json\n"
     assert cli.main(["kernels", "sparsify", "somewhere"]) == 2
     assert capsys.readouterr().err == "tilewright: sparsify takes MODEL and -o DIR\n"
+    assert cli.main(["kernels", "explain", "somewhere", "--form", "int8"]) == 2
+    assert capsys.readouterr().err == "tilewright: explain takes a packed MODEL, and --threads\n"
 
 
 def test_no_compiler_ends_the_command_in_one_line(monkeypatch, capsys):

@@ -19,12 +19,11 @@ from torch import Tensor, nn
 from transformers.quantizers import HfQuantizer, register_quantization_config, register_quantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
-from tilewright.kernels.forms import check_form
+from tilewright.kernels.forms import METHOD, check_form
 from tilewright.kernels.models import Site, fuse_small_steps, sites
 from tilewright.kernels.sources import CheckpointError, open_source
 from tilewright.kernels.torch_layers import SparseLinear, settled
 
-METHOD = "sparamx"  # tilewright.torch has its own, "tilewright"
 SHARD_BYTES = 2 << 30  # of weights in one file: what a conversion keeps in memory
 
 

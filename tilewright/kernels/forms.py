@@ -36,6 +36,7 @@ from tilewright.kernels.quantised import FORMS
 
 Parts = dict[str, NDArray[np.uint8]]
 
+METHOD = "sparamx"  # of config.json's quantization_config; tilewright.torch has its own
 ELEMENTS = {kind.value: kind for kind in ElementType}
 PARTS = {
     "sparamx": ("metadata", "values"),
