@@ -48,15 +48,18 @@ def _converted(params: HarmoniaConverterParams, block: Block) -> Columns:
     values = block.values.astype(np.uint16)
     if block.spatial:
         # (loops, columns, rows) to one group a column, and back to beats column by column.
-        values = values[:, : params.rows]
+        width = params.spatial_width
+        values = values[:, : width * params.rows]
         grid = values.reshape(params.loops, params.columns, params.rows)
         groups = bfp.encode(fmt, grid.swapaxes(0, 1).reshape(params.columns, -1), saturate=True)
-        shape = (params.columns * params.loops, params.rows)
-        signs, mantissas = groups.sign.reshape(shape), groups.mantissa.reshape(shape)
-        exponents = np.repeat(groups.exponent, params.loops, axis=0)
-        exponents = np.broadcast_to(exponents, shape)
-        unused = ((0, 0), (0, params.lanes - params.rows))
-        signs, mantissas = np.pad(signs, unused), np.pad(mantissas, unused)
+        unused = ((0, 0), (0, params.lanes - values.shape[1]))
+        shape = (params.columns // width, width, params.loops, params.rows)
+        signs, mantissas = (
+            np.pad(x.reshape(shape).swapaxes(1, 2).reshape(values.shape), unused)
+            for x in (groups.sign, groups.mantissa)
+        )
+        exponents = np.repeat(groups.exponent.reshape(-1, width), params.loops, axis=0)
+        exponents = np.tile(exponents, params.rows // width)
     else:
         # (beats, elements of a beat, rows) to one group a row, and back.
         by_row = values.reshape(-1, params.rows).T

@@ -254,8 +254,10 @@ class HarmoniaConverterParams(BlockParams):
     elements each, all rows' first elements first. In a ``spatial`` one every column is a
     group, ``rows`` elements of it in each of ``loops`` passes over the ``columns``; it is given
     column by column. ``spatial`` and ``short`` (mantissas of 4 bits instead of 8) count on a
-    block's first beat. ``o.last`` marks the end of a block, ``saturated`` says that a value of the
-    block was infinite or NaN and counts as the largest finite one of its sign.
+    block's first beat. With a ``spatial_width`` a spatial beat has as many columns, all rows of the
+    first one first, as those that leave do; ``o.exponents`` begin with theirs. ``o.last`` marks the
+    end of a block, ``saturated`` says that a value of the block was infinite or NaN and counts as
+    the largest finite one of its sign.
     """
 
     block: ClassVar[str] = "harmonia_converter"
@@ -265,12 +267,14 @@ class HarmoniaConverterParams(BlockParams):
         "small": {"rows": 2, "columns": 3, "group": 4},
         "wide": {"width": 4},
         "small_wide": {"rows": 2, "columns": 3, "group": 8, "width": 2},
+        "small_both": {"rows": 4, "columns": 6, "group": 8, "width": 2, "spatial_width": 2},
     }
 
     rows: int = 8
     columns: Annotated[int, at_least(1)] = 16
     group: int = 32
     width: int = 1  # elements of every row in a beat of a temporal block
+    spatial_width: int = 1  # columns of a beat of a spatial block: 1 or the width
 
     inputs = stream("i", spatial=1, short=1, values=(FP16, "lanes"))
     outputs = stream(
@@ -293,6 +297,13 @@ class HarmoniaConverterParams(BlockParams):
             self.rows >= 1 and self.group % self.rows == 0,
             f"rows must divide the group {self.group}, not {self.rows!r}",
         )
+        spatial = self.spatial_width
+        fits = self.rows % spatial == 0 == self.columns % spatial if spatial > 0 else False
+        require(
+            spatial in (1, self.width) and fits,
+            f"spatial_width must be 1 or the width {self.width} and divide rows and columns, "
+            f"not {spatial!r}",
+        )
         super().__post_init__()
 
     @property
@@ -301,11 +312,13 @@ class HarmoniaConverterParams(BlockParams):
         return self.group // self.rows
 
     def block_beats(self, spatial: bool) -> int:
-        return self.loops * self.columns if spatial else self.group // self.width
+        if spatial:
+            return self.loops * self.columns // self.spatial_width
+        return self.group // self.width
 
     @property
     def lanes(self) -> int:
-        """Values of a beat of a temporal block; spatial ones have the first ``rows`` of them."""
+        """Values of a beat of a temporal block; a spatial one has the first of them."""
         return self.rows * self.width
 
 

@@ -279,8 +279,9 @@ _FPGA = {
 
 # One token at a time: as many row groups as a beat of the port has rows of operands, so that the
 # array takes weights as fast as the port brings them, and a converter as wide; loads follow one
-# another without the latency of each.
-_DECODE = {"row_groups": 4, "converter_width": 4, "loads": 4}
+# another without the latency of each. The token's vector stays on chip, apart from what is at work.
+_CONVERTER = {"converter_width": 4, "spatial_width": 4}
+_DECODE = {"row_groups": 4, "loads": 4, "halves_rows": 4096, "regions": 8} | _CONVERTER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,7 +303,9 @@ class HarmoniaParams(MachineParams):
         "small": _SMALL,
         "fpga": _FPGA,
         "decode": _DECODE,
-        "small_decode": _SMALL | {"rows": 4, "columns": 8, "row_groups": 2, "loads": 4},
+        "small_decode": _SMALL
+        | {"rows": 4, "columns": 8, "row_groups": 2, "loads": 4, "regions": 8}
+        | _CONVERTER,
     }
 
     rows: int = 8  # of the array: tokens of a tile
@@ -316,6 +319,7 @@ class HarmoniaParams(MachineParams):
     local: int = 64  # and at the end
     activation_rows: Depth = 1024  # 256 KB of mantissas, 32 KB of signs, 8 KB of exponents
     converter_width: int = 1  # elements of every token of a tile that are converted in a cycle
+    spatial_width: int = 1  # channels of V, or as many as elements
     halves_rows: Depth = 2048  # 128 KB
     operand_rows: Depth = 2048  # 512 KB of operands, 224 KB of signs, exponents and scales
     regions: int = 4  # of every memory: units work at the same time in different ones

@@ -20,14 +20,14 @@ class Converter(Unit[HarmoniaConverterParams]):
     Timing: a beat a cycle. It holds two blocks: while one is given, the next one is taken, so
     blocks of equal length follow each other without a gap. The first beat of a block is offered
     two cycles after its last one was taken. With a ``width`` beats of temporal blocks are wider;
-    the memory has as many bits, in words of several beats of a spatial block.
+    the memory has as many bits, in words of ``width / spatial_width`` beats of a spatial block.
     """
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         beat_bits = p.rows * FP16.bits  # of a spatial block
-        granularity = None if p.width == 1 else beat_bits
+        granularity = beat_bits if self._parts else None
         depth = max(2, (2 << self._place_bits) // p.width)
         m.submodules.taken_values = words = Sram(depth, p.width * beat_bits, granularity)
         half, from_half = Signal(), Signal()  # of the memory: being taken, being given
@@ -49,8 +49,14 @@ class Converter(Unit[HarmoniaConverterParams]):
 
     @property
     def _place_bits(self) -> int:
-        """Bits that count the elements of a row, or the beats of a spatial block, if more."""
-        return (max(self.params.group, self.params.block_beats(True)) - 1).bit_length()
+        """Bits that count the elements of a row, or the columns of all passes, if more."""
+        p = self.params
+        return (max(p.group, p.loops * p.columns) - 1).bit_length()
+
+    @property
+    def _parts(self) -> bool:
+        """Whether a word of the memory holds several beats of a spatial block."""
+        return self.params.width > self.params.spatial_width
 
     def _take(self, m: Module, half: Value) -> Value:
         """Store beats and each group's largest exponent; whether a block ends now."""
@@ -63,7 +69,7 @@ class Converter(Unit[HarmoniaConverterParams]):
         take = wire(m, "take", self.i.valid & self.i.ready)
         special = [pattern[FP16.mantissa_bits : -1].all() for pattern in self.i.p.values]
         saturates = Cat(*special).any()
-        if p.width > 1:
+        if self._parts:
             saturates = Mux(is_spatial, Cat(*special[: p.rows]).any(), saturates)
         finite = [finite_value(FP16, *pair) for pair in zip(self.i.p.values, special, strict=True)]
         exponents = [split(FP16, pattern, Subnormals.KEEP).biased for pattern in finite]
@@ -72,10 +78,10 @@ class Converter(Unit[HarmoniaConverterParams]):
             self.i.ready.eq(~self.full.bit_select(half, 1)),
             *self._write(m, column, loop, is_spatial, half, take, finite),
         ]
-        row_end = wire(m, "row_end", column == Mux(is_spatial, p.columns - 1, self._last))
+        row_end = wire(m, "row_end", column == self._last_of(is_spatial))
         end = wire(m, "end", row_end & (~is_spatial | (loop == p.loops - 1)))
         with m.If(take):
-            m.d.sync += column.eq(Mux(row_end, 0, column + 1))
+            m.d.sync += column.eq(Mux(row_end, 0, column + self._step(is_spatial)))
             with m.If(row_end):
                 m.d.sync += loop.eq(Mux(end, 0, loop + 1))
             with m.If(end):
@@ -87,8 +93,10 @@ class Converter(Unit[HarmoniaConverterParams]):
                     with m.If(start):
                         m.d.sync += [spatial[h].eq(self.i.p.spatial), short[h].eq(self.i.p.short)]
                     with m.If(is_spatial):
-                        first = exponents[: p.rows]
-                        self._keep_largest_of_column(m, largest[h], column, loop == 0, first)
+                        for k in range(p.spatial_width):
+                            own = exponents[k * p.rows : (k + 1) * p.rows]
+                            place = column | k if k else column
+                            self._keep_largest_of_column(m, largest[h], place, loop == 0, own)
                     with m.Else():
                         for kept, exponent in zip(largest[h], of_rows, strict=False):
                             grown = Mux(column == 0, exponent, larger(kept, exponent))
@@ -102,7 +110,8 @@ class Converter(Unit[HarmoniaConverterParams]):
         while len(exponents) > 1:
             pairs = zip(exponents[0::2], exponents[1::2], strict=False)
             exponents = [larger(*pair) for pair in pairs] + exponents[len(exponents) & ~1 :]
-        of_rows = wire(m, "largest_of_rows", exponents[0])
+        name = "largest_of_rows" if self.params.spatial_width == 1 else UNNAMED
+        of_rows = wire(m, name, exponents[0])
         m.d.sync += largest[column].eq(Mux(fresh, of_rows, larger(largest[column], of_rows)))
 
     def _give(self, m: Module, from_half: Value) -> Value:
@@ -114,7 +123,7 @@ class Converter(Unit[HarmoniaConverterParams]):
         read = wire(m, "read", step & self.full.bit_select(from_half, 1))
         # In space all passes of a column, then the next column; in time one pass.
         next_column = wire(m, "next_column", ~is_spatial | (loop == p.loops - 1))
-        row_end = column == Mux(is_spatial, p.columns - 1, self._last)
+        row_end = column == self._last_of(is_spatial)
         end = wire(m, "given_end", next_column & row_end)
         place = self._place(m, "given", column, loop, is_spatial)
         m.d.comb += [
@@ -133,26 +142,42 @@ class Converter(Unit[HarmoniaConverterParams]):
             ]
             m.d.sync += loop.eq(Mux(next_column, 0, loop + 1))
             with m.If(next_column):
-                m.d.sync += column.eq(Mux(end, 0, column + 1))
+                m.d.sync += column.eq(Mux(end, 0, column + self._step(is_spatial)))
             with m.If(end):
                 m.d.sync += from_half.eq(~from_half)
             for k, exponent in enumerate(exponents):
                 own = Mux(from_half, largest[1][k], largest[0][k])
-                columns = Mux(from_half, largest[1][column], largest[0][column])
+                at = column | k % p.spatial_width if k % p.spatial_width else column
+                columns = Mux(from_half, largest[1][at], largest[0][at])
                 m.d.sync += exponent.eq(Mux(is_spatial, columns, own))
         patterns = self._patterns(m, read, is_spatial, place)
+        gives_columns = Signal()
+        if p.spatial_width > 1:
+            with m.If(read):
+                m.d.sync += gives_columns.eq(is_spatial)
         for k, pattern in enumerate(patterns):
             exponent = exponents[k % p.rows]
+            if p.spatial_width > 1:
+                exponent = Mux(gives_columns, exponents[k // p.rows], exponent)
             sign, mantissa = self._aligned(m, k, pattern, exponent, is_short)
             m.d.comb += [self.o.p.signs[k].eq(sign), self.o.p.mantissas[k].eq(mantissa)]
             if k < p.rows:
-                m.d.comb += self.o.p.exponents[k].eq(exponent)
+                m.d.comb += self.o.p.exponents[k].eq(exponents[k])
         return wire(m, "emptied", read & end)
 
     @property
     def _last(self) -> int:
         """The last beat of a temporal block."""
         return self.params.group // self.params.width - 1
+
+    def _last_of(self, is_spatial: Value) -> Value:
+        """The last beat of a temporal block, or the first column of a pass's last beat."""
+        return Mux(is_spatial, self.params.columns - self.params.spatial_width, self._last)
+
+    def _step(self, is_spatial: Value) -> Value | int:
+        """From a beat to the next: beats of a row, or columns."""
+        width = self.params.spatial_width
+        return Mux(is_spatial, width, 1) if width > 1 else 1
 
     @property
     def _part_bits(self) -> int:
@@ -173,7 +198,7 @@ class Converter(Unit[HarmoniaConverterParams]):
         p, words = self.params, self.words
         place = self._place(m, "taken", column, loop, is_spatial)
         address = words.write_address.eq(Cat(place[self._part_bits :], half))
-        if p.width == 1:
+        if not self._parts:
             return [words.write_enable.eq(take), address, words.write_data.eq(Cat(*values))]
         first = Cat(*values[: p.rows])
         parts = [place[: self._part_bits] == k for k in range(p.width)]
@@ -187,7 +212,7 @@ class Converter(Unit[HarmoniaConverterParams]):
         """The values of the beat that is offered; of a spatial one those beyond the rows are 0."""
         p, words = self.params, self.words
         patterns = [words.read_data.word_select(k, FP16.bits) for k in range(p.lanes)]
-        if p.width == 1:
+        if not self._parts:
             return patterns
         part, gives_part = Signal(self._part_bits), Signal(name=UNNAMED)
         with m.If(read):

@@ -22,9 +22,9 @@ class HalvesFeeder(wiring.Component):
     """Values of a tensor as the converter and the offset generator take them.
 
     In time: the elements of a token tile, padded to whole groups, the converter's ``width`` of them
-    a beat, one where the offset generator learns. In space, one a beat: a block of channels
-    after the other, each once for every token tile of the group. Padding is +0, and so are tokens
-    that do not count.
+    a beat, one where the offset generator learns. In space, ``spatial_width`` a beat: a block of
+    channels after the other, each once for every token tile of the group. Padding is +0, and so are
+    tokens that do not count.
 
     Timing: the first beat is offered two cycles after ``start``, then one a cycle.
     """
@@ -60,13 +60,17 @@ class HalvesFeeder(wiring.Component):
         step = wire(m, "step", active & (~o.valid | o.ready))
         spatial = wire(m, "spatial", ~x.learn & (x.conversion == Conversion.VALUES))
         element = wire(m, "element", (base + place)[:SIZE_FIELD])
-        width = p.converter_width
+        width, spatial_width = p.converter_width, p.spatial_width
         padding = wire(m, "padding", Cat(element + j >= x.elements for j in range(width)))
         last_place = wire(
-            m, "last_place", Mux(spatial, p.columns - 1, p.group - Mux(x.learn, 1, width))
+            m,
+            "last_place",
+            Mux(spatial, p.columns - spatial_width, p.group - Mux(x.learn, 1, width)),
         )
         place_ends = wire(m, "place_ends", place == last_place)
-        next_place = place + Mux(spatial | x.learn, 1, width)
+        # In space as wide as in time, or one.
+        one = spatial | x.learn if spatial_width == 1 else x.learn
+        next_place = place + Mux(one, 1, width)
         block_ends = wire(m, "block_ends", place_ends & (~spatial | (loop == loops - 1)))
         ends = wire(
             m, "ends", Mux(x.learn, element == x.elements - 1, block_ends & (blocks_left == 1))

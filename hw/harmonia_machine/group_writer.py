@@ -89,12 +89,13 @@ class GroupWriter(wiring.Component):
         columns = Signal(p.columns)
         for c in range(p.columns):
             of_token = x.lanes[c % p.rows] & (x.part == c // p.rows)
-            m.d.comb += columns[c].eq(Mux(is_values, column == c, of_token))
+            first = c - c % p.spatial_width
+            m.d.comb += columns[c].eq(Mux(is_values, column == first, of_token))
         m.d.comb += [
             self.beats.ready.eq(1),
             activations.enable.eq(complete & is_activations),
             activations.row.eq(x.destination + number),
-            self.converted.eq(Mux(complete, Mux(is_values, 1, p.rows), 0)),
+            self.converted.eq(Mux(complete, Mux(is_values, p.spatial_width, p.rows), 0)),
         ]
         for r in range(p.rows):
             m.d.comb += [
@@ -152,8 +153,11 @@ class GroupWriter(wiring.Component):
             with m.If(i.p.last):
                 m.d.sync += self._left.eq(self._left - 1)
         with m.If(complete):
-            row_ends = ~spatial | (column == p.columns - 1)
-            m.d.sync += [column.eq(Mux(row_ends, 0, column + 1)), number.eq(number + row_ends)]
+            row_ends = ~spatial | (column == p.columns - p.spatial_width)
+            m.d.sync += [
+                column.eq(Mux(row_ends, 0, column + p.spatial_width)),
+                number.eq(number + row_ends),
+            ]
         with m.If(self.start):
             m.d.sync += [beat.eq(0), number.eq(0), column.eq(0)]
             m.d.sync += self._left.eq(Mux(x.learn | x.clear, 0, x.blocks))
@@ -176,7 +180,7 @@ class GroupWriter(wiring.Component):
                 ]
                 if width > 1:
                     own = range(r, p.converter.lanes, p.rows)
-                    with m.If(~spatial):
+                    with m.If(~spatial if p.spatial_width == 1 else Const(1)):
                         m.d.sync += [
                             signs[r].eq(Cat(signs[r][width:], *(i.p.signs[k] for k in own))),
                             mantissas[r].eq(
@@ -206,7 +210,7 @@ class GroupWriter(wiring.Component):
             newest = mantissas[r][self._width * ACTIVATION_BITS :]
             # A beat that has arrived since has moved the group, of a channel by one element.
             before = mantissas[r][: p.group * ACTIVATION_BITS]
-            if self._width > 1:
+            if self._width > p.spatial_width:
                 moved = mantissas[r][(self._width - 1) * ACTIVATION_BITS : -ACTIVATION_BITS]
                 before = Mux(is_values, moved, before)
             highs = [newest.word_select(k, ACTIVATION_BITS)[OPERAND_BITS:] for k in range(p.group)]
@@ -215,19 +219,28 @@ class GroupWriter(wiring.Component):
             chosen = Signal(p.group * OPERAND_BITS, name=f"halves_{r}")
             m.d.comb += chosen.eq(Mux(second, Cat(*lows), Cat(*highs)))
             words.append(chosen)
-        first = p.group - p.converter.loops  # in space only the last few beats are the group's
-        channel_halves = [
-            words[k % p.rows].word_select(first + k // p.rows, OPERAND_BITS) for k in range(p.group)
+        # In space only the last few beats are the group's.
+        apart = p.spatial_width
+        first = p.group - p.converter.loops * apart
+        places = [
+            [(k % p.rows, first + k // p.rows * apart + j) for k in range(p.group)]
+            for j in range(apart)
         ]
-        channel_signs = [
-            signs[k % p.rows][self._width + first + k // p.rows] for k in range(p.group)
-        ]
-        channel = wire(m, "channel_halves", Cat(*channel_halves))
-        of_channel = wire(m, "channel_signs", Cat(*channel_signs))
+        channels = []
+        for j, own in enumerate(places):
+            halves = Cat(*(words[r].word_select(k, OPERAND_BITS) for r, k in own))
+            of_channel = Cat(*(signs[r][self._width + k] for r, k in own))
+            suffix = f"_{j}" if apart > 1 else ""
+            channels.append(
+                (
+                    wire(m, f"channel_halves{suffix}", halves),
+                    wire(m, f"channel_signs{suffix}", of_channel),
+                )
+            )
         for c, word in enumerate(self.write_operands.data):
-            r = c % p.rows
+            r, (halves, of_channel) = c % p.rows, channels[c % apart]
             m.d.comb += [
-                word.operands.eq(Mux(is_values, channel, words[r])),
+                word.operands.eq(Mux(is_values, halves, words[r])),
                 word.signs.eq(Mux(is_values, of_channel, signs[r][self._width :])),
                 word.exponent.eq(octet[r]),
             ]

@@ -175,16 +175,17 @@ class Runner:
         chosen = {bank: token for bank, token in banks.items() if token in wanted}
         about = Step(tuple((chosen or banks).values()))
         self._start("head", about, program)
+        copies = self.machine.copies(few)
         for bank, token in chosen.items():
-            self.choices[token.sequence] = self._chosen(bank, token.position)
+            self.choices[token.sequence] = self._chosen(bank, token.position, copies)
         if not chosen:
             return {}
-        logits = logits_of(self.lines, self.memory)
+        logits = logits_of(self.lines, self.memory, copies)
         return {token.sequence: logits[bank] for bank, token in chosen.items()}
 
-    def _chosen(self, bank: int, position: int) -> int:
+    def _chosen(self, bank: int, position: int, copies: int) -> int:
         try:
-            return choice_of(self.lines, self.memory, bank)
+            return choice_of(self.lines, self.memory, bank, copies)
         except ValueError as error:
             raise CommandError(f"token {position + 1}: {error}") from None
 

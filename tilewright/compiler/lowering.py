@@ -133,6 +133,7 @@ class Lowering(ABC):
     """
 
     shared = 0  # whether few tokens are shared out over the array's rows: all banks hold one
+    copy: int | None = None  # of the tokens, whose banks alone the head's products write
 
     def __init__(
         self, machine: Machine, plan: Plan, lines: Lines, step: Step, together: int, spill: int
@@ -153,6 +154,11 @@ class Lowering(ABC):
         self.first_chunk: Chunk | None = None  # rows that the first weights are in
         self.tile = 0  # at work
         self.sections: tuple[list[Item], list[Item], list[Item]] = ([], [], [])
+
+    @property
+    def head_copies(self) -> int:
+        """Copies of the tokens in banks that a product can write by themselves."""
+        return self.machine.copies(self.shared)
 
     @abstractmethod
     def _other_rows(self) -> tuple[Rows, Rows]:
@@ -503,7 +509,7 @@ class Lowering(ABC):
     def pieces(self, held: Held) -> list[range]:
         """Elements that are worked on at a time: all where they stay on chip."""
         elements = held.elements
-        if held.resident:
+        if held.resident and not (self.shared and self.spill):
             return [range(elements)]
         unit = self.machine.params.group
         rows = self.fp16.depth // 16

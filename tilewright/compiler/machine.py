@@ -268,6 +268,10 @@ class Machine(ABC):
         some = step.kind != "prompt" and len(step.tokens) <= self.shared_tokens
         return self.params.row_groups > 1 and some
 
+    def copies(self, few: int) -> int:
+        """Copies of tokens in banks that a product can write by themselves, after ``few``."""
+        return 1
+
     def bank(self, token: Token, index: int, step: Step) -> int:
         """The bank of the step's token of this index, within its tile."""
         return index % self.rows

@@ -234,6 +234,9 @@ class HarmoniaLowering(Lowering):
 
     def _lanes_of(self, name: str, tile: int) -> int:
         """All banks where a tile is stored with those that have no token: they must be known."""
+        if self.copy is not None:
+            own = self.machine.params.group_rows
+            return (1 << own) - 1 << self.copy * own
         stored = name in ("attention_norm", "k", "v", "q") and self.step.kind != "prompt"
         return self.all_lanes if stored or name in ("final_norm", "head") else self.banks(tile)
 

@@ -265,6 +265,9 @@ class HarmoniaMachine(Machine):
             count += across * sum(p.has_low(operand, unit, tokens) for unit in range(units))
         return (ACTIVATION_BITS, together), count * x["token_tiles"]
 
+    def copies(self, few: int) -> int:
+        return self.params.row_groups if few else 1
+
     def bank(self, token: Token, index: int, step: Step) -> int:
         return index % self.rows if step.kind == "batch" else token.position % self.rows
 

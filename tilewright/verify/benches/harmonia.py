@@ -325,8 +325,8 @@ def _block(
         groups = (groups & 0x83FF | field << FP16.mantissa_bits).astype(groups.dtype)
     if spatial:
         grid = groups.reshape(params.columns, params.loops, params.rows)
-        values = grid.swapaxes(0, 1).reshape(beats, params.rows)
-        junk = rng.integers(0, 1 << FP16.bits, (beats, params.lanes - params.rows))
+        values = grid.swapaxes(0, 1).reshape(beats, -1)
+        junk = rng.integers(0, 1 << FP16.bits, (beats, params.lanes - values.shape[1]))
         values = np.hstack([values, junk.astype(values.dtype)])
     else:
         values = groups.T.reshape(beats, params.lanes)
