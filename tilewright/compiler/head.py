@@ -7,9 +7,9 @@ zero. Times numbers that count down to 1, the largest of these is the first plac
 arithmetic on scalar registers says whether the largest logit so far stays the largest, and keeps
 its part and place, or takes the new ones. Both are integers that fp16 holds exactly.
 
-Where tokens are few, banks hold copies of each (``Lowering.head_copies``). A tensor then has a *turn*
-of as many parts, each in the banks of a copy, and every bank finds the likeliest of its parts:
-:func:`choice_of` compares them.
+Where tokens are few, banks hold copies of each (``Lowering.head_copies``). A tensor then has a
+*turn* of as many parts, each in the banks of a copy, and every bank finds the likeliest of its
+parts: :func:`choice_of` compares them.
 
 A logit that is NaN or infinite makes the choice NaN, which :func:`choice_of` refuses.
 """

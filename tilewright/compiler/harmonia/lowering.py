@@ -29,6 +29,8 @@ from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of
 from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand, Sums
 from tilewright.golden.params.vector import Operation
 
+_FEW_GROUPS = 64
+
 
 class Part(NamedTuple):
     """A part of a head's keys or values on chip, low halves after it."""
@@ -69,6 +71,7 @@ class HarmoniaLowering(Lowering):
     """Writes a step for Harmonia."""
 
     machine: HarmoniaMachine
+    share: Tensor | None = None  # of a part whose outputs are apart, in every copy's banks
 
     def __init__(self, *args: Any):
         super().__init__(*args)
@@ -188,7 +191,53 @@ class HarmoniaLowering(Lowering):
         with self.acts.within(self._turn % self.acts.regions):
             return self.acts.take(rows)
 
+    # SiLU of few tokens: where it takes longer than its weights, the banks of each copy of a token
+    # have another share of a part, which are then collected by way of external memory.
+
+    def _shares(self, matrix: Matrix, part: int) -> int:
+        """How many; an output takes two cycles, as long as the port brings 64 groups of both."""
+        few = self.shared and self.spill < 3 and matrix.groups < _FEW_GROUPS
+        if not few or matrix.name not in ("gate", "up"):
+            return 1
+        blocks, rest = divmod(len(matrix.parts[part]), self.machine.chunk_unit)
+        most = self.machine.params.row_groups
+        return 1 if rest else max(k for k in range(1, most + 1) if blocks % k == 0)
+
+    def _multiply_share(self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix) -> None:
+        """Outputs of a part, of which ``into`` names rows as if no other copy had any."""
+        p, own = self.machine.params, self.share
+        offset = (into.row - own.row) * p.word_values
+        for first in range(offset - offset % own.elements, offset + into.elements, own.elements):
+            begin, end = max(first, offset), min(first + own.elements, offset + into.elements)
+            if begin < end:
+                tiles = (begin - offset) // p.columns
+                place = Place(chunk[0].first + tiles * matrix.groups, chunk[0].end)
+                row = own.row + self.machine.row_of(begin - first)
+                self.copy = first // own.elements
+                self.turn_to(self.tile, matrix.name)
+                results = Tensor(row, end - begin)
+                self._multiply(acts, (place, place), results, groups=matrix.groups, token_tiles=1)
+        self.copy = None
+
+    def _collect_shares(self, x: Tensor, acts: Place, matrix: Matrix, first: int) -> None:
+        p, line = self.machine.params, self.gated.line(self.tile, first)
+        gate = self.plan.matrices["gate"]
+        with self.written(self.all_lanes):
+            self.store_tile(x, line)
+        for copy in range(len(gate.parts[first // gate.part]) // x.elements):
+            y = self.tensor(x.elements, apart=[x])
+            for bank in self.tiles[self.tile]:
+                source = copy * p.group_rows + bank % p.group_rows
+                self.spread(y, line, source, self.copies(bank))
+            self.convert(y, acts, matrix, first + copy * x.elements)
+            self.release(y)
+
     def convert(self, x: Tensor, acts: Place, matrix: Matrix, first: int = 0) -> None:
+        if self.share is not None and matrix.name == "down":
+            own, self.share = self.share, None
+            self._collect_shares(x, acts, matrix, first)
+            self.share = own
+            return
         each = matrix.groups // matrix.copies
         row = acts.first + first // self.machine.params.group
         for copy in range(matrix.copies):
@@ -209,6 +258,9 @@ class HarmoniaLowering(Lowering):
     def multiply_piece(
         self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, load: Load
     ) -> None:
+        if self.share is not None:
+            self._multiply_share(acts, chunk, into, matrix)
+            return
         sums = Sums.OPEN * load.keeps | Sums.FURTHER * load.continues
         state = {"register": int(sums)} if sums else {}
         own = Place(acts.first + load.groups.start, acts.end)
@@ -244,6 +296,11 @@ class HarmoniaLowering(Lowering):
         if matrix.name == "v" and self.new["v"].resident:
             first, size = self.first_of("v", part), len(matrix.parts[part])
             return self.new["v"].write(self.tile, first, size)
+        self.share = None
+        shares = self._shares(matrix, part)
+        if shares > 1:
+            self.share = self.tensor(len(matrix.parts[part]) // shares, apart=others)
+            return self.share
         return super().result(matrix, part, others)
 
     # Attention.
