@@ -43,14 +43,15 @@ class TinyMachine:
         """Logits of every token of a step; the machine's choice is the largest of them."""
         self.work.step(step, tokens=tokens)
         self._ran()
-        found = {}
+        found, copies = {}, self.machine.copies(self.machine.few(step))
         for number, tile in enumerate(self.machine.tiles(step)):
             self.work.head(step, number)
             self._ran()
-            logits = logits_of(self.lines, self.work.memory)
+            logits = logits_of(self.lines, self.work.memory, copies)
             for bank, token in tile.items():
                 found[token] = logits[bank].copy()
-                assert choice_of(self.lines, self.work.memory, bank) == int(logits[bank].argmax())
+                chosen = choice_of(self.lines, self.work.memory, bank, copies)
+                assert chosen == int(logits[bank].argmax())
         return found
 
     def feed(self, tokens: list[int], first: int = 0, sequence: int = 0) -> dict:
