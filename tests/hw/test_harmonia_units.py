@@ -15,6 +15,7 @@ SMALL = {
     "int8_quantiser:small": 100,
     "harmonia_converter:small": 200,
     "harmonia_converter:small_wide": 200,
+    "harmonia_converter:small_both": 200,
     "harmonia_offset:small": 200,
     "harmonia_offset:wide": 200,
     "harmonia_offset:pipelined": 200,
@@ -74,6 +75,12 @@ converter, short mantissa from below: harmonia_converter:small harmonia.converte
 converter, one block at a time: harmonia_converter:small harmonia.converter:Converter
 - self.i.ready.eq(~self.full.bit_select(half, 1))
 + self.i.ready.eq(~self.full.any())
+converter, one exponent for two columns: harmonia_converter:small_both harmonia.converter:Converter
+- exponents[k // p.rows]
++ exponents[0]
+converter, second column not compared: harmonia_converter:small_both harmonia.converter:Converter
+- column | k if k else column
++ column
 quantiser, rounded down: int8_quantiser:small harmonia.int8_quantiser:Int8Quantiser
 - (shifted + 1) >> 1
 + shifted >> 1

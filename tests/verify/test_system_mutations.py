@@ -92,6 +92,9 @@ regions that two units have at a time: harmonia_machine.controller:Controller ra
 + return Cat(Mux(opcode == 0, 1, 0), scalars)
 """,
     "harmonia:small_decode": """
+channels of a beat that change places: harmonia_machine.group_writer:GroupWriter random_programs
+- first + k // p.rows * apart + j
++ first + k // p.rows * apart + (apart - 1 - j)
 weights of the first row group for all: harmonia_machine.operands:OperandColumn random_programs
 - Mux(self.shared, rows[name][k], word[name])
 + word[name]
