@@ -53,9 +53,9 @@ def _converted(params: HarmoniaConverterParams, block: Block) -> Columns:
         grid = values.reshape(params.loops, params.columns, params.rows)
         groups = bfp.encode(fmt, grid.swapaxes(0, 1).reshape(params.columns, -1), saturate=True)
         unused = ((0, 0), (0, params.lanes - values.shape[1]))
-        shape = (params.columns // width, width, params.loops, params.rows)
+        by_beat = (params.columns // width, width, params.loops, params.rows)
         signs, mantissas = (
-            np.pad(x.reshape(shape).swapaxes(1, 2).reshape(values.shape), unused)
+            np.pad(x.reshape(by_beat).swapaxes(1, 2).reshape(values.shape), unused)
             for x in (groups.sign, groups.mantissa)
         )
         exponents = np.repeat(groups.exponent.reshape(-1, width), params.loops, axis=0)

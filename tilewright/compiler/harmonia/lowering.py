@@ -196,16 +196,18 @@ class HarmoniaLowering(Lowering):
 
     def _shares(self, matrix: Matrix, part: int) -> int:
         """How many; an output takes two cycles, as long as the port brings 64 groups of both."""
-        few = self.shared and self.spill < 3 and matrix.groups < _FEW_GROUPS
-        if not few or matrix.name not in ("gate", "up"):
+        most = self.machine.params.row_groups
+        whole = matrix.groups < _FEW_GROUPS and matrix.groups * most <= self.weights.region
+        if not (self.shared and self.spill < 3 and whole) or matrix.name not in ("gate", "up"):
             return 1
         blocks, rest = divmod(len(matrix.parts[part]), self.machine.chunk_unit)
-        most = self.machine.params.row_groups
         return 1 if rest else max(k for k in range(1, most + 1) if blocks % k == 0)
 
-    def _multiply_share(self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix) -> None:
+    def _multiply_share(
+        self, acts: Place, chunk: Chunk, into: Tensor, own: Tensor, matrix: Matrix
+    ) -> None:
         """Outputs of a part, of which ``into`` names rows as if no other copy had any."""
-        p, own = self.machine.params, self.share
+        p = self.machine.params
         offset = (into.row - own.row) * p.word_values
         for first in range(offset - offset % own.elements, offset + into.elements, own.elements):
             begin, end = max(first, offset), min(first + own.elements, offset + into.elements)
@@ -259,7 +261,7 @@ class HarmoniaLowering(Lowering):
         self, acts: Place, chunk: Chunk, into: Tensor, matrix: Matrix, load: Load
     ) -> None:
         if self.share is not None:
-            self._multiply_share(acts, chunk, into, matrix)
+            self._multiply_share(acts, chunk, into, self.share, matrix)
             return
         sums = Sums.OPEN * load.keeps | Sums.FURTHER * load.continues
         state = {"register": int(sums)} if sums else {}
