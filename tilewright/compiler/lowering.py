@@ -133,7 +133,7 @@ class Lowering(ABC):
     """
 
     shared = 0  # whether few tokens are shared out over the array's rows: all banks hold one
-    copy: int | None = None  # of the tokens, whose banks alone the head's products write
+    copy: int | None = None  # of the tokens, whose banks alone products write; None: those of all
 
     def __init__(
         self, machine: Machine, plan: Plan, lines: Lines, step: Step, together: int, spill: int
@@ -507,14 +507,18 @@ class Lowering(ABC):
         return acts
 
     def pieces(self, held: Held) -> list[range]:
-        """Elements that are worked on at a time: all where they stay on chip."""
+        """Elements that are worked on at a time: all where they and more stay on chip."""
         elements = held.elements
-        if held.resident and not (self.shared and self.spill):
+        if self.has_room(held):
             return [range(elements)]
         unit = self.machine.params.group
         rows = self.fp16.depth // 16
         step = max(unit, rows * self.machine.row_values // unit * unit)
         return [range(k, min(k + step, elements)) for k in range(0, elements, step)]
+
+    def has_room(self, held: Held) -> bool:
+        """Whether there is room for others as large."""
+        return held.resident
 
     def vector_line(self, first: int) -> int:
         """Lines from the start of a vector to the element of this number."""

@@ -29,7 +29,7 @@ from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of
 from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand, Sums
 from tilewright.golden.params.vector import Operation
 
-_FEW_GROUPS = 64
+_FEW_GROUPS = 64  # with fewer, weights of gate and up are loaded faster than SiLU works on results
 
 
 class Part(NamedTuple):
@@ -191,11 +191,14 @@ class HarmoniaLowering(Lowering):
         with self.acts.within(self._turn % self.acts.regions):
             return self.acts.take(rows)
 
+    def has_room(self, held: Held) -> bool:
+        return held.resident and not (self.shared and self.spill)
+
     # SiLU of few tokens: where it takes longer than its weights, the banks of each copy of a token
     # have another share of a part, which are then collected by way of external memory.
 
     def _shares(self, matrix: Matrix, part: int) -> int:
-        """How many; an output takes two cycles, as long as the port brings 64 groups of both."""
+        """How many a part of gate or up has; 1: every bank takes all of its outputs."""
         most = self.machine.params.row_groups
         whole = matrix.groups < _FEW_GROUPS and matrix.groups * most <= self.weights.region
         if not (self.shared and self.spill < 3 and whole) or matrix.name not in ("gate", "up"):
@@ -231,15 +234,16 @@ class HarmoniaLowering(Lowering):
             for bank in self.tiles[self.tile]:
                 source = copy * p.group_rows + bank % p.group_rows
                 self.spread(y, line, source, self.copies(bank))
-            self.convert(y, acts, matrix, first + copy * x.elements)
+            self._convert_copies(y, acts, matrix, first + copy * x.elements)
             self.release(y)
 
     def convert(self, x: Tensor, acts: Place, matrix: Matrix, first: int = 0) -> None:
         if self.share is not None and matrix.name == "down":
-            own, self.share = self.share, None
             self._collect_shares(x, acts, matrix, first)
-            self.share = own
-            return
+        else:
+            self._convert_copies(x, acts, matrix, first)
+
+    def _convert_copies(self, x: Tensor, acts: Place, matrix: Matrix, first: int) -> None:
         each = matrix.groups // matrix.copies
         row = acts.first + first // self.machine.params.group
         for copy in range(matrix.copies):
