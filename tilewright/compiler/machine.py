@@ -86,6 +86,7 @@ class Machine(ABC):
     part_rows: int  # rows of weights that a part should have: several parts fit at once
     most_part_rows: int  # rows of weights that a part can have
     packed: int = 1  # vectors of a table that share lines, each in a bank of its own
+    counts_itself = True  # an instruction in the chain that it begins, where a step is scheduled
     most_counted = 2048  # fp16 counts no further: elements of a part of the head
 
     @abstractmethod

@@ -129,7 +129,9 @@ class _Straight(NamedTuple):
         return cls(items, dependences(machine, items))
 
     def ordered(self, machine: Machine, latency: Latency) -> list[Item]:
-        return [self.items[k] for k in schedule(machine, self.items, latency, self.before)]
+        counts = machine.counts_itself
+        order = schedule(machine, self.items, latency, self.before, counts_itself=counts)
+        return [self.items[k] for k in order]
 
 
 @lru_cache(maxsize=16)  # other latencies and bandwidths have the same

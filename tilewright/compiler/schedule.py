@@ -125,8 +125,8 @@ def schedule(
 
     ``before`` are their dependences, if they are known: no latency changes them. An instruction is
     part of the chain that it begins, unless it is not to be counted: where there is little but
-    loads and products, or several loads are under way, a long load of the next part would be issued
-    before a short one that a product waits for.
+    loads and products, a long load of the next part would be issued before a short one that a
+    product waits for.
     """
     if before is None:
         before = dependences(machine, items)
@@ -140,7 +140,7 @@ def schedule(
         rest[number] = max((chain[other] for other in after[number]), default=0)
         chain[number] = tasks[number].cycles + rest[number]
     waits = [len(earlier) for earlier in before]
-    longest = chain if counts_itself and machine.loads == 1 else rest
+    longest = chain if counts_itself else rest
     ready = sorted((-longest[number], number) for number, count in enumerate(waits) if not count)
     issue, order = _Issue(machine.control_cycles, machine.loads), list[int]()
     while ready:
