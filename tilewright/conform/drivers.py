@@ -168,22 +168,18 @@ def of_modelopt() -> Iterator[Entry]:
 def of_brevitas() -> Iterator[Entry]:
     import torch
     from brevitas import nn
-    from brevitas.quant.experimental import mx_quant_ocp as ocp
+    from brevitas.quant import mx_quant_ocp as ocp
 
-    kinds = {
-        **{"mxfp8_e4m3": ("8e4m3", 8), "mxfp8_e5m2": ("8e5m2", 8), "mxfp6_e3m2": ("6e3m2", 6)},
-        **{"mxfp6_e2m3": ("6e2m3", 6), "mxfp4": ("4e2m1", 4)},
-    }
-    for name, (suffix, _) in kinds.items():
-        quantiser = getattr(ocp, f"MXFloat{suffix}Weight")
+    for name, kind in (("mxfp8_e4m3", "MXFloat8e4m3Weight"), ("mxint8", "MXInt8Weight")):
 
-        def through(x: Any, quantiser: Any = quantiser) -> Any:
+        def through(x: Any, kind: str = kind) -> Any:
+            quantiser = getattr(ocp, kind)
             linear = nn.QuantLinear(x.shape[1], x.shape[0], False, weight_quant=quantiser)
             linear.weight.data = x
             with torch.no_grad():
                 return linear.quant_weight().value.reshape(x.shape)
 
-        yield Entry(name, quantiser.__name__, _tensors(through))
+        yield Entry(name, kind, _tensors(through))
 
 
 def of_bitsandbytes() -> Iterator[Entry]:
