@@ -76,7 +76,7 @@ def vector_cycles(params: AndaParams, formats: Formats, x: Instruction) -> int:
     if works_on_scalars(x):
         return 1 + params.vector.latency + 2
     operation = Operation(x["operation"])
-    beats = groups_of(params, x["elements"]) * FP16_ROWS
+    beats = groups_of(params, x["elements"]) * params.group_beats
     if operation.attends:
         beats = x["results"] * attention_beats(params, x)
     read = extents(params, formats, x)
@@ -93,11 +93,11 @@ def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:
     """Cycles of a compress."""
     first = 1 + params.vector.latency  # the first word reaches the collector
     apart = params.vector.beat_cycles
-    gathered = first + (FP16_ROWS - 1) * apart  # the last word of the first group does
+    gathered = first + (params.group_beats - 1) * apart  # the last word of the first group does
     accepted = gathered + 1  # the compressor takes the group
     for _ in range(1, groups_of(params, elements)):
         # Words at a slower pace never wait: a group is compressed before the next is gathered.
-        gathered = max(gathered, accepted - 1 if apart == 1 else 0) + FP16_ROWS * apart
+        gathered = max(gathered, accepted - 1 if apart == 1 else 0) + params.group_beats * apart
         accepted = max(gathered + 1, accepted + 1 + mantissa)
     return accepted + mantissa + 1 + 2
 

@@ -10,7 +10,9 @@ from tilewright.golden.anda_machine.isa import (
     Formats,
     Instruction,
     attention_beats,
+    beats_of,
     check,
+    goes_across,
     groups_of,
     keeps_sums,
     pass_tiles,
@@ -177,29 +179,51 @@ class Machine(BaseMachine):
     # Vector operations.
 
     def _words_of(self, row: int, count: int, lanes: Lanes) -> NDArray[np.uint16]:
-        return self._words(slice(row, row + count))
+        first = row // self.params.beat_words
+        return self._beats(slice(first, first + count))
 
-    def _words(self, rows: Any) -> NDArray[np.uint16]:
-        """fp16 patterns (..., banks, row_lanes) of rows of the activation buffer."""
-        return self.activations[rows][..., np.newaxis].view("<u2")
+    def _beats(self, numbers: Any) -> NDArray[np.uint16]:
+        """fp16 patterns (..., banks, row_lanes) of beats of the activation buffer."""
+        rows = self.activations.reshape(-1, self.params.beat_words, self.params.rows)[numbers]
+        return np.ascontiguousarray(rows.swapaxes(-1, -2)).view("<u2")
+
+    def _of_banks(self, beats: NDArray, banks: NDArray) -> NDArray[np.uint16]:
+        """Beats (..., 1, row_lanes) of banks modulo their number, for every bank."""
+        found = self._beats(beats)
+        banks = banks % self.params.rows
+        return np.take_along_axis(found, banks[..., np.newaxis, np.newaxis], axis=-2)
 
     def _put_words(self, row: int, words: NDArray[np.uint16], elements: int, lanes: Lanes) -> None:
         """Rows of whole groups: those after the words are zero."""
-        end = row + len(words)
-        self.activations[row:end] = np.ascontiguousarray(words).view(self.activations.dtype)[..., 0]
+        end = self._put_beats(row, words)
         self.activations[end : row + groups_of(self.params, elements) * FP16_ROWS] = 0
+
+    def _put_beats(self, row: int, beats: NDArray[np.uint16]) -> int:
+        """Beats (..., banks, row_lanes) to rows; the row after them."""
+        words = np.ascontiguousarray(beats).view(self.activations.dtype)
+        rows = words.swapaxes(-1, -2).reshape(-1, self.params.rows)
+        end = row + len(rows)
+        self.activations[row:end] = rows
+        return end
 
     def _attend(self, x: Instruction) -> None:
         """Several sums of a and b; docs/anda-system.md has their rows."""
         beats, results = attention_beats(self.params, x), x["results"]
-        terms = x["pitch"] * np.arange(results)[:, np.newaxis]
+        numbers = np.arange(results)[:, np.newaxis]
+        terms, across = x["pitch"] * numbers, goes_across(self.params, x)
+        first, other = (x[name] // self.params.beat_words for name in "ab")
         if x["operation"] == Operation.WEIGH:
-            a = self._words(x["a"] + terms + x["step"] * np.arange(beats))
-            b = self._words(x["b"] + np.arange(-(-beats // self.params.vector.row_lanes)))
+            if across:
+                a = self._of_banks(first + terms, np.arange(beats)[np.newaxis])
+            else:
+                a = self._beats(first + terms + x["step"] * np.arange(beats))
+            b = self._beats(other + np.arange(beats_of(self.params, beats)))
             found = weighed(a, b.swapaxes(0, 1).reshape(self.params.rows, -1)[:, :beats])
         else:
-            a = self._words(x["a"] + terms + np.arange(beats))
-            b = self._words(x["b"] + x["step"] * np.arange(beats))
+            if across:
+                a = self._of_banks(first + np.arange(beats)[np.newaxis], numbers)
+            else:
+                a = self._beats(first + terms + np.arange(beats))
+            b = self._beats(other + x["step"] * np.arange(beats))
             found = dots(a, b, x["elements"], x["scale"])
-        row = x["destination"]
-        self.activations[row : row + len(found)] = found.view(self.activations.dtype)[..., 0]
+        self._put_beats(x["destination"], found)

@@ -70,7 +70,7 @@ _LANGUAGE = Assembler(
     Instruction,
     leading={opcode: ("memory", Memory) for opcode in (Opcode.LOAD, Opcode.STORE)},
     vector_operations=AndaParams().vector.operations,
-    attention_settings={"results": 1, "step": 1, "pitch": 1},
+    attention_settings={"results": 1, "step": 1, "pitch": 1, "across": 0},
     spelling={"source": "source_mantissa", "result": "result_mantissa"},
 )
 assemble, disassemble = _LANGUAGE.assemble, _LANGUAGE.disassemble
@@ -142,28 +142,35 @@ def pass_tiles(params: AndaParams, x: Instruction) -> int:
     return params.row_groups >> x["span"] if x.opcode is Opcode.SHARED_GEMM else 1
 
 
-def words_of(params: AndaParams, elements: int) -> int:
-    """Rows that hold so many fp16 values of a token."""
+def beats_of(params: AndaParams, elements: int) -> int:
+    """Beats of the vector unit that hold so many fp16 values of a token."""
     return -(-elements // params.vector.row_lanes)
+
+
+def goes_across(params: AndaParams, x: Instruction) -> bool:
+    """Whether all banks take a from one bank after another in dots or weigh."""
+    return params.row_groups > 1 and bool(x["across"])
 
 
 def attention_beats(params: AndaParams, x: Instruction) -> int:
     """Beats of one sum of dots or weigh."""
     weighs = x["operation"] == Operation.WEIGH
-    return x["elements"] if weighs else words_of(params, x["elements"])
+    return x["elements"] if weighs else beats_of(params, x["elements"])
 
 
 def _attention_extents(params: AndaParams, x: Instruction) -> list[Extent]:
     """Rows of a, b and the destination of dots or weigh."""
     beats, results = attention_beats(params, x), x["results"]
-    across, along = (results - 1) * x["pitch"], (beats - 1) * x["step"]
+    pitched, along = (results - 1) * x["pitch"], (beats - 1) * x["step"]
     if x["operation"] == Operation.WEIGH:
-        rows = (across + along + 1, words_of(params, x["elements"]), results)
+        rest = 0 if goes_across(params, x) else along
+        counts = (pitched + rest + 1, beats_of(params, x["elements"]), results)
     else:
-        rows = (across + beats, along + 1, words_of(params, results))
+        rest = 0 if goes_across(params, x) else pitched
+        counts = (rest + beats, along + 1, beats_of(params, results))
     return [
-        Extent(Memory.ACTIVATIONS, x[name], count)
-        for name, count in zip(("a", "b", "destination"), rows, strict=True)
+        Extent(Memory.ACTIVATIONS, x[name], count * params.beat_words)
+        for name, count in zip(("a", "b", "destination"), counts, strict=True)
     ]
 
 
@@ -177,7 +184,8 @@ def check(params: AndaParams, formats: Formats, x: Instruction | None) -> Error:
         return Error.SIZE
     if _bad_mantissa(formats, x):
         return Error.MANTISSA
-    if bad_address(params, x, extents(params, formats, x)) or _within_block(params, x):
+    within = _within_block(params, x) or _within_beat(params, x)
+    if bad_address(params, x, extents(params, formats, x)) or within:
         return Error.ADDRESS
     return Error.NONE
 
@@ -212,6 +220,16 @@ def _within_block(params: AndaParams, x: Instruction) -> bool:
         return False
     tiles = params.block_tiles
     return bool(x["weights"] % (tiles * params.mxu.weight_beats) or x["scales"] % tiles)
+
+
+def _within_beat(params: AndaParams, x: Instruction) -> bool:
+    """A tensor of the vector unit that begins within a beat."""
+    names = []
+    if x.opcode is Opcode.VECTOR:
+        names = tensor_operands(x)
+    elif x.opcode is Opcode.COMPRESS:
+        names = ["source"]
+    return any(x[name] % params.beat_words for name in names)
 
 
 def _bad_mantissa(formats: Formats, x: Instruction) -> bool:

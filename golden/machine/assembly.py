@@ -209,7 +209,8 @@ class Assembler(Generic[AnyInstruction]):
             words.append(f"total=s{x['total']}")
         words += [f"{key}={x[key]}" for key in self.vector_settings if x[key]]
         if operation.attends:
-            words += [f"{key}={x[key]}" for key in self.attention_settings]
+            known = self.attention_settings.items()
+            words += [f"{key}={x[key]}" for key, default in known if default or x[key]]
         return f"{operation.name.lower()} {', '.join(words)}"
 
 

@@ -119,7 +119,10 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.STORE: _MOVE,
     Opcode.WAIT: (),
     Opcode.GEMM: _GEMM,
-    Opcode.VECTOR: indexed((*VECTOR_FIELDS, *ATTENTION_FIELDS), *VECTOR_ADDRESSES),
+    Opcode.VECTOR: (
+        *indexed((*VECTOR_FIELDS, *ATTENTION_FIELDS), *VECTOR_ADDRESSES),
+        Field("across", 1),  # of dots and weigh, with row groups: a is that of one bank after another
+    ),
     Opcode.COMPRESS: indexed(
         (
             Field("source", ROW_FIELD),
@@ -173,6 +176,11 @@ _SMALL = {
 }
 
 
+def _decode(rows: int) -> dict[str, int]:
+    """One token at a time: every row of the array takes weights of its own."""
+    return {"row_groups": rows, "loads": 4, "beat_words": 4}
+
+
 @dataclass(frozen=True, kw_only=True)
 class AndaParams(MachineParams):
     """The accelerator of the paper's Figure 13 with its buffers of Table III.
@@ -189,9 +197,12 @@ class AndaParams(MachineParams):
         "small": _SMALL,
         # One narrow port: two wide ones take a fifth of all LUTs, a third of all registers.
         "fpga": {**_SMALL, "memory_channels": 1, "line_bytes": 16, "pipelined": True},
-        # One token at a time: every row of the array takes weights of its own.
-        "decode": {"row_groups": 16, "loads": 4},
-        "small_decode": {**_SMALL, "rows": 4, "columns": 8, "row_groups": 4, "loads": 4},
+        "decode": _decode(16),
+        "small_decode": {
+            **_SMALL,
+            **{"rows": 8, "columns": 8, "memory_channels": 8, "line_bytes": 16},
+            **_decode(8),
+        },
     }
 
     rows: int = 16  # of the matrix unit: tokens of a tile; also lanes of the compressor
@@ -210,6 +221,7 @@ class AndaParams(MachineParams):
     dma_lines: int = 64  # outstanding requests of a channel: 150 ns and more
     address_bits: int = 48
     loads: int = 1  # under way
+    beat_words: int = 1  # of every bank that the vector unit works on in a beat
     pipelined: bool = False  # for FPGAs: registers in matrix and vector unit, at starts
 
     timing = Untimed("a program's cycles: see tilewright.golden.anda_machine.cycles")
@@ -230,6 +242,10 @@ class AndaParams(MachineParams):
             self.row_groups in (1, self.rows),
             f"row_groups must be 1 or {self.rows}, the rows, not {self.row_groups!r}",
         )
+        require(
+            self.beat_words == 1 or self.ways(Memory.ACTIVATIONS) % self.beat_words == 0,
+            f"{self.beat_words} words of a beat do not divide what a load writes at once",
+        )
         if self.row_groups > 1:  # a word of weights holds whole tiles, a block whole words
             whole = 0 < self.beat_tiles <= self.block_tiles <= self.row_groups
             require(
@@ -238,8 +254,8 @@ class AndaParams(MachineParams):
             )
 
     def takes_beats(self, memory: Memory) -> bool:
-        # The cache of a lone token streams past the vector unit.
-        own = self.row_groups > 1 and memory is Memory.ACTIVATIONS
+        # The cache of a lone token streams past the vector unit, a beat of which reads its rows.
+        own = max(self.row_groups, self.beat_words) > 1 and memory is Memory.ACTIVATIONS
         return own or super().takes_beats(memory)
 
     @property
@@ -274,7 +290,17 @@ class AndaParams(MachineParams):
     @cached_property
     def vector(self) -> VectorParams:
         beat_cycles = PIPELINED_BEAT_CYCLES if self.pipelined else 1
-        return VectorParams(rows=self.rows, group=self.group, attends=True, beat_cycles=beat_cycles)
+        return VectorParams(
+            rows=self.rows,
+            group=self.group * self.beat_words,
+            attends=True,
+            beat_cycles=beat_cycles,
+        )
+
+    @property
+    def group_beats(self) -> int:
+        """Beats of the vector unit for a group."""
+        return FP16_ROWS // self.beat_words
 
     @property
     def scale_rows(self) -> int:

@@ -171,7 +171,7 @@ class VectorParams(BlockParams):
     }
 
     rows: Annotated[int, at_least(1)] = 1
-    group: Annotated[int, one_of(16, 32, 64)] = 32
+    group: Annotated[int, one_of(16, 32, 64, 128, 256)] = 32
     fused: bool = False
     attends: bool = False
     beat_cycles: Annotated[int, within(1, 4)] = 1

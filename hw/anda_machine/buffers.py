@@ -1,6 +1,9 @@
 """On-chip memories: activations with their exponents, weights with their scales."""
 
-from amaranth import Module
+from types import SimpleNamespace
+from typing import Any
+
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 
@@ -20,6 +23,7 @@ from tilewright.hw.machine.regions import connect_readers, connect_writers
 # Units that read and write words, and bytes.
 WORD_READERS = ("matrix", "vector", "vector_b", "store")
 WORD_WRITERS = ("load", "vector", "collector")
+VECTOR = ("vector", "vector_b")  # units that work on a beat
 BYTE_READERS = ("matrix", "store")
 BYTE_WRITERS = ("load", "collector")
 
@@ -28,19 +32,23 @@ class ActivationBuffer(wiring.Component):
     """A bank of words for every row of the matrix unit, with a byte for each word; in regions.
 
     The byte of a group's sign word is its exponent. Reads and writes of words and of bytes
-    are independent of each other. With row groups a load writes a beat of words at once.
+    are independent of each other. A load may write a beat of words at once, and the vector unit
+    reads and writes ``beat_words`` rows, from a multiple of it on.
     """
 
     def __init__(self, params: AndaParams):
         self.params = params
         depth, ways = params.activation_rows, params.ways(Memory.ACTIVATIONS)
-        words = data.ArrayLayout(params.group, params.rows)
         octets = data.ArrayLayout(params.rows * EXPONENT_BYTE, 1)
+
+        def words(unit: str) -> data.ArrayLayout:
+            return data.ArrayLayout((params if unit not in VECTOR else params.vector).group, params.rows)
+
         super().__init__(
             {
-                **{f"read_{unit}": In(ReadPort(depth, words)) for unit in WORD_READERS},
-                **{f"write_{unit}": In(WritePort(depth, words)) for unit in WORD_WRITERS},
-                **({"write_load": In(BeatWritePort(depth, words.size, ways))} if ways > 1 else {}),
+                **{f"read_{unit}": In(ReadPort(depth, words(unit))) for unit in WORD_READERS},
+                **{f"write_{unit}": In(WritePort(depth, words(unit))) for unit in WORD_WRITERS},
+                **({"write_load": In(BeatWritePort(depth, words("").size, ways))} if ways > 1 else {}),
                 **{f"read_bytes_{unit}": In(ReadPort(depth, octets)) for unit in BYTE_READERS},
                 **{f"write_bytes_{unit}": In(WritePort(depth, octets)) for unit in BYTE_WRITERS},
             }
@@ -58,22 +66,45 @@ class ActivationBuffer(wiring.Component):
             if ways == 1:
                 regions = [Banks(depth, *shape) for depth in depths]
             else:
-                regions = [BeatBanks(depth, *shape, ways) for depth in depths]
+                regions = [BeatBanks(depth, *shape, ways, p.beat_words) for depth in depths]
             for k, region in enumerate(regions):
                 m.submodules[f"{prefix or 'words_'}{k}"] = region
             size = p.region_rows(Memory.ACTIVATIONS)
-            connect_readers(
-                m,
-                f"{prefix}read",
-                size,
-                [region.read for region in regions],
-                [getattr(self, f"read_{prefix}{unit}") for unit in readers],
-            )
+            ports = {unit: getattr(self, f"read_{prefix}{unit}") for unit in readers}
+            if ways > 1 and p.beat_words > 1:
+                for unit in set(readers) - set(VECTOR):
+                    ports[unit] = self._one_of(m, unit, ports[unit])
+            reads = [region.read for region in regions]
+            connect_readers(m, f"{prefix}read", size, reads, list(ports.values()))
             ports = [getattr(self, f"write_{prefix}{unit}") for unit in writers]
             if ways > 1:
-                ports = [ports[0], *(one_row(port, ways) for port in ports[1:])]
+                load, vector, collector = ports
+                beats = one_row(vector, ways) if p.beat_words == 1 else self._beat(vector, ways)
+                ports = [load, beats, one_row(collector, ways)]
             connect_writers(m, size // ways, [region.write for region in regions], ports)
         return m
+
+    def _one_of(self, m: Module, unit: str, port: Any) -> SimpleNamespace:
+        """Reads of a row among those that are read at once."""
+        p = self.params
+        beat = Signal(data.ArrayLayout(p.vector.group, p.rows), name=f"beat_{unit}")
+        word = Signal(range(p.beat_words), name=f"word_{unit}")
+        with m.If(port.enable):
+            m.d.sync += word.eq(port.address[: len(word)])
+        for own, words in zip(port.data, beat, strict=True):
+            m.d.comb += own.eq(words.word_select(word, p.group))
+        return SimpleNamespace(enable=port.enable, address=port.address, data=beat)
+
+    def _beat(self, port: Any, ways: int) -> SimpleNamespace:
+        """Writes of the rows of a beat among those that share a word."""
+        p = self.params
+        slot_bits, size = (ways - 1).bit_length(), p.beat_words
+        rows = [Cat(words.word_select(k, p.group) for words in port.data) for k in range(size)]
+        return SimpleNamespace(
+            enable=Mux(port.enable, Const((1 << size) - 1, ways) << port.address[:slot_bits], 0)[:ways],
+            address=port.address[slot_bits:],
+            data=Cat(rows).replicate(ways // size),
+        )
 
 
 class WeightBuffer(wiring.Component):

@@ -96,10 +96,9 @@ class Collector(wiring.Component):
                 self.write.enable.eq(full),
                 done_group.eq(leaving),
             ]
-            lanes = p.vector.row_lanes
             for r, values in enumerate(gathered):
                 m.d.comb += self.write.data[r].eq(
-                    values.as_value().word_select(word, lanes * FP16.bits)
+                    values.as_value().word_select(word, p.group)
                 )
             with m.If(full):
                 m.d.sync += word.eq(word + 1)
@@ -118,7 +117,7 @@ class Collector(wiring.Component):
         tiles_of_group = p.group // p.columns
         layout = data.ArrayLayout(FP16.bits, p.group)
         gathered = [Signal(layout, name=f"gathered{r}") for r in range(p.rows)]
-        word = Signal(range(FP16_ROWS))
+        word = Signal(range(p.group_beats))
         tile = Signal(range(max(2, tiles_of_group)))  # within the group
         tiles_left = Signal(SIZE_FIELD)
         room, fills = Signal(), Signal()
@@ -132,7 +131,7 @@ class Collector(wiring.Component):
             m.d.sync += full.eq(0)
             m.d.sync += [values.eq(0) for values in gathered]
         with m.If(room & self.vector.valid):
-            m.d.comb += fills.eq(word == FP16_ROWS - 1)
+            m.d.comb += fills.eq(word == p.group_beats - 1)
             m.d.sync += word.eq(word + 1)
             for r, values in enumerate(gathered):
                 own = Cat(self.vector.p.values[r * lanes + j] for j in range(lanes))

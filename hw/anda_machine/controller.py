@@ -5,7 +5,7 @@ from enum import IntEnum
 from functools import partial
 from typing import Any
 
-from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth import Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
@@ -189,7 +189,7 @@ class Controller(Sequencer):
             self.groups.eq(groups),
             self.tiles.eq(tiles),
             self.result_groups.eq(result_groups),
-            self.words.eq(groups * FP16_ROWS),
+            self.words.eq(groups * p.group_beats),
             self.results.eq(1),
             *(x.is_empty() for ranges in self._ranges.values() for x in ranges),
             *(x.settles() for ranges in self._ranges.values() for x in ranges),
@@ -282,30 +282,50 @@ class Controller(Sequencer):
                     (compress.elements == 0, Error.SIZE),
                     (self.result_mantissa == 0, Error.MANTISSA),
                     (over, Error.ADDRESS),
+                    *self._within_beat((1, compress.source)),
                 )
             with m.Case(Opcode.VECTOR):
                 x = vector.fields
-                check(*vector.errors(over, (x.results == 0) | (x.step == 0) | (x.pitch == 0)))
+                written = ~self.reduces & ~self.scalars_only
+                tensors = (vector.tensor_a, x.a), (vector.tensor_b, x.b), (written, x.destination)
+                check(
+                    *vector.errors(over, (x.results == 0) | (x.step == 0) | (x.pitch == 0)),
+                    *self._within_beat(*tensors),
+                )
             with m.Case(Opcode.LOOP):
                 check(*self.loop_errors())
             with m.Default():
                 m.d.comb += error.eq(Error.OPCODE)
         return error
 
+    def _within_beat(self, *tensors: tuple[ValueLike, Value]) -> list[tuple[Value, Error]]:
+        """The error of tensors that are there and begin within a beat of the vector unit."""
+        size = self.params.beat_words
+        if size == 1:
+            return []
+        within = Cat(there & (row % size).any() for there, row in tensors)
+        return [(within.any(), Error.ADDRESS)]
+
     def _measure_attention(self, m: Module, x: data.View, ranges: Sequence[Range]) -> None:
         """Beats and ranges of several sums: a, b, results."""
-        lanes = self.params.vector.row_lanes
+        lanes, size = self.params.vector.row_lanes, self.params.beat_words
         words = parts_of(x.elements, lanes)
         weighs = x.operation == Operation.WEIGH
         beats, result_rows = Mux(weighs, x.elements, words), parts_of(x.results, lanes)
         # Both are never 0 in an instruction that is right.
         across = self.sized(m, "across", (x.results - 1)[:RESULTS_FIELD] * x.pitch)
         along = self.sized(m, "along", (beats - 1)[:SIZE_FIELD] * x.step)
+        pitched, rest = across, along
+        if self.params.row_groups > 1:
+            pitched, rest = Mux(x.across & ~weighs, 0, across), Mux(x.across, 0, along)
+        def rows(beats: Value) -> Value:
+            return beats if size == 1 else beats * size
+
         with m.If(self.attends):
             m.d.sync += [
                 self.words.eq(beats),
                 self.results.eq(x.results),
-                ranges[0].covers(x.a, across + Mux(weighs, along + 1, beats)),
-                ranges[1].covers(x.b, Mux(weighs, words, along + 1)),
-                ranges[2].covers(x.destination, Mux(weighs, x.results, result_rows)),
+                ranges[0].covers(x.a, rows(pitched + Mux(weighs, rest + 1, beats))),
+                ranges[1].covers(x.b, rows(Mux(weighs, words, along + 1))),
+                ranges[2].covers(x.destination, rows(Mux(weighs, x.results, result_rows))),
             ]

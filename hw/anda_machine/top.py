@@ -6,7 +6,6 @@ from amaranth.lib.wiring import connect
 
 from tilewright.golden.params.anda import MAX_MANTISSA_BITS
 from tilewright.golden.params.anda_machine import (
-    FP16_ROWS,
     MANTISSA_BITS,
     RESULTS_FIELD,
     SPAN_FIELD,
@@ -202,6 +201,7 @@ class Anda(Accelerator[AndaParams]):
         m.d.comb += [
             feeder.start.eq(start),
             *(getattr(feeder, name).eq(x[name]) for name in FED),
+            *([feeder.across.eq(x.across)] if p.row_groups > 1 else []),
             feeder.a_scalar.eq(scalars[x.a[:number_bits]]),
             feeder.b_scalar.eq(scalars[x.b[:number_bits]]),
             # Results of compress go on to the collector, all others are written at once.
@@ -227,13 +227,16 @@ class Anda(Accelerator[AndaParams]):
         The collector is ready for words that are apart: it compresses a group in fewer cycles than
         the next one takes to arrive.
         """
-        if FP16_ROWS * (self.params.vector.beat_cycles - 1) > MAX_MANTISSA_BITS + 1:
+        if self.params.group_beats * (self.params.vector.beat_cycles - 1) > MAX_MANTISSA_BITS + 1:
             return 1
         return ~compress | self.collector.vector.ready
 
     def _vector_command(self, m: Module, is_compress: Value) -> data.View:
         """A vector instruction, or a compress, which copies a tensor to the collector."""
-        controller, given = self.controller, Signal(VECTOR)
+        controller, layout = self.controller, VECTOR
+        if self.params.row_groups > 1:
+            layout = data.StructLayout({**VECTOR.members, "across": 1})
+        given = Signal(layout, name="given")
         vector = fields_of(Opcode.VECTOR, controller.word)
         compress = fields_of(Opcode.COMPRESS, controller.word)
         elements = Mux(controller.scalars_only, 1, vector.elements)
@@ -255,6 +258,8 @@ class Anda(Accelerator[AndaParams]):
             given.pitch.eq(vector.pitch),
             given.apart.eq(controller.apart),
         ]
+        if self.params.row_groups > 1:
+            m.d.comb += given.across.eq(vector.across & controller.attends & ~is_compress)
         return self.held(m, "vector_held", controller.issue(UnitOfWork.VECTOR), given)
 
     def _activation_ports(self, m: Module) -> None:

@@ -24,7 +24,7 @@ class VectorWriter(wiring.Component):
 
     def __init__(self, params: AndaParams):
         self.params = params
-        words = data.ArrayLayout(params.group, params.rows)
+        words = data.ArrayLayout(params.vector.group, params.rows)
         super().__init__(
             {
                 "start": In(1),
@@ -67,7 +67,7 @@ class VectorWriter(wiring.Component):
             m.d.sync += [words_left.eq(self.words), results_left.eq(results_left - 1)]
             m.d.sync += slot.eq(Mux(word_ends, 0, slot + 1))
         with m.If(self.write.enable):
-            m.d.sync += row.eq(row + 1)
+            m.d.sync += row.eq(row + self.params.beat_words)
         for r, word in enumerate(gathered):
             own = Cat(self.values[r * lanes + j] for j in range(lanes))
             value, filled = self.values[r * lanes], Signal.like(word, name=f"filled{r}")

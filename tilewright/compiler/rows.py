@@ -33,6 +33,8 @@ class Place(NamedTuple):
 class Rows:
     """One memory of ``depth`` rows in regions of ``region`` rows."""
 
+    align = 1  # of every place at least
+
     def __init__(self, name: str, depth: int, region: int):
         self.name, self.depth, self.region = name, depth, region
         self._free: list[tuple[int, int, int]] = [(0, depth, 0)]  # first, end, when given back
@@ -40,8 +42,9 @@ class Rows:
         self.compact = False  # where room is short: first fit, whatever waits for it
         self.prefer = 0  # regions that are taken where they have room, a bit each
 
-    def take(self, rows: int, *, align: int = 1, apart: Iterable[Place] = ()) -> Place:
-        """Find ``rows`` rows from a multiple of ``align`` on, in other regions than ``apart``."""
+    def take(self, rows: int, *, align: int = 0, apart: Iterable[Place] = ()) -> Place:
+        """Find ``rows`` rows, from a multiple of ``align`` on, in other regions than ``apart``."""
+        align = max(align, self.align)
         avoided = 0
         for place in apart:
             avoided |= _regions(self.region, place.first, place.end)

@@ -7,8 +7,8 @@ A batch is the same, token by token. In a prompt, bank r has the query of token 
 loaded to every bank.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from tilewright.compiler.anda.machine import AndaMachine
 from tilewright.compiler.graph import Attend
@@ -34,12 +34,32 @@ _MERGED_TOP, _MERGED_SUM = Scalar(2), Scalar(3)
 _BLOCKS, _BLOCK_ROWS = 4, 256  # blocks of a context, and rows of a block at most
 
 
+class Copies(NamedTuple):
+    """Words of all banks, in every bank."""
+
+    place: Place
+    step: int  # beats from a word to the next of the same bank
+    bank: int  # rows from a bank's words to those of the next
+
+    def row(self, bank: int) -> int:
+        """The first word of a bank."""
+        return self.place.first + bank * self.bank
+
+    def word(self, number: int) -> int:
+        """A word of the first bank."""
+        return self.place.first + number * self.step
+
+
 class AndaLowering(Lowering):
     """Writes a step for Anda."""
 
     machine: AndaMachine
     _turn = 0  # region of the last block of a cache
     _attended = 0  # tokens times heads: every other one is merged elsewhere
+
+    @property
+    def beat_words(self) -> int:
+        return self.machine.params.beat_words
 
     def _other_rows(self) -> tuple[Rows, Rows]:
         return self.machine.rows_of(Memory.SCALES), self.fp16
@@ -74,8 +94,9 @@ class AndaLowering(Lowering):
 
     def _own(self, banks: range) -> None:
         """One in some banks, else zero."""
-        first = self.ones + 1 + banks.start  # rows with a one in a single bank
-        rows = Tensor(first, len(banks) * self.machine.row_values)
+        # Beats with a one in a single bank follow the one with ones in all.
+        first = self.ones + (1 + banks.start) * self.beat_words
+        rows = Tensor(first, len(banks) * self.machine.beat_values)
         self.apply(Operation.LARGEST, rows, into=_OWN)
 
     def _of(self, tokens: range) -> None:
@@ -84,7 +105,7 @@ class AndaLowering(Lowering):
         self._own(range(copies + tokens.start, copies + tokens.stop))
 
     def enter(self, embeddings: Sequence[tuple[int, int]]) -> None:
-        rows = len(self.machine.owners)
+        rows = len(self.machine.owners) * self.beat_words
         with self.fp16.within(self.fp16.regions - 1):
             self.ones = self.fp16.take(rows + FP16_ROWS).first
         self.move("LOAD", Memory.ACTIVATIONS, self.ones, rows, self.lines.constants)
@@ -304,14 +325,13 @@ class AndaLowering(Lowering):
 
     def _attend_batch(self, tile: int, tokens: dict[int, Token]) -> None:
         """Head by head, its queries, keys and values of all tokens in every bank."""
-        channels, rows = self.shape.head_dim, self.machine.rows
-        size = self.machine.words(channels) * rows
+        channels = self.shape.head_dim
+        size = self.machine.words(channels)
 
-        def spread(line: int) -> Place:
+        def spread(line: int) -> Copies:
             with self.fp16.within(self.aside):
-                place = self.fp16.take(size)
-            self.move("LOAD", Memory.BROADCAST, place.first, size, line)
-            return place
+                place = self.fp16.take(size * self.machine.rows)
+            return self._copied(line, place, range(size))
 
         for head in range(self.shape.num_key_value_heads):
             own = self.queries_of(head)
@@ -319,12 +339,12 @@ class AndaLowering(Lowering):
             for name in ("k", "v"):
                 news = spread(self._new_line(tile, name) + at)
                 for bank, token in tokens.items():
-                    self._append_one(news.first + bank, name, head, token)
-                self.fp16.give(news)
+                    self._append_one(news, bank, name, head, token)
+                self.fp16.give(news.place)
             queries = [spread(self.q.line(tile, k * channels)) for k in own]
             results = [self.attended.write(tile, k * channels, channels) for k in own]
             for bank, token in tokens.items():
-                places = [(place.first + bank, rows) for place in queries]
+                places = [(copies.row(bank), copies.step) for copies in queries]
                 with self.fp16.within(self.aside):
                     ones = [self.tensor(channels) for _ in results]
                 self._attend_token(token, head, places, ones)
@@ -334,18 +354,33 @@ class AndaLowering(Lowering):
                     if bank:
                         self.apply(Operation.ADD, result, one, into=result)
                 self.release(*ones)
-            for place in queries:
-                self.fp16.give(place)
+            for copies in queries:
+                self.fp16.give(copies.place)
             for k, result in zip(own, results, strict=True):
                 self.attended.wrote(tile, k * channels, result)
 
-    def _append_one(self, row: int, name: str, head: int, token: Token) -> None:
-        """The key or value of a token whose words lie in every bank, ``rows`` rows apart."""
+    def _copied(self, line: int, place: Place, words: Iterable[int]) -> Copies:
+        """Words of every bank, from a line on, to all banks.
+
+        Where a beat has several words, those of a bank must lie one after the other.
+        """
+        m, rows = self.machine, self.machine.rows
+        if self.beat_words == 1:
+            self.move("LOAD", Memory.BROADCAST, place.first, place.rows, line)
+            return Copies(place, rows, 1)
+        each = place.rows // rows
+        for word in words:
+            at = line + m.lines(Memory.ACTIVATIONS, word)
+            self.move("LOAD", Memory.BROADCAST, place.first + word, rows, at, stride=each)
+        return Copies(place, 1, each)
+
+    def _append_one(self, news: Copies, bank: int, name: str, head: int, token: Token) -> None:
+        """The key or value of a token, from the copies of all."""
         channels = self.shape.head_dim
         with self.fp16.within(self.aside):
             new = self.tensor(channels)
-        results, pitch = self.machine.words(channels), self.machine.rows
-        self._sums(Operation.WEIGH, row, self.ones, new.row, 1, results=results, pitch=pitch)
+        fields = {"results": self.machine.beats(channels), "pitch": news.step}
+        self._sums(Operation.WEIGH, news.row(bank), self.ones, new.row, 1, **fields)
         self._join(new, name, range(head, head + 1), token)
         self.release(new)
 
@@ -365,20 +400,20 @@ class AndaLowering(Lowering):
         self.apply(operation, x, y, into=z, scale=scale, **{"step": 1, "pitch": 1} | fields)
 
     def _dots(self, keys: Place, query: int, row: int, count: int, step: int = 1) -> None:
-        """Scores from ``row`` on: the query of rows ``step`` apart times ``count`` keys."""
+        """Scores from ``row`` on: the query of beats ``step`` apart times ``count`` keys."""
         channels = self.shape.head_dim
-        fields = {"results": count, "step": step, "pitch": self.machine.words(channels)}
+        fields = {"results": count, "step": step, "pitch": self.machine.beats(channels)}
         scale = channels**-0.5
         self._sums(Operation.DOTS, keys.first, query, row, channels, scale=scale, **fields)
 
     def _weigh(self, values: Place, row: int, into: Tensor, count: int) -> None:
         """The sum of ``count`` values, each times its power from ``row`` on."""
-        words = self.machine.words(self.shape.head_dim)
-        self._sums(Operation.WEIGH, values.first, row, into.row, count, results=words, step=words)
+        beats = self.machine.beats(self.shape.head_dim)
+        self._sums(Operation.WEIGH, values.first, row, into.row, count, results=beats, step=beats)
 
     def _block(self, tiles: int, queries: int) -> int:
-        """Tiles of keys or values that are loaded at once, whole words of scores."""
-        words, lanes = self.machine.words(self.shape.head_dim), self.machine.row_values
+        """Tiles of keys or values that are loaded at once, whole beats of scores."""
+        words, lanes = self.machine.words(self.shape.head_dim), self.machine.beat_values
         most = self.fp16.region // 2 // words // lanes * lanes
         # The load is short compared with the work.
         if queries > _BLOCKS // 2 or self.shared:
@@ -390,7 +425,7 @@ class AndaLowering(Lowering):
         self, token: Token, head: int, queries: Sequence[tuple[int, int]], results: Sequence[Tensor]
     ) -> None:
         """Queries of one token, the same in all banks, at rows with steps; results likewise."""
-        m, channels, lanes = self.machine, self.shape.head_dim, self.machine.row_values
+        m, channels = self.machine, self.shape.head_dim
         words, tokens = self.machine.words(channels), token.position + 1
         tiles = -(-tokens // m.rows)
         block = self._block(tiles, len(queries))
@@ -399,7 +434,7 @@ class AndaLowering(Lowering):
         # Scores are followed by the elements that the mask of the last tile clears.
         with self.fp16.within(self.aside):
             places = [self.fp16.take(m.fp16_rows(tiles) + FP16_ROWS) for _ in queries]
-            entries = [self.fp16.take(padded + 1 + FP16_ROWS) for _ in queries]
+            entries = [self.fp16.take(padded + self.beat_words + FP16_ROWS) for _ in queries]
         scores = [Tensor(place.first, tiles) for place in places]
         for begin in range(0, tiles, block):
             count = min(block, tiles - begin)
@@ -407,7 +442,7 @@ class AndaLowering(Lowering):
             keys = self._streamed(count * words, near)
             self.move("LOAD", Memory.ACTIVATIONS, keys.first, keys.rows, line, CACHE_INDEX)
             for (row, step), score in zip(queries, scores, strict=True):
-                self._dots(keys, row, score.row + begin // lanes, count, step)
+                self._dots(keys, row, score.row + m.row_of(begin), count, step)
             self.fp16.give(keys)
         self._mask(scores, tokens % m.rows)
         for score, entry in zip(scores, entries, strict=True):
@@ -422,7 +457,7 @@ class AndaLowering(Lowering):
             for score, entry in zip(scores, entries, strict=True):
                 sums = Tensor(entry.first, channels)
                 into = spare if begin and spare else sums
-                self._weigh(values, score.row + begin // lanes, into, count)
+                self._weigh(values, score.row + m.row_of(begin), into, count)
                 if begin and spare:
                     self.apply(Operation.ADD, sums, spare, into=sums)
             self.fp16.give(values)
@@ -449,18 +484,19 @@ class AndaLowering(Lowering):
         """Scores of the last tile's missing tokens become -inf."""
         if not tokens:
             return
-        m = self.machine
-        place, lane = divmod(scores[0].elements - 1, m.row_values)
-        masks = self.fp16.take(m.rows + FP16_ROWS, apart=map(self.place, scores))
+        m, size = self.machine, self.beat_words
+        beat, lane = divmod(scores[0].elements - 1, m.beat_values)
+        masks = self.fp16.take(m.rows * size + FP16_ROWS, apart=map(self.place, scores))
         line = self.lines.constants + m.mask_line(lane)
-        self.move("LOAD", Memory.ACTIVATIONS, masks.first, m.rows, line)
+        self.move("LOAD", Memory.ACTIVATIONS, masks.first, m.rows * size, line)
+        mask = Tensor(masks.first + tokens * size, lane + 1)
         for score in scores:
-            last = Tensor(score.row + place, lane + 1)
-            self.apply(Operation.ADD, last, Tensor(masks.first + tokens, lane + 1), into=last)
+            last = Tensor(score.row + beat * size, lane + 1)
+            self.apply(Operation.ADD, last, mask, into=last)
         self.fp16.give(masks)
 
     def _softmax(self, x: Tensor, note: int) -> None:
-        """Powers in place of scores; largest and sum of every bank at the rows ``note``."""
+        """Powers in place of scores; largest and sum of every bank at the beats ``note``."""
         self.apply(Operation.LARGEST, x, into=_TOP)
         self.apply(Operation.MAXIMUM, _TOP, LEAST, into=_TOP)
         self.apply(Operation.SUBTRACT, x, _TOP, into=x)
@@ -468,31 +504,48 @@ class AndaLowering(Lowering):
         self.apply(Operation.SUM, x, into=_SUM)
         ones = Tensor(self.ones, 1)
         self.apply(Operation.MULTIPLY, ones, _TOP, into=Tensor(note, 1))
-        self.apply(Operation.MULTIPLY, ones, _SUM, into=Tensor(note + 1, 1))
+        self.apply(Operation.MULTIPLY, ones, _SUM, into=Tensor(note + self.beat_words, 1))
 
     def _merge(self, k: int, entry: Place, result: Tensor) -> None:
         """The sums of all banks, each times its share of all powers."""
         m, rows, channels = self.machine, self.machine.rows, self.shape.head_dim
-        padded = m.fp16_rows(channels)
+        size, padded = self.beat_words, m.fp16_rows(channels)
+        if m.params.row_groups > 1:
+            with self.fp16.within(self._turn):
+                tops, sums = self.tensor(rows), self.tensor(rows)
+            fields = {"results": rows, "across": 1}
+            for note, into in ((padded, tops), (padded + size, sums)):
+                self._sums(Operation.DOTS, entry.first + note, self.ones, into.row, 1, **fields)
+            self._share(tops, sums)
+            fields |= {"results": m.beats(channels)}
+            self._sums(Operation.WEIGH, entry.first, tops.row, result.row, rows, **fields)
+            self.release(tops, sums)
+            return
+        words, notes = m.words(channels), (padded, padded + size)
         line = self.lines.scratch + k * m.merged_lines(self.shape)
-        self.move("STORE", Memory.ACTIVATIONS, entry.first, padded + 2, line)
-        all_banks = self._streamed((padded + 2) * rows, [self.place(result)])
-        self.move("LOAD", Memory.BROADCAST, all_banks.first, all_banks.rows, line)
+        self.move("STORE", Memory.ACTIVATIONS, entry.first, notes[1] + 1, line)
+        place = self._streamed((notes[1] + size) * rows, [self.place(result)])
+        copies = self._copied(line, place, (*range(words), *notes))
         with self.fp16.within(self.aside):
             tops, sums = self.tensor(rows), self.tensor(rows)
-        for place, into in ((padded, tops), (padded + 1, sums)):
-            first = all_banks.first + place * rows
-            self._sums(Operation.DOTS, first, self.ones, into.row, 1, results=rows)
+        apart = max(1, copies.bank // size)
+        for word, into in zip(notes, (tops, sums), strict=True):
+            first = copies.word(word)
+            self._sums(Operation.DOTS, first, self.ones, into.row, 1, results=rows, pitch=apart)
+        self._share(tops, sums)
+        fields = {"results": m.beats(channels), "step": apart, "pitch": copies.step}
+        self._sums(Operation.WEIGH, place.first, tops.row, result.row, rows, **fields)
+        self.release(tops, sums)
+        self.fp16.give(place)
+
+    def _share(self, tops: Tensor, sums: Tensor) -> None:
+        """In place of the banks' largest scores, their shares of all powers."""
         self.apply(Operation.LARGEST, tops, into=_MERGED_TOP)
         self.apply(Operation.SUBTRACT, tops, _MERGED_TOP, into=tops)
         self.apply(Operation.EXPONENTIAL, tops, into=tops)
         self.apply(Operation.DOT, tops, sums, into=_MERGED_SUM)
         self.apply(Operation.RECIPROCAL, _MERGED_SUM, into=_MERGED_SUM)
         self.apply(Operation.MULTIPLY, tops, _MERGED_SUM, into=tops)
-        fields = {"results": self.machine.words(channels), "pitch": rows}
-        self._sums(Operation.WEIGH, all_banks.first, tops.row, result.row, rows, **fields)
-        self.release(tops, sums)
-        self.fp16.give(all_banks)
 
     # A prompt.
 
@@ -532,7 +585,7 @@ class AndaLowering(Lowering):
         self, head: int, items: Sequence[tuple[int, int]], first: int, mask: int
     ) -> None:
         m, channels, rows = self.machine, self.shape.head_dim, self.machine.rows
-        lanes, token = m.row_values, self.step.tokens[0]
+        token = self.step.tokens[0]
         tiles = [first + tile + 1 for tile, _ in items]  # of keys that each sees
         padded = m.fp16_rows(channels)
         # Operands of one instruction lie in different regions; else a row takes two cycles.
@@ -553,10 +606,10 @@ class AndaLowering(Lowering):
             for query, place, n in zip(queries, places, tiles, strict=True):
                 if (count := seen(begin, n)) <= 0:
                     continue
-                row = place.first + begin * rows // lanes
+                row = place.first + m.row_of(begin * rows)
                 self._dots(keys, query.row, row, count)
                 if begin * rows + count == n * rows:
-                    own = Tensor(row + (count - rows) // lanes, rows)
+                    own = Tensor(row + m.row_of(count - rows), rows)
                     self.apply(Operation.ADD, own, Tensor(mask, rows), into=own)
             self.fp16.give(keys)
         for query in queries:
@@ -570,7 +623,7 @@ class AndaLowering(Lowering):
                     self._prompt_softmax(Tensor(place.first, n * rows), kept.first + padded)
                 total = Tensor(kept.first, channels)
                 into = spare if begin else total
-                row = place.first + begin * rows // lanes
+                row = place.first + m.row_of(begin * rows)
                 self._weigh(values, row, into, count)
                 if begin:
                     self.apply(Operation.ADD, total, spare, into=total)

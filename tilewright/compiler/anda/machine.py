@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.machine import Bytes, Machine, SumKind
+from tilewright.compiler.rows import Rows
 from tilewright.compiler.schedule import Access, Item
 from tilewright.compiler.sizes import Matrix, Sizes, Step, Token
 from tilewright.golden.anda_machine import cycles, isa
@@ -54,13 +55,14 @@ class AndaMachine(Machine):
         super().__init__(params, mantissas or Mantissas(8, 8, 8, 8))
         for bits in vars(self.mantissas).values():
             require(1 <= bits <= MAX_MANTISSA_BITS, f"a mantissa has 1..16 bits, not {bits}")
-        lanes = params.vector.row_lanes
-        self.row_values, self.step_unit = lanes, params.rows
+        self.row_values, self.step_unit = params.group // FP16.bits, params.rows
+        self.beat_values = lanes = params.vector.row_lanes
         self.output_unit = self.chunk_unit = params.group
         self.shared_tokens = 1 << params.spans[-1]
         # Tokens of a prompt have banks of their own if rows of keys can be loaded one by one, and
         # tiles of keys begin with a word.
         whole = params.row_bits(Memory.ACTIVATIONS) % params.line_bits == 0
+        require(whole or params.beat_words == 1, "with wide beats, a row must be whole lines")
         self.queries_in_banks = whole and params.rows % lanes == 0
         self.step_tokens = MOST_TOKENS if self.queries_in_banks else 1
         self.part_rows = params.region_rows(Memory.WEIGHTS)
@@ -80,6 +82,16 @@ class AndaMachine(Machine):
 
     # Sizes.
 
+    def rows_of(self, memory: Memory) -> Rows:
+        rows = super().rows_of(memory)
+        if memory is Memory.ACTIVATIONS:
+            rows.align = self.params.beat_words
+        return rows
+
+    def beats(self, elements: int) -> int:
+        """Beats of the vector unit that hold so many values of a token."""
+        return isa.beats_of(self.params, elements)
+
     def fp16_rows(self, elements: int) -> int:
         return -(-elements // self.params.group) * FP16_ROWS
 
@@ -88,8 +100,8 @@ class AndaMachine(Machine):
 
     def check_shape(self, shape: LlmShape) -> None:
         p = self.params
-        unit = max(1, p.line_bits // p.row_bits(Memory.ACTIVATIONS)) * p.vector.row_lanes
-        unit = max(unit, 2 * p.vector.row_lanes)
+        unit = max(1, p.line_bits // p.row_bits(Memory.ACTIVATIONS)) * self.row_values
+        unit = max(unit, 2 * self.beat_values)
         require(
             shape.head_dim % unit == 0,
             f"head_dim is {shape.head_dim}; on {p.slug} it must be a multiple of {unit}",
@@ -151,7 +163,7 @@ class AndaMachine(Machine):
         """Ones, rows with a one in a single bank; masks of unfinished tiles, lane by lane; and the
         mask of a tile of a prompt, in which bank r does not see the tokens after token r."""
         p = self.params
-        lanes = p.vector.row_lanes
+        lanes = self.beat_values
         minus = np.uint16(0x8000 | (FP16.infinity_bits or 0))
         ones = np.zeros((len(self.owners), p.rows, lanes), np.uint16)
         masks = np.zeros((lanes, p.rows, p.rows, lanes), np.uint16)
@@ -160,21 +172,23 @@ class AndaMachine(Machine):
         for bank in range(p.rows):
             for lane in range(lanes):
                 masks[lane, bank, bank:, lane] = minus
-        prompt = np.zeros((p.rows, FP16_ROWS * lanes), np.uint16)
+        prompt = np.zeros((p.rows, p.group), np.uint16)
         prompt[:, : p.rows][np.arange(p.rows) > np.arange(p.rows)[:, np.newaxis]] = minus
-        later = prompt.reshape(p.rows, FP16_ROWS, lanes).swapaxes(0, 1)
+        later = prompt.reshape(p.rows, -1, lanes).swapaxes(0, 1)
         word = element_dtype(p, Memory.ACTIVATIONS)
-        parts = [np.ascontiguousarray(v).view(word)[..., 0] for v in (ones, *masks, later)]
-        return np.concatenate([to_bytes(p, Memory.ACTIVATIONS, rows) for rows in parts])
+        parts = [np.ascontiguousarray(v).view(word).swapaxes(1, 2) for v in (ones, *masks, later)]
+        rows = [part.reshape(-1, p.rows) for part in parts]
+        return np.concatenate([to_bytes(p, Memory.ACTIVATIONS, part) for part in rows])
 
     def mask_line(self, lane: int) -> int:
         """Lines from the first constant to the masks of a lane."""
-        lines = self.lines(Memory.ACTIVATIONS, len(self.owners))
-        return lines + lane * self.lines(Memory.ACTIVATIONS, self.rows)
+        size = self.params.beat_words
+        lines = self.lines(Memory.ACTIVATIONS, len(self.owners) * size)
+        return lines + lane * self.lines(Memory.ACTIVATIONS, self.rows * size)
 
     @property
     def prompt_mask_line(self) -> int:
-        return self.mask_line(self.params.vector.row_lanes)
+        return self.mask_line(self.beat_values)
 
     # The cache: tiles of tokens of K, then of V, head by head.
 
@@ -197,7 +211,8 @@ class AndaMachine(Machine):
 
     def merged_lines(self, shape: LlmShape) -> int:
         """Lines of a query's sums while they are merged."""
-        return self.lines(Memory.ACTIVATIONS, self.fp16_rows(shape.head_dim) + 2)
+        rows = self.fp16_rows(shape.head_dim) + 2 * self.params.beat_words
+        return self.lines(Memory.ACTIVATIONS, rows)
 
     # Programs.
 

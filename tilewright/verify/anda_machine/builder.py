@@ -62,9 +62,10 @@ class Builder(BaseBuilder):
         self.row = row
 
     def allocate(self, elements: int, mantissa: int = 0) -> Tensor:
-        """Allocate room for a tensor."""
-        tensor = Tensor(self.row, elements, mantissa)
-        self.row += self.rows_of(tensor)
+        """Allocate room for a tensor, from a beat on."""
+        size = self.params.beat_words
+        tensor = Tensor(-(-self.row // size) * size, elements, mantissa)
+        self.row = tensor.row + self.rows_of(tensor)
         return tensor
 
     def rows_of(self, tensor: Tensor) -> int:

@@ -66,6 +66,21 @@ weights within a block       | address  | {_gemm(6, weights=block)}
 scales within a block        | address  | {_gemm(6, shared=1, scales=1)}
 shared beyond its result     | address  | {_gemm(6, shared=1, destination=last - 15)}
 """
+        table += f"""\
+weigh of banks beyond a      | address  | {_attention("weigh", a=f"r{last - 8}", results=9, across=1)}
+dots of banks beyond a       | address  | {_attention("dots", a=f"r{last}", results=2, across=1)}
+"""
+    if params.beat_words > 1:
+        table += f"""\
+a within a beat              | address  | add r0, r2, #1, elements=1
+b within a beat              | address  | add r0, r0, r2, elements=1
+a result within a beat       | address  | add r2, r0, #1, elements=1
+a sum within a beat          | address  | sum s0, r2, elements=1
+dots of keys within a beat   | address  | {_attention("dots", a="r2")}
+weigh to within a beat       | address  | {_attention("weigh", to="r2")}
+compress from within a beat  | address  | configure source=0, result=4 / \
+compress source=2, destination=64, elements=1
+"""
     (load,) = assemble("load activations, row=0, rows=1, line=0")
     changed = {"memory 5": (load, "memory", 5)}
     return stopping_programs(params, table, changed, "configure source=1, result=1")
@@ -100,8 +115,12 @@ def last_rows(params: AndaParams) -> list[Instruction]:
                 _gemm(shared=1, **own | {"destination": last - 5}, continues=1) + "\n",
             )
         )
-    # Row 1 would be an addition of tensors, were the second compress a vector instruction; the
-    # third one would take turns in one region.
+        ends = f"r{last - params.beat_words}"
+        shared += f"""{_attention("weigh", a=ends, elements=3, step=9, across=1)}
+{_attention("dots", a=ends, results=3, pitch=9, across=1)}
+"""
+    # Its source would make the second compress, were it a vector instruction, an operation on
+    # tensors; the third one would take turns in one region.
     return assemble(f"""
 configure source=6, result=4
 load activations, row={last - 2}, rows=2, line=0
@@ -113,8 +132,8 @@ wait
 {_gemm(source=last - 7, **own)}
 {_gemm(destination=last - 5)}
 {shared}compress source={last - 16}, destination=0, elements=1
-compress source=1, destination={last - 5}, elements=1
-compress source=1, destination=17, elements=1
+compress source={params.beat_words}, destination={last - 5}, elements=1
+compress source={params.beat_words}, destination={16 + params.beat_words}, elements=1
 add r0, r{last - 16}, r{last - 32}, elements=1
 add r0, r{last - 32}, r{last - 16}, elements=1
 add r{last - 16}, r0, #1, elements=1

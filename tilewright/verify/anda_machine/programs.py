@@ -109,20 +109,24 @@ def _attend(b: Builder, choose: Random, rng: Generator) -> None:
     other = b.load(heavy_tailed(rng, p.rows, 2 * group))
     y = b.allocate(other.elements)
     b.apply(Operation.MAXIMUM, other, 0.0, into=y)  # what the results do not cover is defined too
-    a_rows, b_rows = b.rows_of(a), b.rows_of(other)
+    a_beats, b_beats, y_beats = (b.rows_of(x) // p.beat_words for x in (a, other, y))
     operation = choose.choice((Operation.DOTS, Operation.WEIGH))
     step, pitch = choose.randint(1, 3), choose.randint(1, 5)
     lanes = p.vector.row_lanes
-    elements = choose.randint(1, b_rows * lanes // 4)
+    elements = choose.randint(1, b_beats * lanes // 4)
     beats = elements if operation is Operation.WEIGH else -(-elements // lanes)
     if operation is Operation.WEIGH:
-        beats = elements = min(elements, a_rows // 4)
-        most = (a_rows - (beats - 1) * step - 1) // pitch + 1
+        beats = elements = min(elements, a_beats // 4)
+        most = (a_beats - (beats - 1) * step - 1) // pitch + 1
     else:
-        most = (a_rows - beats) // pitch + 1
-    results = choose.randint(1, max(1, min(most, b.rows_of(y))))
+        most = (a_beats - beats) // pitch + 1
+    results = choose.randint(1, max(1, min(most, y_beats)))
     fields = {"results": results, "step": step, "pitch": pitch, "scale": half(0.25)}
     fields |= {"a": a.row, "b": other.row, "destination": y.row, "elements": elements}
+    if p.row_groups > 1 and choose.random() < 0.5:
+        fields["across"] = 1
+        if operation is Operation.DOTS:  # so many banks, and the first ones again
+            fields["results"] = choose.randint(1, min(2 * p.rows, y_beats * lanes))
     kinds = {"a_kind": Kind.TENSOR, "b_kind": Kind.TENSOR}
     b.emit(Opcode.VECTOR, operation=operation, **kinds, **fields)
     b.store(y)
@@ -159,7 +163,8 @@ def directed_program(params: AndaParams, seed: int) -> tuple[list[Instruction], 
             name = operation.name.lower()
             if operation.attends:
                 fields = f"elements={elements}, results=2, step=1, pitch=1"
-                text.append(f"{name} r{result}, r{a}, r{b}, {fields}")
+                across = (0, 1) if params.row_groups > 1 else (0,)
+                text += [f"{name} r{result}, r{a}, r{b}, {fields}, across={k}" for k in across]
             elif operation.reduces:
                 second = f", r{b}" if operation is Operation.DOT else ""
                 text.append(f"{name} s1, r{a}{second}, elements={elements}")
