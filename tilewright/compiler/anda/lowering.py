@@ -110,6 +110,24 @@ class AndaLowering(Lowering):
             self.ones = self.fp16.take(rows + FP16_ROWS).first
         self.move("LOAD", Memory.ACTIVATIONS, self.ones, rows, self.lines.constants)
         super().enter(embeddings)
+        if self.shared > 1:
+            self._choices = [self._choice(bank) for bank in self.tiles[0]]
+
+    def _choice(self, bank: int) -> Tensor:
+        """In every bank, one as the element of this number, else zero."""
+        with self.fp16.within(self.aside):
+            x = self.tensor(self.shared)
+        single = self.ones + (1 + bank) * self.beat_words
+        self._sums(Operation.DOTS, single, self.ones, x.row, 1, results=self.shared, across=1)
+        return x
+
+    def _chosen(self, x: Tensor, bank: int) -> Tensor:
+        """In every bank, what one of few tokens has in its own."""
+        into = self.tensor(x.elements, apart=[x])
+        fields = {"results": self.machine.beats(x.elements), "across": 1}
+        choice = self._choices[bank]
+        self._sums(Operation.WEIGH, x.row, choice.row, into.row, self.shared, **fields)
+        return into
 
     # Products.
 
@@ -215,6 +233,11 @@ class AndaLowering(Lowering):
                 self._join(new, name, self._heads_of(name, part), tokens[0])
             case "prompt":
                 self._whole(new, name, self._heads_of(name, part), tokens)
+            case "batch" if self.shared:
+                for bank, token in tokens.items():
+                    one = self._chosen(new, bank)
+                    self._join(one, name, self._heads_of(name, part), token)
+                    self.release(one)
             case "batch":  # copied to every bank, head by head, when the head is attended to
                 first = self.lines_before(self.first_of(name, part))
                 self.store_tile(new, self._new_line(tile, name) + first)
@@ -267,8 +290,8 @@ class AndaLowering(Lowering):
             self.release(source)
 
     def layer(self) -> None:
-        """A token that is shared out attends with the first heads while others are multiplied."""
-        if not self.shared or self.step.kind != "token":
+        """Tokens that are shared out attend with the first heads while others are multiplied."""
+        if not self.shared:
             super().layer()
             return
         graph = list(self.plan.graph)
@@ -297,7 +320,7 @@ class AndaLowering(Lowering):
                 multiply("q", queries)
                 queries += 1
             with self.operation("attention"):
-                self._attend_alone(self.tiles[0][0], heads)
+                self._attend_few(heads)
         self.acts.give(acts[0])
         self._run(graph[middle + 1 :], [0])
         self.end_attention()
@@ -322,6 +345,37 @@ class AndaLowering(Lowering):
             self._attend_token(token, head, queries, results)
             for k, result in zip(own, results, strict=True):
                 self.attended.wrote(0, k * channels, result)
+
+    def _attend_few(self, heads: range) -> None:
+        """Token by token, each the same in all banks while it attends."""
+        channels = self.shape.head_dim
+        for head in heads:
+            own = self.queries_of(head)
+            queries = [self.q.read(0, k * channels, channels) for k in own]
+            results = [self.attended.write(0, k * channels, channels) for k in own]
+            for bank, token in self.tiles[0].items():
+                if self.shared == 1:
+                    self._attend_token(token, head, [(x.row, 1) for x in queries], results)
+                    continue
+                with self.fp16.within(self.aside):
+                    chosen = [self._chosen(x, bank) for x in queries]
+                    ones = [self.tensor(channels) for _ in results]
+                self._attend_token(token, head, [(x.row, 1) for x in chosen], ones)
+                self.release(*chosen)
+                self._put_in(bank, ones, results)
+            for x in queries:
+                self.q.done(x)
+            for k, result in zip(own, results, strict=True):
+                self.attended.wrote(0, k * channels, result)
+
+    def _put_in(self, bank: int, ones: Sequence[Tensor], results: Sequence[Tensor]) -> None:
+        """A token's results, which all banks have, to those of its own."""
+        self._of(range(bank, bank + 1))
+        for one, result in zip(ones, results, strict=True):
+            self.apply(Operation.MULTIPLY, one, _OWN, into=one if bank else result)
+            if bank:
+                self.apply(Operation.ADD, result, one, into=result)
+        self.release(*ones)
 
     def _attend_batch(self, tile: int, tokens: dict[int, Token]) -> None:
         """Head by head, its queries, keys and values of all tokens in every bank."""
@@ -348,12 +402,7 @@ class AndaLowering(Lowering):
                 with self.fp16.within(self.aside):
                     ones = [self.tensor(channels) for _ in results]
                 self._attend_token(token, head, places, ones)
-                self._of(range(bank, bank + 1))
-                for one, result in zip(ones, results, strict=True):
-                    self.apply(Operation.MULTIPLY, one, _OWN, into=one if bank else result)
-                    if bank:
-                        self.apply(Operation.ADD, result, one, into=result)
-                self.release(*ones)
+                self._put_in(bank, ones, results)
             for copies in queries:
                 self.fp16.give(copies.place)
             for k, result in zip(own, results, strict=True):
