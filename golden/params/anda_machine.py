@@ -9,10 +9,10 @@ is ``rows`` tokens, is worked on at a time. A group of a token takes 1 + M rows 
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tilewright.golden.params.anda import MANTISSA_FIELD_BITS, AndaCompressorParams, AndaMxuParams
-from tilewright.golden.params.block import BlockParams, Field, Untimed, require
+from tilewright.golden.params.block import BlockParams, Field, Untimed, one_of, require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import (
     EXPONENT_BYTE,
@@ -121,7 +121,9 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.GEMM: _GEMM,
     Opcode.VECTOR: (
         *indexed((*VECTOR_FIELDS, *ATTENTION_FIELDS), *VECTOR_ADDRESSES),
-        Field("across", 1),  # of dots and weigh, with row groups: a is that of one bank after another
+        Field(
+            "across", 1
+        ),  # of dots and weigh, with row groups: a is that of one bank after another
     ),
     Opcode.COMPRESS: indexed(
         (
@@ -209,7 +211,7 @@ class AndaParams(MachineParams):
     # Into which a shared gemm divides the rows: each takes other outputs, where tokens are few.
     row_groups: int = 1
     columns: int = 16
-    group: int = 64
+    group: Annotated[int, one_of(16, 32, 64)] = 64
     weight_bits: int = 4
     planes_per_beat: int = 2  # weight planes that one row of the weight buffer holds
     activation_rows: Depth = 8192  # 1 MB, and 0.125 MB of exponents
@@ -221,7 +223,8 @@ class AndaParams(MachineParams):
     dma_lines: int = 64  # outstanding requests of a channel: 150 ns and more
     address_bits: int = 48
     loads: int = 1  # under way
-    beat_words: int = 1  # of every bank that the vector unit works on in a beat
+    # Words of every bank in a beat of the vector unit.
+    beat_words: Annotated[int, one_of(1, 2, 4)] = 1
     pipelined: bool = False  # for FPGAs: registers in matrix and vector unit, at starts
 
     timing = Untimed("a program's cycles: see tilewright.golden.anda_machine.cycles")

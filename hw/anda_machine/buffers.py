@@ -42,13 +42,18 @@ class ActivationBuffer(wiring.Component):
         octets = data.ArrayLayout(params.rows * EXPONENT_BYTE, 1)
 
         def words(unit: str) -> data.ArrayLayout:
-            return data.ArrayLayout((params if unit not in VECTOR else params.vector).group, params.rows)
+            group = params.vector.group if unit in VECTOR else params.group
+            return data.ArrayLayout(group, params.rows)
 
         super().__init__(
             {
                 **{f"read_{unit}": In(ReadPort(depth, words(unit))) for unit in WORD_READERS},
                 **{f"write_{unit}": In(WritePort(depth, words(unit))) for unit in WORD_WRITERS},
-                **({"write_load": In(BeatWritePort(depth, words("").size, ways))} if ways > 1 else {}),
+                **(
+                    {"write_load": In(BeatWritePort(depth, words("").size, ways))}
+                    if ways > 1
+                    else {}
+                ),
                 **{f"read_bytes_{unit}": In(ReadPort(depth, octets)) for unit in BYTE_READERS},
                 **{f"write_bytes_{unit}": In(WritePort(depth, octets)) for unit in BYTE_WRITERS},
             }
@@ -71,17 +76,16 @@ class ActivationBuffer(wiring.Component):
                 m.submodules[f"{prefix or 'words_'}{k}"] = region
             size = p.region_rows(Memory.ACTIVATIONS)
             ports = {unit: getattr(self, f"read_{prefix}{unit}") for unit in readers}
-            if ways > 1 and p.beat_words > 1:
-                for unit in set(readers) - set(VECTOR):
-                    ports[unit] = self._one_of(m, unit, ports[unit])
+            if not prefix and p.beat_words > 1:
+                rows = {k: self._one_of(m, k, x) for k, x in ports.items() if k not in VECTOR}
+                ports |= rows
             reads = [region.read for region in regions]
             connect_readers(m, f"{prefix}read", size, reads, list(ports.values()))
-            ports = [getattr(self, f"write_{prefix}{unit}") for unit in writers]
+            writes = [getattr(self, f"write_{prefix}{unit}") for unit in writers]
             if ways > 1:
-                load, vector, collector = ports
-                beats = one_row(vector, ways) if p.beat_words == 1 else self._beat(vector, ways)
-                ports = [load, beats, one_row(collector, ways)]
-            connect_writers(m, size // ways, [region.write for region in regions], ports)
+                load, vector, collector = writes
+                writes = [load, self._beat(vector, ways), one_row(collector, ways)]
+            connect_writers(m, size // ways, [region.write for region in regions], writes)
         return m
 
     def _one_of(self, m: Module, unit: str, port: Any) -> SimpleNamespace:
@@ -100,8 +104,9 @@ class ActivationBuffer(wiring.Component):
         p = self.params
         slot_bits, size = (ways - 1).bit_length(), p.beat_words
         rows = [Cat(words.word_select(k, p.group) for words in port.data) for k in range(size)]
+        enabled = Const((1 << size) - 1, ways) << port.address[:slot_bits]
         return SimpleNamespace(
-            enable=Mux(port.enable, Const((1 << size) - 1, ways) << port.address[:slot_bits], 0)[:ways],
+            enable=Mux(port.enable, enabled, 0)[:ways],
             address=port.address[slot_bits:],
             data=Cat(rows).replicate(ways // size),
         )

@@ -97,9 +97,7 @@ class Collector(wiring.Component):
                 done_group.eq(leaving),
             ]
             for r, values in enumerate(gathered):
-                m.d.comb += self.write.data[r].eq(
-                    values.as_value().word_select(word, p.group)
-                )
+                m.d.comb += self.write.data[r].eq(values.as_value().word_select(word, p.group))
             with m.If(full):
                 m.d.sync += word.eq(word + 1)
         with m.If(self.write.enable):

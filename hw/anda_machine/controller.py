@@ -318,6 +318,7 @@ class Controller(Sequencer):
         pitched, rest = across, along
         if self.params.row_groups > 1:
             pitched, rest = Mux(x.across & ~weighs, 0, across), Mux(x.across, 0, along)
+
         def rows(beats: Value) -> Value:
             return beats if size == 1 else beats * size
 

@@ -61,7 +61,7 @@ def test_refusals(changes, message):
 
 
 def test_vector_refusals():
-    with pytest.raises(ValueError, match=r"^group must be 16, 32 or 64, not 48$"):
+    with pytest.raises(ValueError, match=r"^group must be 16, 32, 64, 128 or 256, not 48$"):
         VectorParams(group=48)
     with pytest.raises(ValueError, match=r"^rows must be at least 1, not 0$"):
         VectorParams(rows=0)

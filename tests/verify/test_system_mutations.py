@@ -139,6 +139,24 @@ rows of no tile that are not dropped: anda_machine.collector:Collector random_pr
 results of another token's row: anda_machine.collector:Collector random_programs
 - with m.If(((row.row ^ bank) & tokens) == 0):
 + with m.If(row.row[:1] == bank % 2):
+a that is always the first bank's: anda_machine.vector_feeder:AttentionFeeder random_programs
+- m.d.sync += bank.eq(Mux(weighs, word, result))
++ m.d.sync += bank.eq(Mux(weighs, word, 0))
+a that goes on across banks: anda_machine.vector_feeder:AttentionFeeder random_programs
+- Mux(self.across & dots, 0, pitch)
++ pitch
+a row of another place in its beat: anda_machine.buffers:ActivationBuffer random_programs
+- m.d.sync += word.eq(port.address[: len(word)])
++ m.d.comb += word.eq(port.address[: len(word)])
+results of a beat a row apart: anda_machine.vector_writer:VectorWriter random_programs
+- row.eq(row + self.params.beat_words)
++ row.eq(row + 1)
+tensors that begin within a beat: anda_machine.controller:Controller every_error
+- there & (row % size).any()
++ there & (row % 2).any()
+ranges of banks that are too long: anda_machine.controller:Controller last_rows_are_usable
+- Mux(x.across & ~weighs, 0, across), Mux(x.across, 0, along)
++ Mux(x.across & ~weighs, 0, across), along
 sums of another gemm: anda_machine.controller:Controller every_error
 - (self._kept.outputs != x.outputs) | (self._kept.span != x.span)
 + (self._kept.span != x.span)

@@ -67,7 +67,8 @@ scales within a block        | address  | {_gemm(6, shared=1, scales=1)}
 shared beyond its result     | address  | {_gemm(6, shared=1, destination=last - 15)}
 """
         table += f"""\
-weigh of banks beyond a      | address  | {_attention("weigh", a=f"r{last - 8}", results=9, across=1)}
+weigh of banks beyond a      | address  | \
+{_attention("weigh", a=f"r{last - 8}", results=9, across=1)}
 dots of banks beyond a       | address  | {_attention("dots", a=f"r{last}", results=2, across=1)}
 """
     if params.beat_words > 1:

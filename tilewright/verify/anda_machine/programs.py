@@ -105,7 +105,8 @@ def _attend(b: Builder, choose: Random, rng: Generator) -> None:
     a = b.load(heavy_tailed(rng, p.rows, choose.randint(2, 4) * group))
     if choose.random() < 0.5:
         region = p.region_rows(Memory.ACTIVATIONS)
-        b.release(-(-b.row // region) * region)
+        most = max(b.row, p.activation_rows - 4 * FP16_ROWS)
+        b.release(min(-(-b.row // region) * region, most))
     other = b.load(heavy_tailed(rng, p.rows, 2 * group))
     y = b.allocate(other.elements)
     b.apply(Operation.MAXIMUM, other, 0.0, into=y)  # what the results do not cover is defined too
