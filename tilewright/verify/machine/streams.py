@@ -24,28 +24,32 @@ def random_program(params: Any, name: str, choose: Random, length: int) -> str:
 
     ``name`` is the memory whose rows are moved; one of its rows takes a line at most.
     """
+    moves = getattr(params, "beat_words", 1) == 1  # else tensors begin at some rows only
     lines = [f"load {name}, row=0, rows=64, line=0"]  # an earlier program may have left others
     while len(lines) < length:
         depth = choose.choice((0, 0, 1, 2, 3))
         for level in range(depth):
             strides = ", ".join(f"i{k}={choose.randrange(-1, 3)}" for k in range(1, 4))
             lines.append(f"loop count={choose.randrange(1, 4)}, {strides}")
-            lines += [_plain(name, choose) for _ in range(choose.randrange(2 if level else 3))]
-        lines += [_plain(name, choose) for _ in range(choose.randrange(1, 6))]
+            lines += [
+                _plain(name, choose, moves) for _ in range(choose.randrange(2 if level else 3))
+            ]
+        lines += [_plain(name, choose, moves) for _ in range(choose.randrange(1, 6))]
         for _ in range(depth):
             lines.append("end")
-            lines += [_plain(name, choose) for _ in range(choose.randrange(2))]
+            lines += [_plain(name, choose, moves) for _ in range(choose.randrange(2))]
             # Instructions after an inner loop, before the outer loop ends.
     return "\n".join([*lines, "halt"])
 
 
-def _plain(name: str, choose: Random) -> str:
+def _plain(name: str, choose: Random, moves: bool) -> str:
     index = choose.choice(("", "+i1", "+i2", "+i3"))
+    of_tensor = index if moves else ""
     return choose.choice(
         (
             f"load {name}, row=16{index}, rows={choose.randrange(1, 4)}, line=16{index}",
             f"store {name}, row=20{index}, rows={choose.randrange(1, 3)}, line=40{index}",
-            f"largest s{choose.randrange(8)}, r16{index}, elements={choose.randrange(1, 9)}",
+            f"largest s{choose.randrange(8)}, r16{of_tensor}, elements={choose.randrange(1, 9)}",
             f"add s{choose.randrange(8)}, s{choose.randrange(8)}, #1.5",
         )
     )
