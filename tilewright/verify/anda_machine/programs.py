@@ -56,6 +56,8 @@ def random_program(params: AndaParams, seed: int) -> Builder:
         if choose.random() < 0.5:
             b.store(x)
     b.store(x)
+    if params.row_groups > 1:  # its banks may be gone across
+        _attend(b, choose, rng)
     b.halt()
     return b
 
