@@ -106,7 +106,7 @@ class Machine(BaseMachine):
         self._count(Counter.MATRIX_BUSY, passes * groups * group_rows(source))
 
     def _gathered(self, sums: NDArray, together: int) -> NDArray:
-        """What every bank takes of (rows, outputs): of each tile the sum of its row group."""
+        """Results for every bank out of (rows, outputs): in each tile the sum of its row group."""
         p = self.params
         tiles = sums.reshape(p.rows, -1, p.columns)
         span = p.rows // together

@@ -177,7 +177,7 @@ class Machine(BaseMachine):
             row += len(words)
 
     def _gathered(self, results: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """What every bank takes of (rows, outputs): of each tile the result of its row group."""
+        """Results for every bank out of (rows, outputs): in each tile that of its row group."""
         p = self.params
         tiles = results.reshape(p.rows, -1, p.row_groups, p.columns).swapaxes(1, 2)
         row_group, bank = np.arange(p.row_groups), np.arange(p.rows)[:, np.newaxis]

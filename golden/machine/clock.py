@@ -82,7 +82,7 @@ class Clock:
     moves: dict[int, Flight] = field(default_factory=dict)  # there, whose ends are not accounted
     free: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))  # to take a task
     busy: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))  # cycles of each unit
-    # Of each unit the end, regions and lines of tasks that may be under way; the last ends last.
+    # For each unit end, regions and lines of tasks that may be under way; the last ends last.
     held: list[deque[tuple[int, int, range]]] = field(
         default_factory=lambda: [deque([(0, 0, _NO_LINES)], 1) for _ in UnitOfWork]
     )

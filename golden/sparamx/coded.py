@@ -345,7 +345,7 @@ def elements(coded: CodedWeights) -> tuple[NDArray[np.uint16], NDArray | None]:
 
 
 def factors(coded: CodedWeights, scales: NDArray) -> NDArray[np.uint32]:
-    """What sums are multiplied by, as fp32 patterns."""
+    """Factors of sums, as fp32 patterns."""
     if coded.scale == "e8m0":
         return np.asarray(scales.astype(np.uint32) << 23, np.uint32)
     numbers = SCALES[coded.scale].numbers(scales) * np.float64(np.float32(coded.tensor_scale))

@@ -201,7 +201,7 @@ class Controller(Sequencer):
         return error
 
     def _shared_errors(self, gemm: data.View, error: Error) -> list[tuple[Value, Error]]:
-        """Of a shared gemm: no maxima, whole blocks of tiles, and rows from that of a block on.
+        """A shared gemm: no maxima, whole blocks of tiles, and rows from that of a block on.
 
         One block of a token tile where its sums stay open.
         """

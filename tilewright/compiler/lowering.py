@@ -46,7 +46,7 @@ Chunk = tuple[Place, Place]  # its weights and scales on chip
 
 
 class Load(NamedTuple):
-    """What is loaded of a chunk at a time.
+    """A part of a chunk that is loaded at a time.
 
     A *cell* is the weights of a tile of columns and a group of inputs, with a row of scales.
     """
@@ -262,7 +262,7 @@ class Lowering(ABC):
         self.multiply(acts, chunk, into, matrix)
 
     def loads(self, matrix: Matrix, outputs: int) -> list[Load]:
-        """What is loaded of a chunk of so many outputs, one after the other."""
+        """Parts of a chunk of so many outputs, loaded one after the other."""
         cells = self.machine.weight_tiles(outputs) * matrix.groups
         return [Load(range(outputs), range(matrix.groups), (range(cells),))]
 

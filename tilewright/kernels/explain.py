@@ -175,7 +175,7 @@ def _row(
 
 
 def _advice(rows: Sequence[Kind], path: Path, threads: int) -> Iterator[str]:
-    """What would make a token faster, the largest gain first where it is known."""
+    """Ways to make a token faster, the largest gain first where it is known."""
     total = sum(row.measured_ms for row in rows)
     wide = [row for row in rows if row.bits_per_weight > FEWEST_BITS + 1]
     gains = [(row.measured_ms * (1 - FEWEST_BITS / row.bits_per_weight), row) for row in wide]

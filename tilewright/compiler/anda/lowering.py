@@ -182,7 +182,7 @@ class AndaLowering(Lowering):
         self._gemm("SHARED_GEMM", source, chunk, into, matrix, len(load.groups), **fields)
 
     def loads(self, matrix: Matrix, outputs: int) -> list[Load]:
-        """Of a chunk in pieces, shared: of each pass one piece after the other; else block after
+        """A chunk in pieces: shared, one piece of each pass after the other; else block after
         block."""
         pieces, tiles = matrix.pieces, self.machine.params.block_tiles
         if len(pieces) == 1:

@@ -74,7 +74,7 @@ class HarmoniaMachine(Machine):
         )
         super().__init__(params, part)
         self.part = part
-        # Of several loads under way a long one would go before a short one that is waited for.
+        # With several loads under way a long one would go before a short one that is waited for.
         self.counts_itself = params.loads == 1
         self.row_values = params.word_values
         # A tile of keys is a step: what is old and what is recent is the same for all of it.
