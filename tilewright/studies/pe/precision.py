@@ -1,8 +1,8 @@
 """Area and energy of PEs by length of mantissas and weights and by size of groups.
 
 From mantissas of 8 bits, weights of 4 and groups of 64 one of the three is varied. PEs have the
-arrangement that the comparison takes, with operands outside, and are not searched again. iFPU has
-shorter mantissas here than in its paper: as long as those of its rivals.
+arrangement that the comparison takes, with operands outside, and are not searched again. iFPU and
+FIGNA-C have shorter mantissas here than in their papers: as long as those of their rivals.
 
     python -m tilewright.studies.pe.precision
 
@@ -24,10 +24,10 @@ PRECISIONS = table_path("pe_precision", TECHNOLOGY, RECORDS)
 Place = tuple[int, ...]  # bits of mantissas and weights, elements of a group
 CENTRE = (8, 4, 64)
 VALUES = ((3, 5, 7, 8, 11), (2, 4, 8), (16, 64, 128))
-# Values of each PE on each axis: those that its format allows, but for iFPU's mantissas.
+# Values of each PE on each axis: those that its format allows, but for mantissas of two.
 VARIED: dict[str, tuple[tuple[int, ...], ...]] = {
     "FP-INT": ((), *VALUES[1:]),
-    **dict.fromkeys(("FIGNA-M8", "iFPU"), VALUES),
+    **dict.fromkeys(("FIGNA-M8", "FIGNA-C", "iFPU"), VALUES),
     "Anda": (*VALUES[:2], VALUES[2][:2]),
     "Harmonia": ((), (), (16, 32, 64)),
 }
