@@ -32,7 +32,10 @@ UNITS = {  # name in the claims -> units of the records, operands inside and out
         f"{ONE_SUB_PE}{INSIDE}__stages_3{BOUNDED}{MERGED}__isolated_true",
         f"{ONE_SUB_PE}{SHORT}{MERGED}",
     ),
-    "fp-fp": (f"pe_fp_fp{INSIDE}__adder_carry_save", "pe_fp_fp__isolated_true__adder_carry_save"),
+    "fp-fp": (
+        f"pe_fp_fp{INSIDE}__adder_carry_save",
+        "pe_fp_fp__isolated_true__stages_2__adder_carry_save",
+    ),
     "fp-fp discrete": (f"pe_fp_fp{INSIDE}{DISCRETE}", f"pe_fp_fp{DISCRETE}"),
     "fp-int": (f"pe_fp_int{INSIDE}__stages_4{BOUNDED}", f"pe_fp_int__stages_4{BOUNDED}"),
     "ifpu": (f"pe_ifpu{INSIDE}{CARRY_SAVE}", f"pe_ifpu{CARRY_SAVE}"),

@@ -11,12 +11,20 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.fpga.record import FPGA
 from tilewright.synth.layout.record import LAYOUT
-from tilewright.synth.record import DIGESTS, SYNTHESIS, load_kind, rtl_sources, rtlil_name, sha256
+from tilewright.synth.record import (
+    DIGESTS,
+    ENERGY,
+    SYNTHESIS,
+    load_kind,
+    rtl_sources,
+    rtlil_name,
+    sha256,
+)
 
 
 def recorded() -> dict[str, tuple[str, bool]]:
     """Recorded blocks, and whether their memories are macros, by the names of their RTLIL."""
-    kinds = ((SYNTHESIS, True), (LAYOUT, True), (FPGA, False))
+    kinds = ((SYNTHESIS, True), (ENERGY, True), (LAYOUT, True), (FPGA, False))
     return {
         rtlil_name(record["spec"], memory_macros=macros): (record["spec"], macros)
         for kind, macros in kinds

@@ -24,7 +24,7 @@ from tilewright.synth.technology import load_technology
 from tilewright.synth.timing import TimingPath
 
 RECORDS = Path(__file__).parent / "records"
-SYNTHESIS = "synthesis"  # the kind of record of this module
+SYNTHESIS, ENERGY = "synthesis", "energy"  # kinds of records
 DIGESTS = RECORDS / "digests.json"  # RTLIL of all recorded blocks
 
 

@@ -133,7 +133,8 @@ def test_ranks_that_layout_changes_are_marked(monkeypatch):
 def test_ranks_that_the_search_changes_are_marked():
     """In ASAP7 its points have both figures; all ranks of a column are given once."""
     lines = pe_compare.search_orders_table([load_technology("asap7")]).splitlines()
-    assert lines[0] == "| PE | asap7, area | asap7, energy |"
+    columns = ("area", "laid out", "energy", "energy laid out")
+    assert lines[0] == f"| PE | {' | '.join(f'asap7, {name}' for name in columns)} |"
     cells = {
         line.split(" | ")[0][2:]: re.findall(r"\d+", line.split(" | ")[1]) for line in lines[2:]
     }

@@ -13,7 +13,6 @@ from tilewright.cli.tables import Columns, print_records
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve_as
 from tilewright.studies.deca_energy import CASES, IDLE, PERIOD, deca_energy_record
-from tilewright.studies.pe.energy import ENERGY
 from tilewright.studies.synthesis import prove_or_bench, store_deviation, store_result, store_whole
 from tilewright.synth.deviation import technology_deviation
 from tilewright.synth.flow import DEFAULT_GOAL, Goal, Synthesis
@@ -26,7 +25,7 @@ from tilewright.synth.jobs import (
     run_jobs,
 )
 from tilewright.synth.liberty_reader import read_liberty
-from tilewright.synth.record import record_name, store_record
+from tilewright.synth.record import ENERGY, record_name, store_record
 from tilewright.synth.reference import REFERENCE_DESIGNS
 from tilewright.synth.system import SYSTEM, system_record
 from tilewright.synth.technology import TECHNOLOGIES, Technology, load_technology

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from tilewright.base.records import updated_table
+from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.energy import PES
+from tilewright.studies.pe.points import SPACES
 from tilewright.synth.layout.record import LAYOUT, layout_table, period_of, stale_layout_records
 from tilewright.synth.record import load_kind, load_records, table_path
 from tilewright.synth.technology import TECHNOLOGIES
@@ -19,9 +21,11 @@ def test_no_record_is_stale():
 
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)
-def test_every_pe_of_the_comparison_has_one(technology):
-    found = {r["spec"] for r in ALL.values() if r["technology"] == technology}
-    assert set(PES.values()) <= found
+def test_every_pe_of_the_comparison_has_one_in_asap7_by_default_too(technology):
+    found = {resolve(r["spec"]) for r in ALL.values() if r["technology"] == technology}
+    defaults = [space.spec(False, {}) for space in SPACES.values()]
+    wanted = [*PES.values(), *(defaults if technology == "asap7" else [])]
+    assert {*map(resolve, wanted)} <= found
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -362,27 +362,27 @@ def orders_table(technologies: Sequence[Technology]) -> str:
 
 def search_orders_table(technologies: Sequence[Technology]) -> str:
     """Ranks by default and as the search takes PEs, as the table of docs/pe-comparison.md."""
+    both = {n: s.spec(False, {}) for n, s in SPACES.items()}, {n: PES[n] for n in SPACES}
     columns: dict[str, dict[str, str]] = {}
     for technology in technologies:
-        records = [
-            {name: _recorded(spec, technology) for name, spec in specs.items()}
-            for specs in ({n: s.spec(False, {}) for n, s in SPACES.items()}, PES)
-        ]
-        for quantity in ("area", "energy"):
-            old, new = (
-                {name: _figure(of[name], quantity) for name in SPACES if name in of}
-                for of in records
-            )
-            columns[f"{technology.name}, {quantity}"] = _moved(old, new)
+        figures = [{n: _figures(s, technology) for n, s in specs.items()} for specs in both]
+        for quantity in ("area", "laid out", "energy", "energy laid out"):
+            old, new = ({n: of[n][quantity] for n in SPACES if quantity in of[n]} for of in figures)
+            if len(old) == len(new) == len(SPACES):  # a rank needs all
+                columns[f"{technology.name}, {quantity}"] = _moved(old, new)
     return _ranks_table(SPACES, columns)
 
 
-def _figure(record: dict[str, Any], quantity: str) -> float:
-    """Area, or energy in the mode on which PEs are compared."""
-    if quantity == "area":
-        return float(record["metrics"]["area"])
-    usual = pe_bench(resolve(record["spec"])).usual_variant
-    return float(record["runs"][f"real {usual}".strip()]["total"])
+def _figures(spec: str, technology: Technology) -> dict[str, float]:
+    """Area and energy in the mode on which PEs are compared, and after layout if on record."""
+    record, params = _recorded(spec, technology), resolve(spec)
+    run = f"real {pe_bench(params).usual_variant}".strip()
+    figures = {"area": record["metrics"]["area"], "energy": record["runs"][run]["total"]}
+    if laid_out := _layout_records().get((params.slug, technology.name)):
+        metrics = laid_out["metrics"]
+        figures["laid out"] = metrics["cell_area"]["value"]
+        figures["energy laid out"] = metrics["energy"]["value"]
+    return figures
 
 
 def _moved(before: dict[str, float], after: dict[str, float]) -> dict[str, str]:
