@@ -1,18 +1,26 @@
 """Arrays of PEs: how tiles are fed, split and extended, and their records."""
 
+from itertools import chain
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.pe.arrays import ARRAYS, compare_arrays, extended
-from tilewright.studies.pe.energy import is_fresh_energy
+from tilewright.studies.pe import arrays
+from tilewright.studies.pe.arrays import ARRAYS, CHECKED, CHECKS, compare_arrays, extended
+from tilewright.studies.pe.energy import is_fresh_energy, load_energy
 from tilewright.studies.pe.workload import STREAMS, _tensors, pe_bench, samples
 from tilewright.synth.record import find_record
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 from tilewright.verify.dots import Tensors
 
-POINT = "pe.stages=3,pe.adder=chain,pe.bounded=true"  # of a tile of 2 x 4 on record
+DOCUMENT = Path(__file__).parents[2] / "docs" / "pe-comparison.md"
+DOCUMENTED = {  # a row of the page -> array
+    **{"FP-FP": "FP-FP", "FIGNA": "FIGNA", "Anda, 8 bits": "Anda m8"},
+    "Harmonia M8W4 (8 x 16)": "Harmonia m8w4",
+}
 
 
 def test_rows_have_successive_tokens_and_columns_other_outputs():
@@ -76,24 +84,59 @@ def test_an_array_takes_what_its_elements_do(spec, variant):
             assert values.any()
 
 
-def test_the_rule_gives_the_area_of_a_larger_tile():
-    tiles = [
-        resolve(f"pe_array,rows=2,columns={columns},pe=pe_figna,{POINT}") for columns in (2, 4)
-    ]
-    small, large = (find_record(params, "asap7") for params in tiles)
-    split = pe_bench(tiles[0]).by_growth(tiles[0], small["area_by_part"])
-    area = sum(extended(split, (2, 2), (2, 4)).values())
-    assert area == pytest.approx(large["metrics"]["area"]["value"], rel=0.01)
+def test_the_rule_is_checked_on_larger_tiles():
+    """By hand: twice as many rows and columns are four times the PEs and their energy."""
+    technology = load_technology(CHECKED)
+    (found,) = compare_arrays([technology])
+    checks = {check.name: check for check in found.checks}
+    assert {"FP-FP", "FIGNA", "Anda", "Harmonia"} <= checks.keys()
+    for name, run in {"FIGNA": "real", "Anda": "real m8"}.items():
+        small, large = (load_energy(spec, technology) for spec in ARRAYS[name])
+        area, energy = (
+            4 * (of["pe"] + of["each"]) + 2 * (of["row"] + of["column"]) + of["once"]
+            for of in (small["parts"], small["runs"][run]["parts"])
+        )
+        assert (checks[name].smaller, checks[name].size) == ("2 x 2", "4 x 4")
+        area_x, energy_x = area / large["metrics"]["area"], energy / 4 / large["runs"][run]["total"]
+        assert checks[name].area_x == pytest.approx(area_x, rel=1e-3)
+        assert checks[name].energy_x == pytest.approx(energy_x, rel=1e-3)
+    for check in found.checks:
+        # Harmonia's smaller tile has more places for results for each PE.
+        assert check.area_x == pytest.approx(1 + 0.02 * (check.name == "Harmonia"), abs=0.012), (
+            check
+        )
+        # Wires of the larger tile are longer by estimate, for all alike.
+        assert check.energy_x == pytest.approx(checks["FP-FP"].energy_x, abs=0.02), check
+
+
+def test_ratios_are_of_tiles_of_one_size(monkeypatch):
+    """Without its larger tile FIGNA's is over FP-FP's smaller one, extended by hand."""
+    technology, absent = load_technology(CHECKED), ARRAYS["FIGNA"][1]
+    monkeypatch.setattr(
+        arrays, "load_energy", lambda spec, *t: None if spec == absent else load_energy(spec, *t)
+    )
+    rows = {row.name: row for row in compare_arrays([technology])[0].arrays}
+    assert (rows["FIGNA"].tile, rows["FP-FP"].tile) == ("2 x 2", "4 x 4")
+    of = load_energy(ARRAYS["FP-FP"][0], technology)["parts"]
+    first = 64 * (of["pe"] + of["each"]) + 8 * (of["row"] + of["column"]) + of["once"]
+    assert rows["FIGNA"].area_x == pytest.approx(rows["FIGNA"].array_um2 / first, rel=1e-4)
+    assert rows["FP-FP"].array_um2 != pytest.approx(first, rel=1e-3)
+
+
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+def test_the_smaller_tiles_are_proved(technology):
+    for name, (small, _) in ARRAYS.items():
+        record = find_record(resolve(small), technology)
+        assert record and record["proof"]["verdict"].startswith("proved"), name
 
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)
 def test_records_of_arrays_stand_for_their_tiles(technology):
-    """All in ASAP7; elsewhere those that are there."""
     command = f"tilewright compare pe --array --update-records --stale --tech {technology}"
-    (found,) = compare_arrays([load_technology(technology)])
-    assert technology != "asap7" or found.missing == ()
-    for spec in {*ARRAYS.values()} - {*found.missing}:
-        assert is_fresh_energy(spec, load_technology(technology)), command
+    table = load_technology(technology)
+    assert compare_arrays([table])[0].missing == ()
+    for spec in chain(*(ARRAYS | CHECKS).values()):
+        assert load_energy(spec, table) is None or is_fresh_energy(spec, table), command
 
 
 def test_command_compares_arrays(capsys):
@@ -102,6 +145,21 @@ def test_command_compares_arrays(capsys):
     assert "Anda m8" in text and "fp16 results" in text.splitlines()[0]
     assert main(["compare", "pe", "--array", "--block", "queue"]) == 2
     assert capsys.readouterr().err.strip().endswith("--block adds PEs; --array has arrays alone")
+
+
+def test_the_documented_arrays_are_those_of_the_records():
+    asap7, sky130hd = (
+        {row.name: row for row in found.arrays}
+        for found in compare_arrays([load_technology(name) for name in TECHNOLOGIES])
+    )
+    for label, name in DOCUMENTED.items():
+        row = asap7[name]
+        sizes = (row.pe_um2, row.element_um2, row.share_um2)
+        shown = [f"{row.macs_per_cycle:.0f}", *(f"{size:.0f}" for size in sizes)]
+        shown += [f"{row.um2_per_mac_x:.2f}", f"{row.energy_fj_per_mac:.0f}"]
+        shown += [f"{sky130hd[name].um2_per_mac_x:.2f}"]
+        line = f"| {label} | {' | '.join(shown)} |"
+        assert line in DOCUMENT.read_text().splitlines(), line
 
 
 def test_arrays_have_the_throughput_of_their_elements():

@@ -36,7 +36,8 @@ COLUMNS = {
     "fJ/MAC laid out": "layout_fj_per_mac",
 }
 ARRAY_COLUMNS: dict[str, Column] = {
-    **{"Array": "name", "Size": "size", "MAC/cycle": "macs_per_cycle", "PE alone, µm²": "pe_um2"},
+    **{"Array": "name", "Tile": "tile", "Size": "size", "MAC/cycle": "macs_per_cycle"},
+    "PE alone, µm²": "pe_um2",
     **{"PE in the array, µm²": "element_um2", "Array by its PEs, µm²": "share_um2"},
     **{"µm² for a MAC/cycle": "um2_per_mac", "x": "um2_per_mac_x"},
     **{"fJ/MAC": "energy_fj_per_mac", "fJ/MAC, x": "energy_x"},

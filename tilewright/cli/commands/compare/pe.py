@@ -1,6 +1,7 @@
 """``tilewright compare pe``: processing elements compared with each other and with the papers."""
 
 import argparse
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,13 +30,17 @@ COLUMNS = {
     "LAYOUT FJ": "layout_fj_per_mac:.1f",
 }
 ARRAY_COLUMNS = {
-    **{"ARRAY": "name", "SIZE": "size", "MAC/CYCLE": "macs_per_cycle:.0f"},
+    **{"ARRAY": "name", "TILE": "tile", "SIZE": "size", "MAC/CYCLE": "macs_per_cycle:.0f"},
     **{"PE ALONE UM2": "pe_um2:.0f", "IN PE UM2": "element_um2:.0f"},
     **{"A PE'S SHARE UM2": "share_um2:.0f", "ARRAY UM2": "array_um2:.0f", "AREA X": "area_x:.2f"},
     **{"UM2 PER MAC/CYCLE": "um2_per_mac:.1f", "X": "um2_per_mac_x:.2f"},
     **{"PE ALONE FJ/MAC": "pe_fj_per_mac:.1f", "IN PE FJ": "element_fj_per_mac:.1f"},
     **{"ARRAY FJ/MAC": "energy_fj_per_mac:.1f", "ENERGY X": "energy_x:.2f"},
     **{"MEMORIES UM2": "memory_um2:.0f", "MEMORIES FJ": "memory_fj_per_mac:.1f"},
+}
+CHECK_COLUMNS = {
+    **{"RULE CHECKED ON": "name", "FROM": "smaller", "TO": "size"},
+    **{"AREA X": "area_x:.3f", "ENERGY X": "energy_x:.3f"},
 }
 CLAIMS = {
     **{"PAPER SAYS": "name", "PAPER": "shown", "HERE": "measured:.2f"},
@@ -60,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.studies.pe.arrays import ARRAYS, compare_arrays
+    from tilewright.studies.pe.arrays import ARRAYS, CHECKED, CHECKS, compare_arrays
     from tilewright.studies.pe.compare import compare
     from tilewright.studies.pe.energy import record_jobs, update_records
     from tilewright.synth.technology import TECHNOLOGIES, load_technology
@@ -79,9 +84,11 @@ def run(args: argparse.Namespace) -> int:
             )
         return _by_layer(args.json)
     if args.update_records:
-        specs = [*ARRAYS.values()] if args.array else args.block
+        larger = [*chain(*CHECKS.values())]
+        specs = [*chain(*ARRAYS.values()), *larger] if args.array else args.block
         jobs = record_jobs(specs, technologies, only_stale=args.stale)
-        jobs = [job for job in jobs if job[2] or not args.array]  # arrays have clock gates
+        if args.array:  # with clock gates
+            jobs = [(s, t, g) for s, t, g in jobs if g and (s not in larger or t.name == CHECKED)]
         with progress("PEs", len(jobs)) as tick:
             for done in update_records(jobs):
                 tick(done)
@@ -139,6 +146,9 @@ def _print_arrays(comparisons: "tuple[ArrayComparison, ...]") -> None:
         print(f"{c.technology}, {c.clock_mhz} MHz, real data; x: over FP-FP; from {c.boundary}")
         if c.arrays:
             print_records(c.arrays, ARRAY_COLUMNS)
+        if c.checks:
+            print()
+            print_records(c.checks, CHECK_COLUMNS)
         if c.missing:
             print(f"not on record: {' '.join(c.missing)}; --update-records --stale measures them")
 
