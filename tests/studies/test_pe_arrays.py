@@ -90,6 +90,7 @@ def test_the_rule_is_checked_on_larger_tiles():
     (found,) = compare_arrays([technology])
     checks = {check.name: check for check in found.checks}
     assert {"FP-FP", "FIGNA", "Anda", "Harmonia"} <= checks.keys()
+    assert checks["pe_figna:small"].size == "8 x 8"
     for name, run in {"FIGNA": "real", "Anda": "real m8"}.items():
         small, large = (load_energy(spec, technology) for spec in ARRAYS[name])
         area, energy = (
