@@ -136,7 +136,7 @@ def test_the_machine_chooses(folder):
         assert runner.feed(tokens).argmax() == runner.choice
     runner.memory[folder.lines.choice * folder.plan.machine.params.line_bytes :][:64] = 0xFF  # NaN
     with pytest.raises(CommandError, match=r"^token 5: a logit is NaN or infinite"):
-        runner._chosen(0, 4)
+        runner._chosen(0, 4, 1)
 
 
 def test_sampling_follows_its_seed(small):
