@@ -32,7 +32,7 @@ from tilewright.synth.technology import TECHNOLOGIES, load_technology
 # The packages whose public classes and functions are documented.
 PACKAGES = (
     *("api", "golden", "compiler", "hw", "sim", "synth", "claims"),
-    *("kernels", "torch", "verify", "studies", "site", "base"),
+    *("kernels", "torch", "conform", "verify", "studies", "site", "base"),
 )
 
 project = "Tilewright"

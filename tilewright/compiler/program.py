@@ -209,7 +209,7 @@ def head_program(
 ) -> Program:
     """Logits and choices of a token tile that has left the last layer.
 
-    ``few``: after a step whose tokens are shared out (:meth:`Machine.few`).
+    ``few``: after a step whose tokens are shared out, ``Machine.few``.
     """
     machine = lines.plan.machine
     ordered = _lowered_head(lines, tile, parts, few).ordered(machine, latency)
