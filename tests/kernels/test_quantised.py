@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from tests.support.gguf_files import gguf_writer, halves, neighbours
 from tests.support.sparamx import dense_values
 from tests.support.tiny_shape import SHAPE
 from tilewright.cli import main
@@ -126,9 +127,7 @@ def blocks_of(weights, kind):
         size = gguf.quant_shape_to_byte_shape(weights.shape, kind)
         data = np.random.default_rng(2).integers(0, 256, size).astype(np.uint8)
         blocks = data.reshape(-1, 18)
-        blocks[:, :2] = (
-            (np.arange(len(blocks)) % 97 + 1).astype("<u2")[:, np.newaxis].view(np.uint8)
-        )
+        blocks[:, 0], blocks[:, 1] = np.arange(len(blocks)), 0x14  # steps of about 2^-10
         return data
 
 
@@ -136,39 +135,25 @@ def blocks_of(weights, kind):
 def test_files_of_llama_cpp(kind, tmp_path, monkeypatch):
     kind = gguf.GGMLQuantizationType[kind]
     model, path = made_anew(), tmp_path / "model.gguf"
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_block_count(CONFIG.num_hidden_layers)
-    writer.add_embedding_length(CONFIG.hidden_size)
-    writer.add_feed_forward_length(CONFIG.intermediate_size)
-    writer.add_head_count(CONFIG.num_attention_heads)
-    writer.add_head_count_kv(CONFIG.num_key_value_heads)
-    writer.add_context_length(CONFIG.max_position_embeddings)
-    writer.add_layer_norm_rms_eps(CONFIG.rms_norm_eps)
-    writer.add_vocab_size(CONFIG.vocab_size)
-    writer.add_rope_dimension_count(CONFIG.head_dim)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, CONFIG.num_hidden_layers)
-    for name, tensor in model.state_dict().items():
-        layer, _, suffix = name.rpartition(".")
-        stored, values = f"{names.get_name(layer)}.{suffix}", tensor.numpy()
-        if layer not in linears(model):
-            tensor.copy_(tensor.bfloat16())
-            writer.add_tensor(stored, tensor.numpy())
-            continue
-        heads = {"q_proj": CONFIG.num_attention_heads, "k_proj": CONFIG.num_key_value_heads}
-        count = heads.get(layer.rpartition(".")[2])
-        if count:  # interleaved rotary halves, as llama.cpp wants them
-            values = values.reshape(count, 2, -1, values.shape[1]).swapaxes(1, 2)
-            values = np.ascontiguousarray(values.reshape(tensor.shape))
-        data = blocks_of(values, kind)
-        decoded = gguf.quants.dequantize(data, kind)
-        if count:
-            decoded = decoded.reshape(count, -1, 2, values.shape[1]).swapaxes(1, 2)
-        tensor.copy_(torch.from_numpy(np.ascontiguousarray(decoded).reshape(tensor.shape)))
-        writer.add_tensor(stored, data, raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    with gguf_writer(path, CONFIG, CONFIG.rms_norm_eps) as writer:
+        writer.add_vocab_size(CONFIG.vocab_size)
+        writer.add_rope_dimension_count(CONFIG.head_dim)
+        for name, tensor in model.state_dict().items():
+            layer, _, suffix = name.rpartition(".")
+            stored, values = f"{names.get_name(layer)}.{suffix}", tensor.numpy()
+            if layer not in linears(model):
+                tensor.copy_(tensor.bfloat16())
+                writer.add_tensor(stored, tensor.numpy())
+                continue
+            turned = layer.endswith(("q_proj", "k_proj"))
+            if turned:
+                values = np.ascontiguousarray(neighbours(values, CONFIG.head_dim))
+            data = blocks_of(values, kind)
+            decoded = gguf.quants.dequantize(data, kind)
+            decoded = halves(decoded, CONFIG.head_dim) if turned else decoded
+            tensor.copy_(torch.from_numpy(np.ascontiguousarray(decoded).reshape(tensor.shape)))
+            writer.add_tensor(stored, data, raw_dtype=kind)
     monkeypatch.setattr("tilewright.kernels.sources.GgufFile.copy_rest", lambda *_: None)
     layers = convert(path, tmp_path / "out")
     forms = [layer["form"] for layer in layers.values()]

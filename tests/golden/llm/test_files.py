@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from tests.support.gguf_files import gguf_writer, neighbours
 from tilewright.golden.llm import load as loading
 from tilewright.golden.llm.engine import logits
 from tilewright.golden.llm.folder import LLAMA, OPT
@@ -41,40 +42,23 @@ def named_tensors(model, names):
 # GGUF.
 
 
-def neighbours(weight, channels):
-    """Rows of a projection with rotary pairs side by side, as llama.cpp's converter writes them."""
-    heads = weight.reshape(-1, 2, channels // 2, weight.shape[1])
-    return heads.swapaxes(1, 2).reshape(weight.shape)
-
-
 def write_gguf(
     path, model, *, architecture="llama", kind=None, fields=(), tensors=None, tokenizer=None
 ):
     c = model.config
-    writer = gguf.GGUFWriter(path, architecture)
-    writer.add_block_count(c.num_hidden_layers)
-    writer.add_context_length(c.max_position_embeddings)
-    writer.add_embedding_length(c.hidden_size)
-    writer.add_feed_forward_length(c.intermediate_size)
-    writer.add_head_count(c.num_attention_heads)
-    writer.add_head_count_kv(c.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(c.norm_eps)
-    writer.add_rope_freq_base(c.rope_theta)
-    for name, value in fields:
-        getattr(writer, name)(value)
-    if tokenizer:
-        tokenizer(writer)
-    for name, values in (tensors or named_tensors(model, GGUF_NAMES)).items():
-        if architecture == "llama" and (".attn_q." in name or ".attn_k." in name):
-            values = neighbours(values, c.head_dim)
-        if kind is not None and values.ndim == 2:
-            writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
-        else:
-            writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    with gguf_writer(path, c, c.norm_eps, architecture) as writer:
+        writer.add_rope_freq_base(c.rope_theta)
+        for name, value in fields:
+            getattr(writer, name)(value)
+        if tokenizer:
+            tokenizer(writer)
+        for name, values in (tensors or named_tensors(model, GGUF_NAMES)).items():
+            if architecture == "llama" and (".attn_q." in name or ".attn_k." in name):
+                values = neighbours(values, c.head_dim)
+            if kind is not None and values.ndim == 2:
+                writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
+            else:
+                writer.add_tensor(name, values)
     return path
 
 
