@@ -1,14 +1,18 @@
-"""Compiled quantisation against golden, byte for byte."""
+"""Codes and scales: compiled quantisation against golden, and blocks of files against gguf."""
 
+import gguf
 import numpy as np
 import pytest
 
+from tilewright.golden.bits import decode
 from tilewright.golden.deca import compress, resolve_scheme
 from tilewright.golden.deca.matrix import NonFiniteWeightError
 from tilewright.golden.deca.scheme import SCHEMES
+from tilewright.golden.params.formats import BF16
 from tilewright.golden.sparamx import coded
 from tilewright.kernels.coding import coded_weights, compressed_matrix
 from tilewright.kernels.forms import family
+from tilewright.kernels.quantised import FORMS, from_blocks
 
 SHAPES = ((1, 1), (16, 32), (17, 33), (40, 130))
 OTHERS = ("mxfp4,group=16", "int4,group=8", "int6,scale=e8m0", "book,values=0.3/-0.7/1/-0")
@@ -71,3 +75,17 @@ def test_weights_without_value_are_refused_with_their_place():
     for make in (compressed_matrix, coded_weights):
         with pytest.raises(NonFiniteWeightError, match="row 17, column 3"):
             make(resolve_scheme("mxfp4"), bits)
+
+
+@pytest.mark.parametrize("form", ["q4_0", "iq4_nl", "mxfp4"])
+def test_blocks_have_the_values_of_llama_cpp(form):
+    size = 17 if form == "mxfp4" else 18
+    data = np.random.default_rng(4).integers(0, 256, (3, 5 * size)).astype(np.uint8)
+    rows = from_blocks(form, data)
+    kind = gguf.GGMLQuantizationType[form.upper()]
+    values = decode(BF16, np.array(FORMS[form], np.uint16))[rows.codes]
+    with np.errstate(all="ignore"):
+        steps = coded.SCALES[rows.scale].numbers(rows.scales).repeat(32, axis=1)
+        wanted = gguf.quants.dequantize(data, kind)
+        finite = np.isfinite(wanted)
+        assert np.array_equal((values * steps)[finite].astype(np.float32), wanted[finite])
