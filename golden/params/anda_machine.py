@@ -121,9 +121,8 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.GEMM: _GEMM,
     Opcode.VECTOR: (
         *indexed((*VECTOR_FIELDS, *ATTENTION_FIELDS), *VECTOR_ADDRESSES),
-        Field(
-            "across", 1
-        ),  # of dots and weigh, with row groups: a is that of one bank after another
+        # With row groups, in dots and weigh: a is that of one bank after another.
+        Field("across", 1),
     ),
     Opcode.COMPRESS: indexed(
         (
